@@ -33,14 +33,14 @@ LOOK_S = 0.1
 
 
 def url_of(host: str, port: int) -> str:
-    """Where processes of this machine reach a service that listens there."""
+    """Return the URL at which processes of this machine reach a service that listens there."""
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:
-    """One worker of it; `options` are further ones of `sparkpace agent`, as words."""
+    """One worker of the cluster; `options` are further ones of `sparkpace agent`, as words."""
 
     worker_id: str
     cores: float
@@ -65,11 +65,11 @@ class Plan:
 
     @property
     def url(self) -> str:
-        """Where commands and agents of this machine reach the master."""
+        """URL at which commands and agents of this machine reach the master."""
         return url_of(self.host, self.port)
 
     def master_words(self) -> tuple[str, ...]:
-        """Those of `sparkpace`, without --home; so are `agent_words`."""
+        """Return the words after `sparkpace`, without --home; so does `agent_words`."""
         return ("master", "--host", self.host, "--port", str(self.port), *self.master_options)
 
     def agent_words(self, worker: WorkerPlan) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class _Child:
     log: Path
 
     def check(self) -> None:
-        """Raises `Unavailable` with the end of its log when the child has died."""
+        """Raise `Unavailable` with the end of its log when the child has died."""
         code = self.process.poll()
         if code is not None:
             raise Unavailable(f"the {self.name} ended with exit code {code}; its log ends:\n{tail(self.log)}")
@@ -103,9 +103,9 @@ class _Child:
 
 
 def start(home: Home, plan: Plan, options: Mapping[str, Any] | None = None) -> Cluster:
-    """Starts master and agents and waits until all have joined. `options` are those of `up`, kept for the next one.
+    """Start master and agents and wait until all have joined. `options` are those of `up`, kept for the next one.
 
-    Raises `Unavailable`, with nothing left running."""
+    Raise `Unavailable`, with nothing left running."""
     home.create()
     children: list[_Child] = []
     try:
@@ -144,7 +144,7 @@ def start(home: Home, plan: Plan, options: Mapping[str, Any] | None = None) -> C
 
 
 def look(home: Home, cluster: Cluster | None) -> Found:
-    """What lives of this home, by its locks, and what cluster.json names besides."""
+    """Return the processes of this home that live, by its locks, and those that cluster.json names besides."""
     recorded = {agent.worker_id: agent.process for agent in cluster.agents} if cluster is not None else {}
     agents = {
         name: FoundAgent(
@@ -163,9 +163,9 @@ def _recorded(process: ProcessId | None) -> Holder | None:
 
 
 def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
-    """Starts what is missing, with the words it was started with, and waits until it is there; what lives is left alone.
+    """Start what is missing, with the words it was started with, and wait until it is there; what lives is left as it is.
 
-    Raises `Unavailable`: then those of its parts that did not come are ended again."""
+    Raise `Unavailable`: then those of its parts that did not come are ended again."""
     client = admin_client(home, cluster.url)
     children: list[_Child] = []
     try:
@@ -173,7 +173,7 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
             children.append(_spawn("master", cluster.master_words, home))
         _wait(home, children, lambda: _unanswered(client))
         cluster = _as_found(home, structs.replace(cluster, cluster_id=client.health().cluster_id))
-        children.clear()  # it came
+        children.clear()  # the master came
         if healing.master:
             # agents that live find the new master by themselves; a job submitted next is to find them there
             wait_until(lambda: not _silent(client, home, healing.living), JOIN_S, LOOK_S)
@@ -188,7 +188,7 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
 
 
 def _as_found(home: Home, cluster: Cluster) -> Cluster:
-    """The same with the processes that live now, written down."""
+    """Return the cluster with the processes that live now, written down."""
     found = look(home, cluster)
 
     def newest(holder: Holder | None, recorded: ProcessId) -> ProcessId:
@@ -207,7 +207,7 @@ def _as_found(home: Home, cluster: Cluster) -> Cluster:
 
 
 def tail(log: Path, lines: int = 12) -> str:
-    """The last lines of a log file; empty when there is none."""
+    """Return the last lines of a log file; empty when it does not exist."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
@@ -217,7 +217,7 @@ def tail(log: Path, lines: int = 12) -> str:
 
 
 def _spawn(name: str, words: Sequence[str], home: Home) -> _Child:
-    """Starts `sparkpace WORDS --home HOME` in the background; its log is that of `name`."""
+    """Start `sparkpace WORDS --home HOME` in the background; its log is that of `name`."""
     log = home.logs / f"{name}.log"
     command = ours("controller.cli.main", *words, "--home", str(home.path))
     with log.open("ab") as out:
@@ -234,7 +234,7 @@ def _spawn(name: str, words: Sequence[str], home: Home) -> _Child:
 
 
 def _unanswered(client: MasterClient) -> list[str]:
-    """Names of logs of those that are not ready; so is `_silent`'s answer."""
+    """Return names of logs of services that are not ready; so does `_silent`."""
     try:
         client.health()
     except Unavailable:
@@ -245,7 +245,8 @@ def _unanswered(client: MasterClient) -> list[str]:
 def _silent(
     client: MasterClient, home: Home, workers: Collection[str], orphans: Mapping[str, Holder | None] | None = None
 ) -> list[str]:
-    """Agents of which the master has not heard in the life of their child that is now; an orphan, about to end, is none."""
+    """Return agents without a report to the master in the life of their present child; an orphan, about to end, does not
+    count."""
     heard = {worker.worker_id: worker.pid for worker in client.workers()}
     late = []
     for name in workers:
@@ -257,7 +258,7 @@ def _silent(
 
 
 def _wait(home: Home, children: Sequence[_Child], missing: Callable[[], Sequence[str]]) -> None:
-    """Until nothing is missing. Raises `Unavailable` with a log's end when a child dies or takes too long."""
+    """Wait until nothing is missing. Raise `Unavailable` with a log's end when a child dies or takes too long."""
     late: Sequence[str] = ()
 
     def ready() -> bool:

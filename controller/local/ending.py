@@ -24,13 +24,13 @@ END_S = 15.0
 GIVE_BACK_S = 120.0
 """Longest wait for a provider to end the workers that the master had it start."""
 RECENT_S = 120.0
-"""An agent heard of within this time lives; the longest control period is half of it."""
+"""An agent that has reported within this time lives; the longest control period is half of it."""
 
 
 @dataclass(slots=True)
 class Stopped:
-    """What `stop` did. `late` are applications that were not over when their agents were stopped, `removed` is what outlived
-    its agent; `left` says in sentences what is there still, and why."""
+    """The result of `stop`. `late` are applications that were not over when their agents were stopped, `removed` is what
+    outlived its agent; `left` says in sentences what is there still, and why."""
 
     late: list[str] = field(default_factory=list)
     removed: Removed = field(default_factory=Removed)
@@ -39,8 +39,8 @@ class Stopped:
 
 
 def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
-    """Ends applications, agents, master, in this order, whoever started them, then what outlived them; None when nothing was
-    there. What is left is tried again by the next call."""
+    """End applications, agents, master, in this order, whoever started them, then what outlived them; return None when
+    nothing was there. What is left is tried again by the next call."""
     found = look(home, cluster)
     # a child that ends in good order forgets which runtime it had
     last = {name: last_holder(home.child_lock(name)) for name in home.workers() if home.child_lock(name).exists()}
@@ -74,7 +74,8 @@ def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
 
 
 def _end_work(home: Home, url: str, stopped: Stopped) -> None:
-    """Raises `PaceError` for a master that this release cannot call, or without its token."""
+    """End the applications and the workers that the master had started. Raise `PaceError` for a master that this release
+    cannot call, or without its token."""
     stopped.late = _end_applications(admin_client(home, url))
     with suppress(PaceError):  # a master that does not answer: its next life gives them back
         admin_client(home, url, GIVE_BACK_S).end_started_workers()
@@ -82,7 +83,7 @@ def _end_work(home: Home, url: str, stopped: Stopped) -> None:
 
 
 def _elsewhere(client: MasterClient, home: Home) -> list[str]:
-    """A sentence on each agent that belongs to another home, most likely on another machine."""
+    """Return a sentence on each agent that belongs to another home, most likely on another machine."""
     mine = set(home.workers())
     with suppress(PaceError):
         others = [w for w in client.workers() if w.worker_id not in mine and w.seen_s_ago < RECENT_S]
@@ -91,8 +92,8 @@ def _elsewhere(client: MasterClient, home: Home) -> list[str]:
 
 
 def _end_applications(client: MasterClient) -> list[str]:
-    """Ids of those that are not over in time. One is over when its record is written: until then its driver may have to be
-    told."""
+    """End the applications; return the ids of those that are not over in time. An application is over when its record is
+    written: until then its driver may have to be informed."""
 
     def going_on() -> list[str]:
         return [view.application_id for view in client.applications() if view.executors or not view.finished]
@@ -108,7 +109,7 @@ def _end_applications(client: MasterClient) -> list[str]:
 
 
 def _end_processes(processes: Sequence[ProcessId]) -> None:
-    """With what they started in their own sessions, once their time is over."""
+    """End processes with what they started in their own sessions, once their time is over."""
     for process in processes:
         send(process, signal.SIGTERM)
     wait_until(lambda: not any(map(alive, processes)), STOP_S, LOOK_S)

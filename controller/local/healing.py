@@ -1,6 +1,6 @@
-"""What `up` does on a home where a cluster was started before: start what is missing, or refuse. Decides only.
+"""The decision of `up` on a home where a cluster was started before: start what is missing, or refuse. Pure.
 
-What lives is what holds the home's locks (`controller.local.locks`), however it was started.
+A service lives if it holds a lock of the home (`controller.local.locks`), however it was started.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stage_model.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class FoundAgent:
-    """The two processes of a worker's agent; None for what does not live."""
+    """The two processes of a worker's agent; None for one that does not live."""
 
     supervisor: Holder | None = None
     child: Holder | None = None
@@ -25,7 +25,7 @@ class FoundAgent:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What lives of a home; `agents` has every worker of which a process lives."""
+    """Services of a home that live; `agents` has every worker of which a process lives."""
 
     master: Holder | None = None
     agents: Mapping[str, FoundAgent] = field(default_factory=dict)
@@ -34,26 +34,26 @@ class Found:
         return self.agents.get(worker_id, FoundAgent())
 
     def names(self) -> list[str]:
-        """For people."""
+        """Return the names of the services for people."""
         return [*(["the master"] if self.master else []), *(f"the agent of {name}" for name in self.agents)]
 
     def holders(self) -> list[tuple[str, Holder]]:
-        """Every process with a name for people, in the order in which they are to end: agents before the master, supervisors
-        before their children, which they would bring back."""
+        """Return every process with a name for people, in the order in which they are to end: agents before the master,
+        supervisors before their children, which they would bring back."""
         supervisors = [(f"the agent of {name}", agent.supervisor) for name, agent in self.agents.items()]
         children = [(f"the agent's child of {name}", agent.child) for name, agent in self.agents.items()]
         found = [*supervisors, *children, ("the master", self.master)]
         return [(name, holder) for name, holder in found if holder is not None]
 
     def processes(self, *, master: bool) -> tuple[ProcessId, ...]:
-        """Those that can be signalled from here: of the master, or of agents."""
+        """Return the processes that can be signalled from here: of the master, or of agents."""
         return tuple(holder.process for name, holder in self.holders() if holder.process and (name == "the master") == master)
 
 
 @dataclass(frozen=True, slots=True)
 class Healing:
-    """`master` and `agents` are to be started, agents in `restarting` have a supervisor that is about to start their child,
-    those in `living` have all they need."""
+    """Services to heal: `master` and `agents` are to be started, agents in `restarting` have a supervisor that is about to
+    start their child, those in `living` have all they need."""
 
     master: bool
     agents: tuple[str, ...]
@@ -66,9 +66,9 @@ class Healing:
 
 
 def decide_healing(recorded: Cluster | None, found: Found, given: Mapping[str, Any]) -> Healing | None:
-    """What is to be started of the recorded cluster; None for a new one with the options given.
+    """Return what is to be started of the recorded cluster; None for a new one with the options given.
 
-    `given` are the options that `up` was told now, by name, those left out not among them. Raises `BadInput` where they
+    `given` are the options that `up` was given now, by name, those left out not among them. Raise `BadInput` where they
     cannot be had without ending what lives."""
     if recorded is None:
         if found.names():
@@ -104,14 +104,14 @@ def decide_healing(recorded: Cluster | None, found: Found, given: Mapping[str, A
 
 
 def missing(recorded: Cluster, found: Found) -> list[str]:
-    """Services of the recorded cluster that do not live, for people."""
+    """Return services of the recorded cluster that do not live, for people."""
     agents = [agent.worker_id for agent in recorded.agents if found.agent(agent.worker_id).supervisor is None]
     return [*([] if found.master else ["the master"]), *(f"the agent of {name}" for name in agents)]
 
 
 def differing(recorded: Cluster, given: Mapping[str, Any]) -> Sequence[str]:
-    """Options given now whose value is another than the running cluster's, as --name. What 0 and `auto` became then counts as
-    the same, too."""
+    """Return options given now whose value is another than the running cluster's, as --name. The values that 0 and `auto`
+    became then count as the same, too."""
     became = {"port": recorded.port, "runtime": recorded.runtime}
     return [
         f"--{name}"

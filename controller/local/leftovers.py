@@ -1,6 +1,6 @@
-"""What outlives the agents of a home: executors in containers or as processes, and control groups. `down` removes it.
+"""Leftovers of the agents of a home: executors in containers or as processes, and control groups. `down` removes them.
 
-Only what carries a worker's own marks is touched: labels with cluster and worker, the records that its agent wrote.
+Only objects with a worker's own marks are touched: labels with cluster and worker, the records that its agent wrote.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from stage_model.errors import PaceError
 
 @dataclass(slots=True)
 class Removed:
-    """Counts."""
+    """Counts of removed leftovers."""
 
     executors: int = 0
     workers: int = 0
     groups: int = 0
 
     def said(self) -> str:
-        """In one sentence; empty without any."""
+        """Return the counts in one sentence; empty without any."""
         counts = ((self.executors, "executor(s)"), (self.workers, "started worker(s)"), (self.groups, "control group(s)"))
         parts = ", ".join(f"{number} {what}" for number, what in counts if number)
         return f"Removed what had outlived its agent: {parts}." if parts else ""
 
 
 def clear_worker(home: Home, worker_id: str, runtime: str, removed: Removed, left: list[str]) -> set[str]:
-    """Ends and removes the executors of a worker without an agent, whose last one had that runtime; meanwhile it can get
-    none. `left` gets a sentence on what cannot be removed; then the next call tries again. Returns the names its control
-    groups may have."""
+    """End and remove the executors of a worker without an agent, whose last one had that runtime; meanwhile it can get none.
+    `left` gets a sentence on what cannot be removed; then the next call tries again. Return the names its control groups may
+    have."""
     try:
         with agent_lock(home, worker_id):
             cluster_file = home.agent(worker_id) / "cluster_id"
@@ -48,7 +48,7 @@ def clear_worker(home: Home, worker_id: str, runtime: str, removed: Removed, lef
             # processes may be of an earlier life of the worker, with another runtime
             for name in {"process", *ADOPTING, *({runtime} & RUNTIMES.keys())}:
                 removed.executors += runtime_module(name).end_all(owner)
-            # what its executors proved themselves with, where no agent saw them end
+            # the proofs of its executors' identity, where no agent saw them end
             shutil.rmtree(home.agent(worker_id) / ORDERS, ignore_errors=True)
             home.child_lock(worker_id).unlink()
             return names
@@ -58,7 +58,7 @@ def clear_worker(home: Home, worker_id: str, runtime: str, removed: Removed, lef
 
 
 def clear_grown(cluster_id: str, removed: Removed, left: list[str]) -> None:
-    """Removes the agents' containers that a dead master can give back no more."""
+    """Remove the agents' containers that a dead master can give back no more."""
     try:
         removed.workers += end_containers({GROWN: cluster_id})
     except PaceError as error:
@@ -66,7 +66,7 @@ def clear_grown(cluster_id: str, removed: Removed, left: list[str]) -> None:
 
 
 def clear_groups(names: Iterable[str], removed: Removed, left: list[str]) -> None:
-    """Removes control groups by name, with their processes, and the groups above them that are empty then."""
+    """Remove control groups by name, with their processes, and the groups above them that are empty then."""
     for name, gone in CgroupTree().clear(names).items():
         if gone:
             removed.groups += 1
@@ -75,7 +75,7 @@ def clear_groups(names: Iterable[str], removed: Removed, left: list[str]) -> Non
 
 
 def _group_names(home: Home, worker_id: str, cluster_id: str) -> set[str]:
-    """Of every executor that was started and not forgotten since; one without a group does no harm."""
+    """Return the group names of all executors that were started and not forgotten since; one without a group does no harm."""
     launched = [path.stem.rpartition(".") for path in home.agent(worker_id).glob("*.json")]
     keys = {ExecutorKey(application, executor) for application, _, executor in launched}
     records = executor_record.read_all(home.agent(worker_id) / "processes", executor_record.Record, cluster_id, worker_id)

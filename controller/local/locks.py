@@ -25,22 +25,22 @@ from stage_model.decoding import UNREADABLE
 from stage_model.errors import Unavailable
 
 SETTLE_S = 1.0
-"""How long a lock may be held by nobody who is known: its holder is writing down who it is, or somebody just looks."""
+"""Longest time that a lock may be held by an unknown holder, which is writing down who it is, or just looks."""
 ORPHAN_S = 12.0
-"""From SIGTERM to SIGKILL of a child whose supervisor died: a clean stop opens the quotas first."""
+"""Time from SIGTERM to SIGKILL of a child whose supervisor died: a clean stop opens the quotas first."""
 LOOK_S = 0.05
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who took a lock. `process` is None for one that cannot be reached from here: of another host, or another namespace of
-    process numbers. `note` is what it says of itself: a master its URL, an agent's child its runtime."""
+    """The holder of a lock. `process` is None for one that cannot be reached from here: of another host, or another namespace
+    of process numbers. `note` is what it says of itself: a master its URL, an agent's child its runtime."""
 
     process: ProcessId | None
     note: str = ""
 
 
 def holder(path: Path) -> Holder | None:
-    """Who holds the lock `path` now; None when nobody does."""
+    """Return the holder of the lock `path` now; None when the lock is free."""
     until = time.monotonic() + SETTLE_S
     while True:
         said = last_holder(path)
@@ -54,7 +54,7 @@ def holder(path: Path) -> Holder | None:
 
 
 def last_holder(path: Path) -> Holder | None:
-    """Who took the lock last, dead or alive; None when nobody did, or it was given back."""
+    """Return the last holder of the lock, dead or alive; None when it was never taken, or was given back."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Holder)
     except (FileNotFoundError, *UNREADABLE):
@@ -63,7 +63,7 @@ def last_holder(path: Path) -> Holder | None:
 
 @contextlib.contextmanager
 def held(path: Path, refusal: str, note: str = "") -> Iterator[int]:
-    """Holds the lock. Raises `Unavailable` when another process does: `refusal` with "{who}" in it."""
+    """Hold the lock. Raise `Unavailable` when another process does: `refusal` with "{who}" in it."""
     descriptor = _take(path, refusal, note)
     try:
         yield descriptor
@@ -73,22 +73,22 @@ def held(path: Path, refusal: str, note: str = "") -> Iterator[int]:
 
 
 def master_lock(home: Home, url: str) -> contextlib.AbstractContextManager[int]:
-    """Held by the home's master."""
+    """Hold the lock of the home's master."""
     said = f"home {home.path} has a master already ({{who}}); end it with `sparkpace down`, or name another --home"
     return held(home.master_lock, said, url)
 
 
 def child_lock(home: Home, worker_id: str, runtime: str) -> contextlib.AbstractContextManager[int]:
-    """Held by the child of the worker's agent."""
+    """Hold the lock of the child of the worker's agent."""
     said = f"worker {worker_id} of {home.path} has an agent's child already ({{who}}); end that one first"
     return held(home.child_lock(worker_id), said, runtime)
 
 
 @contextlib.contextmanager
 def agent_lock(home: Home, worker_id: str) -> Iterator[int]:
-    """Held by the worker's supervisor; a child that outlived an earlier one is ended, its executors go on.
+    """Hold the lock of the worker's supervisor; a child that outlived an earlier one is ended, its executors go on.
 
-    The supervisor keeps it over exec, and no child of it has it. Raises `Unavailable` when the worker has an agent."""
+    The supervisor keeps it over exec, and no child of it has it. Raise `Unavailable` when the worker has an agent."""
     said = f"worker {worker_id} of {home.path} has an agent already ({{who}}); end that one, or name another --worker-id"
     with held(home.agent_lock(worker_id), said) as descriptor:
         orphan = holder(home.child_lock(worker_id))
@@ -100,7 +100,7 @@ def agent_lock(home: Home, worker_id: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def turn(home: Home) -> Iterator[None]:
-    """Held by `up` and `down`: the home itself is the lock. Raises `Unavailable` while another one is under way."""
+    """Hold the home itself as the lock of `up` and `down`. Raise `Unavailable` while another one is under way."""
     descriptor = os.open(home.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
@@ -115,7 +115,7 @@ def turn(home: Home) -> Iterator[None]:
 
 
 def end(processes: tuple[ProcessId, ...], grace_s: float) -> tuple[ProcessId, ...]:
-    """SIGTERM, after `grace_s` SIGKILL; returns those that live all the same."""
+    """Send SIGTERM, after `grace_s` SIGKILL; return the processes that live all the same."""
     for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, SETTLE_S)):
         for process in processes:
             send(process, number)
@@ -142,7 +142,7 @@ def _take(path: Path, refusal: str, note: str) -> int:
         except OSError as error:
             if not no_space(error):
                 raise
-            said = b""  # a full disk: it holds the lock all the same, and nobody can be told who it is
+            said = b""  # a full disk: the lock is held all the same, and its holder stays unknown
         os.ftruncate(descriptor, len(said))
     except BaseException:
         os.close(descriptor)

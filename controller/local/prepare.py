@@ -1,4 +1,4 @@
-"""What jobs of this machine need besides Spark, made before the first one has to wait for it: image and class archives.
+"""Image and class archives, which jobs of this machine need besides Spark, made before the first job has to wait for them.
 
 Agents make those of executors on first use anyway, also for another Spark or submitter than those of `sparkpace up`.
 """
@@ -27,17 +27,17 @@ from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 NAME = "prepare"
 Step = Callable[[str], AbstractContextManager[None]]
-"""Shows what goes on within it."""
+"""A context that shows what goes on within it."""
 TIMEOUT_S = 600.0
 """No job waits yet, so a busy machine may take its time."""
 log = logging.getLogger(__name__)
 
 
 def prepare(home: Home, plan: Plan, *, spark: SparkInstall, java_home: Path, step: Step) -> None:
-    """For drivers and executors of this user that run `spark`; what may take long is within a `step`. What cannot be made is
-    said in one line and stops nothing.
+    """Prepare drivers and executors of this user that run `spark`; what may take long is within a `step`. A part that cannot
+    be made is named in one line and stops nothing.
 
-    Raises `Unavailable` without an engine or a built bridge."""
+    Raise `Unavailable` without an engine or a built bridge."""
     jar = bridge_jar()
     with ThreadPoolExecutor(1, "prepare") as pool:
         driver = pool.submit(_prepare_driver, spark, java_home, jar, step)
@@ -67,7 +67,7 @@ def _prepare_executors(home: Home, plan: Plan, spark: SparkInstall, java_home: P
             working_dir=home.path,
             log_dir=home.logs,
             memory_bytes=max(worker.memory_mb for worker in plan.workers) << 20,
-            cores=sum(worker.cores for worker in plan.workers),  # nobody else has them yet
+            cores=sum(worker.cores for worker in plan.workers),  # no one else has them yet
             uid=os.getuid(),
             gid=os.getgid(),
         )
@@ -80,5 +80,5 @@ def _prepare_executors(home: Home, plan: Plan, spark: SparkInstall, java_home: P
 
 
 def cluster_of(home: Home) -> str:
-    """The cluster id of what runs here: each home's own, as runtimes of one cluster end each other's programs."""
+    """Return the cluster id of what runs here: each home's own, because runtimes of one cluster end each other's programs."""
     return f"{NAME}-{hashlib.sha256(bytes(home.path)).hexdigest()[:8]}"
