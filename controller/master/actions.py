@@ -26,7 +26,7 @@ from stage_model.units import parse_deadline, parse_priority
 Number = TypeVar("Number", int, float)
 
 MOST_AIMS = 16
-"""Of so many actions under way deadlines are looked after, the first ones that are due: each is work in every period."""
+"""Most actions under way whose deadlines are looked after, those that are due first: each is work in every period."""
 DEADLINE = "spark.pace.deadline"
 PRIORITY = "spark.pace.priority"
 EQUAL_S = 0.001
@@ -35,14 +35,15 @@ EQUAL_S = 0.001
 
 @dataclass(slots=True)
 class Action:
-    """Times are milliseconds of the driver's clock, as in events. `priority` None: the application's."""
+    """An action of an application. Times are milliseconds of the driver's clock, as in events. `priority` None: the
+    application's."""
 
     name: str
     start_ms: int
     deadline_s: float
     priority: int | None
     number: int
-    """In order of beginning."""
+    """The action's place in the order of beginning."""
     jobs: set[int] = field(default_factory=set)
     under_way: set[int] = field(default_factory=set)
     end_ms: int | None = None
@@ -56,10 +57,10 @@ class Actions:
     by_key: dict[str, Action] = field(default_factory=dict)
     _of_job: dict[int, Action] = field(default_factory=dict)
     _due: list[tuple[float, int, str]] = field(default_factory=list)
-    """A heap of those under way, and of some that were: when each is due, in order of beginning where that is the same."""
+    """A heap of actions under way, and of some that were: when each is due, in order of beginning where that is the same."""
 
     def apply(self, event: AnyEvent) -> str:
-        """Folds one event in; returns a sentence for the user when a property cannot be read."""
+        """Fold one event in; return a sentence for the user when a property cannot be read."""
         if isinstance(event, JobStart):
             return self._started(event)
         if isinstance(event, JobEnd):
@@ -105,8 +106,9 @@ class Actions:
         action.under_way.add(job)
 
     def _own(self, event: JobStart, key: str, parse: Callable[[str], Number]) -> Number | None:
-        """The property's value if the job has one and it differs from what the application was started with, however the two
-        are written. Changes by `sparkpace set` reach no job's properties. Raises `BadInput` for a value that is refused."""
+        """Return the property's value if the job has one and it differs from what the application was started with, however
+        the two are written. Changes by `sparkpace set` reach no job's properties. Raise `BadInput` for a value that is
+        refused."""
         text, started_with = event.properties.get(key), self.conf.get(key)
         if text is None or text == started_with:
             return None
@@ -118,7 +120,7 @@ class Actions:
         return None if equal else value
 
     def under_way(self) -> list[Action]:
-        """The first of them to be due, in that order."""
+        """Return the actions under way that are due first, in that order."""
         found: list[tuple[float, int, str]] = []
         while self._due and len(found) < MOST_AIMS:
             entry = heappop(self._due)

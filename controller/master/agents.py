@@ -1,4 +1,4 @@
-"""What agents report is taken in, and answered with what their workers should be like."""
+"""Reports of agents are taken in, and answered with the desired states of their workers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ latest (5 s of patience, 5 s of back-off). Until then nothing of an unknown appl
 
 
 class Agents:
-    """`memory_policy` divides a worker's off-heap memory (`master_memory.split`)."""
+    """The handler of agents' reports; `memory_policy` divides a worker's off-heap memory (`master_memory.split`)."""
 
     def __init__(
         self, registry: Registry, lifecycle: Lifecycle, recorder: Recorder, identity: Identity, memory_policy: str
@@ -40,7 +40,7 @@ class Agents:
         self.identity, self._divide = identity, POLICIES[memory_policy]
 
     def sync(self, worker_id: str, sync: WorkerSync, now_s: float) -> WorkerReply:
-        """Takes an agent's report in; the reply holds what its worker should be like. Raises `Denied` for a report of another
+        """Take an agent's report in; the reply holds the desired state of its worker. Raise `Denied` for a report of another
         worker than the one whose agent sent it."""
         if sync.worker.worker_id != worker_id:
             raise Denied(f"a report of worker {sync.worker.worker_id!r:.80} came from {worker_id}'s agent; accepted: its own")
@@ -66,7 +66,7 @@ class Agents:
                 executor.record.gone = executor.record.gone or executors.last_word(executor, None, "removed")
         for application_id in sync.drivers_gone:
             gone = self.registry.applications.get(application_id)
-            # of a driver elsewhere it cannot know
+            # an agent cannot know of a driver on another machine
             if gone and not gone.ended and gone.record.registration.boot_id == worker.info.boot_id:
                 changed[application_id] = gone
                 with guarded(gone, "ending it"):
@@ -80,9 +80,9 @@ class Agents:
         return WorkerReply(samples_acknowledged=worker.samples_acknowledged, desired=self.desired(worker_id, now_s))
 
     def _strays(self, worker_id: str, reports: Iterable[ExecutorReport], now_s: float) -> Iterator[tuple[str, str]]:
-        """Executors reported that nobody here will ever want again: of applications that have ended, and what has exited of
-        applications that nobody knows, once their drivers had time to register again. One of those that still runs is left
-        alone: it may be all that a lost memory has left of a job."""
+        """Yield the reported executors that no one here will ever want again: those of applications that have ended, and
+        those of unknown applications that have exited, once the drivers had time to register again. An executor of an unknown
+        application that still runs is kept: it may be all that a lost memory has left of a job."""
         for report in reports:
             application = self.registry.applications.get(report.application_id)
             executor = application.executors.get(report.executor_id) if application else None
@@ -98,7 +98,7 @@ class Agents:
                 yield (report.application_id, report.executor_id)
 
     def desired(self, worker_id: str, now_s: float) -> Desired:
-        """What a worker should be like now."""
+        """Return the desired state of a worker at this time."""
         known = self.registry.workers.by_id.get(worker_id)
         strays = known.strays if known else frozenset[tuple[str, str]]()
         adopted, progress = list[AdoptedSpec](), dict[str, Progress]()
@@ -123,7 +123,7 @@ class Agents:
         plans: list[ApplicationPlan] = []
         for application in here.values():
             if not application.ended:
-                # without a new one its agents go on by the last
+                # without a new plan the application's agents go on by the last one
                 with guarded(application, "planning"):
                     most = self.registry.workers.capacity(application, now_s)
                     plans.append(planning.application_plan(application, worker_id, most, now_s))
@@ -171,8 +171,8 @@ class Agents:
         worker.samples_acknowledged = max(worker.samples_acknowledged, sync.sample_seq + len(sync.samples))
 
     def _sampled(self, worker: Worker, application: Application, executor: Executor, sample: Sample) -> Sample:
-        """The sample with the executor's debt. Core-seconds withheld since the last sample are put down to the applications
-        that had cores on this worker."""
+        """Return the sample with the executor's debt. Core-seconds withheld since the last sample are put down to the
+        applications that had cores on this worker."""
         before_core_s = executor.record.debt.withheld_core_s
         taken = executor.sampled(sample, worker.info.cores / worker.info.nodes)
         withheld_core_s = executor.record.debt.withheld_core_s - before_core_s
@@ -192,7 +192,7 @@ class Agents:
             return False
         application.take(executor, instance, report)
         executor.at_risk = executor.at_risk and bool(report.risk)
-        # one that was thought removed but shows itself (a start crossed the order to stop) is to be stopped again
+        # an executor thought removed that is reported (a start crossed the order to stop) is to be stopped again
         if executor.cleaned:
             executor.cleaned = False
             self.registry.touched.add(worker_id)
@@ -201,7 +201,7 @@ class Agents:
         if report.state == "exited":
             executors.gone(application, executor, report.exit_code, report.reason, now_s)
         elif report.state == "running" and report.risk:
-            # its words differ each time, so it is told once until it is over
+            # the words of a risk differ each time, so it is reported once until it is over
             if not executor.at_risk:
                 executor.at_risk = True
                 application.notify(f"executor {report.executor_id}: {report.risk}")

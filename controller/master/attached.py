@@ -1,8 +1,9 @@
-"""Executors that another cluster manager has started, of an application that is attached by conf alone.
+"""Executors that another cluster manager has started, of an application that is attached only by its conf.
 
-Its driver tells which live and what they have done; each goes to the worker whose agent sees its process. Nothing of them is
-started, ended or placed here. One that no agent sees goes on as it would without us, and its user is told. Pods of Kubernetes
-go to the agent of their node, if there is one, else to one that paces the pods of the whole cluster; never to both.
+The driver says which executors live and what they have done; each goes to the worker whose agent sees its process. No such
+executor is started, ended or placed here. An executor that no agent sees goes on as it would without us, and its user is
+informed. Pods of Kubernetes go to the agent of their node, if there is one, else to one that paces the pods of the whole
+cluster; never to both.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ OR_ANYWHERE = ", or one with `--runtime kubernetes` anywhere"
 
 
 def take_executors(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> bool:
-    """Takes in what the driver tells of its executors; whether one came or went."""
+    """Take in the driver's report of its executors; return True if one came or went."""
     changed = False
     if sync.spark_application_id and sync.spark_application_id != application.record.spark_application_id:
         application.record.spark_application_id = sync.spark_application_id
@@ -51,7 +52,7 @@ def take_executors(application: Application, sync: DriverSync, registry: Registr
 
 
 def _adopted(application: Application, one: AttachedExecutor, registry: Registry, now_s: float) -> Executor | None:
-    """None where no agent sees it, or it has had as many as are kept."""
+    """Return the executor taken in; None where no agent sees it, or the application has had as many as are kept."""
     if len(application.executors) >= EXECUTORS:
         application.notify(f"it has had {EXECUTORS} executors, as many as an application may; further ones are not paced")
         return None
@@ -84,8 +85,8 @@ def _adopted(application: Application, one: AttachedExecutor, registry: Registry
 
 
 def _worker_of(one: AttachedExecutor, registry: Registry, now_s: float, *, pod: bool) -> WorkerInfo | None:
-    """The one whose agent runs in the same boot of the same machine; where there is none, for a pod, one whose agent paces
-    pods everywhere. Of several, the one that joined first: each executor has one agent."""
+    """Return the worker whose agent runs in the same boot of the same machine; without one, for a pod, a worker whose agent
+    paces pods everywhere. Of several, the worker that joined first is taken: each executor has one agent."""
     adopting = registry.workers.adopting(now_s)
     there = [w for w in adopting if w.boot_id == one.process.boot_id and not w.everywhere]
     there += [w for w in adopting if w.everywhere and pod]

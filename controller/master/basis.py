@@ -1,4 +1,4 @@
-"""Makes a `Basis` and its sentence from the grounds of a forecast. Pure."""
+"""A `Basis` and its sentence, made from the grounds of a forecast. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from stage_model.units import format_duration
 
 
 def basis(grounds: Grounds | None, recognised: float | None = None, late_since_s: float | None = None) -> Basis:
-    """The basis of a forecast. `grounds` None: no profile is known. `recognised` and `late_since_s` are as in `Basis`."""
+    """Return the basis of a forecast. `grounds` None: no profile is known. `recognised` and `late_since_s` are as in
+    `Basis`."""
     parts = [_taught(grounds)]
     if grounds is not None and grounds.disturbed:
         stages = "1 stage" if grounds.disturbed == 1 else f"{grounds.disturbed} stages"

@@ -11,6 +11,6 @@ T = TypeVar("T")
 
 
 class Beside(Protocol):
-    """Does the work and gives what came of it, or raises what it raised; `asyncio.to_thread` is one."""
+    """A function that does the work and returns its result, or raises its error; `asyncio.to_thread` is one."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...

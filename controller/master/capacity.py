@@ -24,7 +24,7 @@ class Capacity:
 
 
 def capacity(workers: Sequence[WorkerInfo], slots: Callable[[WorkerInfo], int], count: int | None) -> Capacity:
-    """Capacity of the `count` largest of these workers (None: all)."""
+    """Return the capacity of the `count` largest of these workers (None: all)."""
     chosen = sorted(workers, key=lambda w: -w.cores)[: len(workers) if count is None else max(1, count)]
     slots_of = [slots(w) for w in chosen]
     per_slot = [min(w.cores, n) for w, n in zip(chosen, slots_of, strict=True)]
@@ -38,13 +38,13 @@ def capacity(workers: Sequence[WorkerInfo], slots: Callable[[WorkerInfo], int], 
 
 
 def asked_capacity(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> Capacity:
-    """Of an attached application that has no executors yet: what its settings ask for of these workers."""
+    """Return the capacity that the settings of an attached application without executors yet ask for on these workers."""
     shares = _asked_shares(conf, workers)
     return capacity_of(shares, len(shares), workers)
 
 
 def capacity_of(shares: Sequence[tuple[float, int]], executors: int, workers: Sequence[WorkerInfo]) -> Capacity:
-    """`shares`: cores and slots of each worker."""
+    """Return the capacity of `shares`, the cores and slots of each worker."""
     cores = [min(has, slots) for has, slots in shares]
     return Capacity(
         cores=sum(cores),
@@ -56,8 +56,8 @@ def capacity_of(shares: Sequence[tuple[float, int]], executors: int, workers: Se
 
 
 def _asked_shares(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> list[tuple[float, int]]:
-    """Cores and slots of each worker as a cluster manager would share an application out that asks for a number of cores
-    (spark.cores.max), or of executors of so many; without either it is all there are."""
+    """Return cores and slots of each worker as a cluster manager would share them out to an application that asks for a
+    number of cores (spark.cores.max), or of executors of a number of cores; without either, all there are."""
     per = _whole(conf, "spark.executor.cores")
     instances = most_executors(conf, _whole(conf, "spark.executor.instances"))
     left = min(_whole(conf, "spark.cores.max") or math.inf, math.inf if instances is None or per is None else instances * per)
@@ -77,7 +77,8 @@ def _whole(conf: Mapping[str, str], key: str) -> int | None:
 
 
 def initial(work_core_s: float, length_s: float, most: Capacity) -> float:
-    """Initial cores per executor: records / (deadline * nominal rate) is work / deadline, shared by the executors."""
+    """Return the initial cores per executor: records / (deadline * nominal rate) is work / deadline, shared by the
+    executors."""
     per_executor = most.slots / most.executors
     if length_s <= 0 or work_core_s / length_s >= per_executor * most.executors:
         return per_executor

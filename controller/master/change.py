@@ -23,8 +23,8 @@ from stage_model.units import format_duration, parse_priority
 def change(
     application: Application, asked: Change, most: Capacity, now_s: float, keep: Callable[[ApplicationRecord], None]
 ) -> None:
-    """Changes the application's options and its stages' deadlines, whether they can be met or not. `keep` stores the record
-    first. Raises `BadInput` for what cannot be, and what `keep` raises; then nothing has changed."""
+    """Change the application's options and its stages' deadlines, whether they can be met or not. `keep` stores the record
+    first. Raise `BadInput` for a change that cannot be, and what `keep` raises; then nothing has changed."""
     elapsed_s, before = application.elapsed_s(now_s), application.options
     after = _options(application, asked, elapsed_s)
     if after == before:
@@ -45,8 +45,8 @@ def change(
 
 
 def claim_after(application: Application, asked: Change, most: Capacity, now_s: float) -> Claim | None:
-    """What it would have to do for the deadline asked for; None where that changes nothing, or nobody knows. Raises
-    `BadInput` for what cannot be."""
+    """Return the application's claim with the deadline asked for; None where that changes nothing, or no claim is known.
+    Raise `BadInput` for a change that cannot be."""
     before = application.options
     after = _options(application, asked, application.elapsed_s(now_s))
     if after == before or after.deadline_s is None or not most.cores:
@@ -59,12 +59,12 @@ def claim_after(application: Application, asked: Change, most: Capacity, now_s: 
 
 
 def check_claim(claim: Claim, promised: Promised, most: Capacity, elapsed_s: float) -> None:
-    """Raises `InfeasibleDeadline` when what is left cannot be done in time beside what the others were `promised`."""
+    """Raise `InfeasibleDeadline` when the work left cannot be done in time alongside what the others were `promised`."""
     others = replace(promised.to_rank(claim.priority), cores=max(promised.cores, most.cores))
     if fits(claim, others):
         return
     least_s = elapsed_s + least_deadline_s(claim, others)
-    beside = f" beside {len(others.claims)} promised of the same or a higher priority" if others.claims else ""
+    beside = f" alongside {len(others.claims)} promised of the same or a higher priority" if others.claims else ""
     raise InfeasibleDeadline(
         f"deadline {format_duration(elapsed_s + claim.left_s)} cannot be met{beside}; accepted: {rounded_up(least_s)} or "
         "more, or --force"
@@ -72,7 +72,7 @@ def check_claim(claim: Claim, promised: Promised, most: Capacity, elapsed_s: flo
 
 
 def _options(application: Application, asked: Change, elapsed_s: float) -> JobOptions:
-    """What it would have then."""
+    """Return the options that the application would have after the change."""
     if application.ended:
         raise BadInput(f"application {application.id} has ended; only a running one can be changed")
     after = application.options

@@ -1,4 +1,4 @@
-"""What drivers say is answered: a registration, and then the levels and events that they tell (`driver_events`)."""
+"""Drivers' messages are answered: a registration, and then the levels and events that they report (`driver_events`)."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Drivers:
     async def register(
         self, registration: Registration, clock: Callable[[], float], beside: Beside = asyncio.to_thread
     ) -> Registered:
-        """Admits an application, of a user that somebody vouches for (`vouching`). Raises `BadInput` for unusable settings,
-        `Denied` for what is another's, `InfeasibleDeadline` when its deadline cannot be met, `NotStored`."""
+        """Admit an application of a user that somebody vouches for (`vouching`). Raise `BadInput` for unusable settings,
+        `Denied` for an application of another driver, `InfeasibleDeadline` when its deadline cannot be met, `NotStored`."""
         async with self.registry.promising:
             check_usable(registration)
             # what is kept of the registration is stored
@@ -65,15 +65,15 @@ class Drivers:
             return Registered(application_id=application.id, token=token, notices=self._new_notices(application))
 
     def _check_number(self, uid: int) -> None:
-        """Raises `TooMuch` where as many applications run or wait as may."""
+        """Raise `TooMuch` where as many applications run or wait as may."""
         live = [one.record.registration.uid for one in self.registry.applications.values() if not one.ended]
         for number, most, whose in ((len(live), APPLICATIONS, ""), (live.count(uid), OF_A_USER, f" of uid {uid}")):
             if number >= most:
                 raise TooMuch(f"{number} applications{whose} run or wait here; accepted: a new one when one has ended")
 
     def _again(self, registration: Registration, credentials: bytes | None, now_s: float) -> Registered | None:
-        """A bridge that registers once more is given a new token for what it already had; None for what nobody here knows.
-        Raises `Denied` for an application of another driver, `BadInput` for one that has ended."""
+        """Return a new token to a bridge that registers its application once more; None for an application that is not known
+        here. Raise `Denied` for an application of another driver, `BadInput` for one that has ended."""
         application_id = registration.application_id or ""
         application = self.registry.applications.get(application_id)
         if application is None:
@@ -93,7 +93,7 @@ class Drivers:
         return Registered(application_id=application.id, token=token, acknowledged=application.acknowledged)
 
     async def sync(self, application_id: str, sync: DriverSync, clock: Callable[[], float]) -> DriverReply:
-        """Takes a driver's levels and events in; others have their turn in between."""
+        """Take a driver's levels and events in; other tasks have their turn in between."""
         now_s = clock()
         application = self.registry.known(application_id)
         application.heard_s = now_s
@@ -157,13 +157,13 @@ class Drivers:
         )
 
     def _on_one_host(self, application: Application) -> bool:
-        """Whether its executors have addresses of their own on one host: then Spark takes each for a host, and would have
-        tasks wait for the one that has their data, though none is farther from it."""
+        """Return True if the application's executors have addresses of their own on one host: then Spark takes each for a
+        host, and would have tasks wait for the executor that has their data, though none is farther from it."""
         on = {executor.record.worker_id for executor in application.live_executors()}
         return any(worker.info.own_networks for name, worker in self.registry.workers.by_id.items() if name in on)
 
     def token_hash(self, application_id: str) -> str | None:
-        """None for an application that nobody here knows."""
+        """Return the hash of the application's token; None for an application that is not known here."""
         application = self.registry.applications.get(application_id)
         return application.record.token_hash if application else None
 

@@ -1,7 +1,7 @@
-"""From a registration to the command line, environment, mounts and memory of one executor: pure.
+"""The command line, environment, mounts and memory of one executor, made from a registration: pure.
 
-Executors are started as Spark's own backends start them (`CoarseGrainedExecutorBackend`); what is ours is named at its
-line. Placeholders in braces are filled by the agent (`controller.agent.launch`). Memory is MiB.
+Executors are started as Spark's own backends start them (`CoarseGrainedExecutorBackend`); what is ours is named at its line.
+Placeholders in braces are filled by the agent (`controller.agent.launch`). Memory is MiB.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ PAGE_KEY = "spark.buffer.pageSize"
 LEAST_OVERHEAD_MB = 384
 """Spark's own least memoryOverhead."""
 OFF_HEAP_START = "64m"
-"""The off-heap size that says "not chosen by the user" (driver-settings.properties): what it has until its first order."""
+"""The off-heap size that says "not chosen by the user" (driver-settings.properties): an executor has it until its first
+order."""
 PAGE = "2m"
-"""spark.buffer.pageSize there."""
+"""The value of spark.buffer.pageSize in that file."""
 LEAST_PAGE = "1m"
-"""The smallest that Spark chooses by itself (MemoryManager.pageSizeBytes)."""
+"""The smallest page that Spark chooses by itself (MemoryManager.pageSizeBytes)."""
 PAGES_PER_SLOT = 2
-"""Without two pages a task of Spark fails."""
+"""The least number of pages: with fewer a task of Spark fails."""
 HADOOP_CREDENTIALS = "HADOOP_TOKEN_FILE_LOCATION"
-"""Names the file where Spark looks for the application's secret first, as on YARN (SecurityManager.getSecretKey)."""
+"""The variable that names the file where Spark looks for the application's secret first, as on YARN
+(SecurityManager.getSecretKey)."""
 MALLOC = {"MALLOC_MMAP_THRESHOLD_": "131072"}
 """Pages and cached blocks of glibc's malloc then come and go by mmap: what a shrink frees leaves the process at once."""
 PYTHON_MB_PER_SLOT = 512
@@ -46,13 +48,13 @@ PYTHON_MB_PER_SLOT = 512
 
 MOST_MB = 2**30
 LONGEST_SIZE = 18
-"""Digits, of bytes too; what is longer is more than any machine has."""
+"""Most digits of a size, of bytes too; a longer number is more than any machine has."""
 MOST_NUMBER = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerMemory:
-    """What one executor's container must hold; `off_heap_mb` is of the size that the user chose."""
+    """Memory that one executor's container must hold; `off_heap_mb` is of the size that the user chose."""
 
     heap_mb: int
     overhead_mb: int
@@ -67,12 +69,12 @@ class ContainerMemory:
 
     @property
     def least_mb(self) -> int:
-        """Of the container in which it can start."""
+        """Memory of the container in which the executor can start."""
         return self.total_mb + (self.off_heap_floor_mb or 0)
 
 
 def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, python: bool) -> ContainerMemory:
-    """Container limit = heap + overhead + off-heap + Python. Raises `BadInput` for unreadable sizes.
+    """Return the container's limit = heap + overhead + off-heap + Python. Raise `BadInput` for unreadable sizes.
 
     Off-heap memory of the size that we start with is elastic: the master splits what a worker has (docs/decisions/0012).
     """
@@ -103,7 +105,8 @@ def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, pyt
 
 
 def executor_slots(conf: dict[str, str], wish: ExecutorWish, profile_id: str, cores: float) -> int:
-    """All `cores` of a worker, rounded up; capped by --executor-cores, or by the cores of a resource profile of its own."""
+    """Return all `cores` of a worker, rounded up; capped by --executor-cores, or by the cores of a resource profile of its
+    own."""
     most = math.ceil(cores)
     # Spark's default profile claims 1 core for masters it does not know, whatever the user said
     asked = wish.cores if profile_id != "0" else None
@@ -122,7 +125,7 @@ def executor_spec(
     slots: int,
     held: Mapping[str, Held] | None = None,
 ) -> ExecutorSpec:
-    """One executor of an application; `held` are the pieces that it has of resources with ids."""
+    """Return the specification of one executor; `held` are the pieces that it has of resources with ids."""
     conf = registration.conf
     spark_home = str(PurePosixPath(registration.jars_dir).parent)
     python = _python(registration, options)
@@ -202,17 +205,17 @@ def executor_spec(
 
 
 def _visible(held: Mapping[str, Held]) -> dict[str, str]:
-    """What CUDA programs look at: only the devices that the executor has."""
+    """Return the variable by which CUDA programs see only the devices that the executor has."""
     return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, sorted(held[GPU])))} if GPU in held else {}
 
 
 def class_path(bridge_jar: str, jars_dir: str) -> str:
-    """Of an executor whose user adds nothing to it."""
+    """Return the class path of an executor whose user adds nothing to it."""
     return f"{bridge_jar}:{jars_dir.rstrip('/')}/*"
 
 
 def _python(registration: Registration, options: JobOptions) -> PythonEnvironment | None:
-    """The driver's Python environment; `spark.pace.python` names one inside the image instead, of the same version."""
+    """Return the driver's Python environment; `spark.pace.python` names one inside the image instead, of the same version."""
     if registration.python is None or options.python is None:
         return registration.python
     return PythonEnvironment(
@@ -221,16 +224,16 @@ def _python(registration: Registration, options: JobOptions) -> PythonEnvironmen
 
 
 def _imports_pyspark(python: PythonEnvironment | None, spark_home: str) -> bool:
-    """Whether `python` finds pyspark by itself: this Spark is a package of that environment (pip install pyspark).
+    """Return True if `python` finds pyspark by itself: this Spark is a package of that environment (pip install pyspark).
 
-    With SPARK_HOME an executor's Python workers import pyspark from a zip of sources, which they compile anew every time
+    With SPARK_HOME an executor's Python workers import pyspark from a zip of sources, which they compile again every time
     (PythonUtils.sparkPythonPath): 0.6 s of CPU before the first task. Executors on YARN have no SPARK_HOME either.
     """
     return python is not None and PurePosixPath(spark_home).is_relative_to(PurePosixPath(python.prefix) / "lib")
 
 
 def _pages_mb(conf: dict[str, str], slots: int, page: str) -> int:
-    """The least off-heap memory with which tasks run; `page` where the user chose none."""
+    """Return the least off-heap memory with which tasks run; `page` is the size of a page where the user chose none."""
     return PAGES_PER_SLOT * slots * (_size({PAGE_KEY: page, **conf}, PAGE_KEY, None, unit_mb=False) or 0)
 
 
@@ -253,7 +256,7 @@ def _words(conf: dict[str, str], key: str) -> list[str]:
 
 
 def _size(conf: dict[str, str], key: str, asked_mb: int | None, *, unit_mb: bool = True) -> int | None:
-    """A memory size of the conf in MiB; bare numbers count MiB, or bytes where Spark reads bytes."""
+    """Return a memory size of the conf in MiB; bare numbers count MiB, or bytes where Spark reads bytes."""
     if asked_mb is not None:
         return asked_mb
     text = conf.get(key)

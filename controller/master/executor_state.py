@@ -1,4 +1,4 @@
-"""One executor as the master knows it: what is stored of it, what its agent reported last, and what its stages used."""
+"""One executor as the master knows it: its stored part, the last report of its agent, and what its stages used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stage_model.progress import Progress
 
 
 class ExecutorRecord(msgspec.Struct, kw_only=True):
-    """What is stored of an executor. `uses` are its stages' counters, one list per life of its agent.
+    """The stored part of an executor. `uses` are its stages' counters, one list per life of its agent.
 
     Either `spec` says how it is started, or `adopted` which process it is. `created_s` counts from the application's
     submission. `held`: which pieces of which resources it has (units of 1/10000 by id); `evicted_for`: the application for
@@ -61,16 +61,17 @@ class Executor:
     sample: Sample | None = None
     hunger: Hunger = UNTOLD
     progress: Progress | None = None
-    """What an adopted one told last."""
+    """The progress of an adopted executor, as its driver reported it last."""
     at_risk: bool = False
-    """Its user has been told of what its agent reports as a risk to the deadline."""
+    """True if the user is informed of what the agent reports as a risk to the deadline."""
 
     @property
     def live(self) -> bool:
         return self.record.gone is None
 
     def use(self) -> dict[StageKey, StageUse]:
-        """Counters per stage attempt over all lives of the agent: counts of tasks are the executor's own, CPU adds up."""
+        """Return the counters per stage attempt over all lives of the agent: counts of tasks are the executor's own, CPU adds
+        up."""
         total: dict[StageKey, StageUse] = {}
         for stages in self.record.uses.values():
             for use in stages.values():
@@ -79,7 +80,7 @@ class Executor:
         return total
 
     def use_of(self, stage: int, attempt: int, *, earlier: bool = False) -> StageUse | None:
-        """`use` of one stage attempt; `earlier`: without the last life of the agent."""
+        """Return `use` of one stage attempt; `earlier`: without the last life of the agent."""
         total, name, last = None, _name(stage, attempt), max(0, len(self.record.uses) - earlier)
         for stages in islice(self.record.uses.values(), last):
             use = stages.get(name)
@@ -88,7 +89,7 @@ class Executor:
         return total
 
     def sampled(self, sample: Sample, worker_cores: float) -> Sample:
-        """Takes a sample in; returns it with the debt of the executor by then. Demand beyond `worker_cores` is no hunger."""
+        """Take a sample in; return it with the debt of the executor by then. Demand beyond `worker_cores` is no hunger."""
         before, self.sample = self.sample, sample
         self.hunger = self.hunger.after(sample.time_s, min(sample.demand, worker_cores), sample.grant)
         if before is not None:
@@ -97,15 +98,15 @@ class Executor:
         return msgspec.structs.replace(sample, debt_core_s=round(self.record.debt.core_s, 3))
 
     def withheld(self, withheld_core_s: float, grants: Mapping[str, float]) -> None:
-        """Puts the withheld core-seconds down to the applications that had `grants` (cores, by name) on its worker then, in
+        """Put the withheld core-seconds down to the applications that had `grants` (cores, by name) on its worker then, in
         proportion to these."""
         total = sum(grants.values())
         for name, cores in grants.items() if total > 0 else ():
             self.record.squeezed_by[name] = self.record.squeezed_by.get(name, 0.0) + withheld_core_s * cores / total
 
     def take(self, instance: str, report: ExecutorReport, told: Container[StageKey]) -> list[StageKey]:
-        """Takes a report in; returns the stage attempts of which it tells something new. It may be an executor's invention:
-        of attempts that the driver has not `told` of, the last ones are kept."""
+        """Take a report in; return the stage attempts of which it has something new. A report may be an executor's invention:
+        of attempts that the driver has not reported (`told`), the last ones are kept."""
         self.report = report
         self.ran = self.ran or report.state == "running"
         self.record.cpu_core_s = max(self.record.cpu_core_s, report.cpu_core_s)
@@ -126,7 +127,7 @@ def _name(stage: int, attempt: int) -> str:
 
 
 def known_sum(a: float | None, b: float | None) -> float | None:
-    """The sum; None if either is not known."""
+    """Return the sum; None if either is not known."""
     return None if a is None or b is None else a + b
 
 

@@ -22,11 +22,11 @@ log = logging.getLogger("sparkpace.master")
 MOST_FAILURES = 10
 """Executors that may fail in a row before the application is ended."""
 STEADY_S = 60.0
-"""An executor that lived so long breaks the row."""
+"""An executor that lived longer than this breaks the row."""
 
 
 def too_many_failures(application: Application) -> str:
-    """Why the application must be ended; empty if it need not."""
+    """Return the reason why the application must be ended; empty if it need not."""
     if application.failures_in_a_row <= MOST_FAILURES:
         return ""
     logs = next((e.record.log_dir for e in reversed(application.executors.values()) if e.record.log_dir), "")
@@ -35,8 +35,8 @@ def too_many_failures(application: Application) -> str:
 
 
 def reconcile(application: Application, registry: Registry, placing: Placing, now_s: float) -> bool:
-    """Brings the executors to what Spark wants, one per worker at most; says whether anything changed. Those of an attached
-    application are not ours to bring about."""
+    """Bring the executors to what Spark wants, one per worker at most; return True if anything changed. Executors of an
+    attached application are not ours to bring about."""
     changed = False
     if application.attached:
         application.settled = True
@@ -69,7 +69,7 @@ def reconcile(application: Application, registry: Registry, placing: Placing, no
 
 
 def _has_all(application: Application) -> bool:
-    """As many executors of each profile as Spark wants."""
+    """Return True if the application has as many executors of each profile as Spark wants."""
     have = Counter(e.record.profile_id for e in application.live_executors() if not e.record.planned_end)
     return all(wish.count is not None and have[name] >= wish.count for name, wish in application.wanted.items())
 
@@ -87,7 +87,7 @@ def _add_missing(
         application.waiting = f"it has had {EXECUTORS} executors, as many as an application may"
         return False
     fresh = registry.workers.starting(now_s)
-    # one on a worker that is heard of no more takes no place of those that are
+    # an executor on a worker that is silent takes no place of those on fresh workers
     missing = len(fresh) - sum(e.record.worker_id in fresh for e in live if e.record.profile_id == profile_id)
     missing = missing if wish.count is None else min(missing, wish.count - have)
     if missing > 0 and (reason := placing.behind_others(application, profile_id, wish)):
@@ -141,9 +141,9 @@ def _new(
 
 
 def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, registry: Registry) -> None:
-    """Takes over one that runs on a worker and that the master does not know: its application outlived the master's memory,
-    or it was placed while nothing could be stored, before the master died. It is taken for one of Spark's default profile;
-    which pieces of resources it has is not known."""
+    """Take over an executor that runs on a worker and that the master does not know: its application outlived the master's
+    memory, or it was placed while nothing could be stored, before the master died. It is taken for one of Spark's default
+    profile; its pieces of resources are not known."""
     known = application.ended or application.attached or report.executor_id in application.executors
     if known or report.state != "running" or not report.executor_id.isdecimal():
         return
@@ -164,7 +164,7 @@ def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, re
 
 
 def _evict(application: Application, outcome: Evict, registry: Registry) -> None:
-    """Ends those that must give way (`--evict`). Their drivers get them back when there is room."""
+    """End the executors that must give way (`--evict`). Their drivers get them back when there is room."""
     for key in outcome.keys:
         other_id, _, executor_id = key.rpartition("/")
         other = registry.applications[other_id]
@@ -178,12 +178,12 @@ def _evict(application: Application, outcome: Evict, registry: Registry) -> None
 
 
 def stopped(application: Application, executor: Executor) -> bool:
-    """Whether its agent should end it."""
+    """Return True if the executor's agent should end it."""
     return application.ended or executor.record.planned_end or not executor.live
 
 
 def gone(application: Application, executor: Executor, code: int | None, reason: str, now_s: float) -> None:
-    """An executor has ended, or is as good as ended; one that nobody had asked to is a failure."""
+    """Record that an executor has ended, or is as good as ended; an end that no one had asked for is a failure."""
     planned = executor.record.planned_end or application.ended
     executor.record.gone = last_word(executor, code, reason)
     lived_s = application.elapsed_s(now_s) - executor.record.created_s
@@ -195,7 +195,7 @@ def gone(application: Application, executor: Executor, code: int | None, reason:
 
 
 def last_word(executor: Executor, code: int | None, reason: str) -> ExecutorGone:
-    """How it ended, for its driver."""
+    """Return the executor's end, for its driver."""
     # 137 and 143 are SIGKILL and SIGTERM: somebody outside ended it, so it is no fault of the application's
     return ExecutorGone(
         executor_id=executor.record.executor_id,

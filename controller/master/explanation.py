@@ -1,4 +1,5 @@
-"""`sparkpace explain`: why an application's executors are where they are, and why the next one would go where."""
+"""The answer to `sparkpace explain`: why an application's executors are where they are, and why the next one would go
+where."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from controller.wire.driver import ExecutorWish
 
 
 def explanation(application: Application, placing: Placing, now_s: float) -> Explanation:
-    """As of now, for the wish with the lowest profile id."""
+    """Return the explanation as of now, for the wish with the lowest profile id."""
     profile_id, wish = min(application.wanted.items(), default=("0", ExecutorWish()))
     request, memory, whys = placing.why(application, profile_id, wish, now_s)
     here: dict[str, list[str]] = {}

@@ -1,6 +1,7 @@
-"""Before a run: its profile, and whether a deadline can be met, alone and beside what was promised to others.
+"""The profile of a run to come, and the verdict on its deadline, by itself and alongside what was promised to others.
 
-The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.forecast`). A running application is `planning`'s.
+The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.forecast`). A running application is
+`planning`'s.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ ROUNDING = 0.005
 
 
 def find_profile(asked: str | None, name: str, main: str | None, store: ProfileStore) -> tuple[str, Profile | None]:
-    """The profile's key, and the profile if there is one. `asked` is a name or a file. Raises `BadInput`."""
+    """Return the profile's key, and the profile if there is one. `asked` is a name or a file. Raise `BadInput` for an
+    unusable file."""
     if asked and "/" in asked:
         data = read_plain(Path(local_path(asked)), what=FILE, largest=LARGEST_BYTES, follow=True)
         if data is None:
@@ -48,7 +50,8 @@ def find_profile(asked: str | None, name: str, main: str | None, store: ProfileS
 
 
 def whole_forecast(what: ApplicationEstimate, most: Capacity, spent_s: float = 0.0) -> Forecast:
-    """The whole application to its end, `spent_s` after its submission: that much less of the start-up."""
+    """Return the forecast of the whole application to its end, `spent_s` after its submission: that much less of the
+    start-up."""
     return whole(what, most.slots, most.speed_limit, spent_s)
 
 
@@ -61,7 +64,8 @@ def feasibility(
     priority: int = NORMAL_PRIORITY,
     promised: Promised = NOTHING_PROMISED,
 ) -> PlanReply:
-    """Whether the deadline can be met beside what is `promised`, with the number that could, `spent_s` after submission."""
+    """Return the verdict on the deadline alongside what is `promised`, with the least deadline, `spent_s` after
+    submission."""
     forecast = whole_forecast(what, most, spent_s)
     alone_s = spent_s + (forecast.time_s(most.cores) if most.cores > 0 else float("inf"))
     new = Claim(forecast, (deadline_s or 0.0) - spent_s, priority)
@@ -76,7 +80,7 @@ def feasibility(
         verdict = "can" if feasible else "cannot"
         reason = f"deadline {format_duration(deadline_s)} {verdict} be met: {reason}"
     if least_s > alone_s:
-        reason += f", beside {len(others.claims)} promised of the same or a higher priority {format_duration(least_s)}"
+        reason += f", alongside {len(others.claims)} promised of the same or a higher priority {format_duration(least_s)}"
     if feasible is False:
         reason += f"; accepted: {rounded_up(least_s)} or more"
     return PlanReply(
@@ -99,9 +103,9 @@ def plan_reply(
     grows: bool = False,
     untaught: LastUntaught = ALL_TAUGHT,
 ) -> PlanReply:
-    """Answers `sparkpace plan`. Whether a deadline can be met is the same under every law; which cores it takes, and the
-    stages' deadlines, are its law's. Raises `BadInput` for an unusable profile, law or constant, more cores than there are,
-    or an empty cluster that does not grow."""
+    """Answer `sparkpace plan`. Whether a deadline can be met is the same under every law; the cores that it takes, and the
+    stages' deadlines, are its law's. Raise `BadInput` for an unusable profile, law or constant, more cores than there are, or
+    an empty cluster that does not grow."""
     law = _asked_law(request, default_law)
     if request.profile_json is not None:
         profile: Profile | None = parse_profile(request.profile_json.encode())
@@ -122,8 +126,8 @@ def plan_reply(
 
 
 def plan_without_cluster(request: PlanRequest, profile: Profile) -> PlanReply:
-    """The same on as many slots and cores as the profile's last run had slots, with nothing beside it; where more cores are
-    asked for, on as many more executors. Raises `BadInput` as above."""
+    """Return the plan on as many slots and cores as the profile's last run had slots, without other applications; where more
+    cores are asked for, on as many more executors. Raise `BadInput` as `plan_reply` does."""
     had = reference_slots(profile)
     slots = max(had, math.ceil(request.most_cores or 0.0))
     executors = max(1, math.ceil(reference_run(profile).executors * slots / had))
@@ -132,7 +136,7 @@ def plan_without_cluster(request: PlanRequest, profile: Profile) -> PlanReply:
 
 
 def _asked_law(request: PlanRequest, default: str) -> tuple[str, Mapping[str, float]]:
-    """The law's name, and the constants."""
+    """Return the law's name, and the constants."""
     name = default if request.law is None else parse_law(request.law)
     return name, parse_constants({LAW_PREFIX + key: str(value) for key, value in request.settings.items()})
 
@@ -140,7 +144,7 @@ def _asked_law(request: PlanRequest, default: str) -> tuple[str, Mapping[str, fl
 def _planned_on(
     most: Capacity, profile: Profile, request: PlanRequest, promised: Promised, law: tuple[str, Mapping[str, float]]
 ) -> PlanReply:
-    """With `most_cores`, so many alone are had, whatever was promised."""
+    """Return the plan on these cores; with `most_cores`, on only that many, whatever was promised."""
     if request.most_cores is not None:
         if not 0 < request.most_cores <= most.cores + ROUNDING:
             raise BadInput(f"{request.most_cores:g} cores are not there; accepted: more than 0, at most {most.cores:.2f}")
@@ -160,7 +164,7 @@ def _under(
     deadline_s: float | None,
     most: Capacity,
 ) -> PlanReply:
-    """What a law makes of a plan: the cores that it would give, and the stages' deadlines if it follows them."""
+    """Return the plan as a law makes it: with the cores that it would give, and the stages' deadlines if it follows them."""
     law, cores, reason = LAWS[name], reply.cores, reply.reason
     if deadline_s is not None and (reply.feasible or law.always):
         forecast = whole_forecast(what, most)
@@ -175,7 +179,7 @@ def _under(
 
 
 def rounded_up(seconds: float) -> str:
-    """A deadline to offer: rounded up, so that it is feasible when it is taken."""
+    """Return a deadline to offer: rounded up, so that it is feasible when it is taken."""
     return format_duration(float(int(seconds * 1.01) + 1))
 
 

@@ -1,4 +1,4 @@
-"""Gathers two findings about an application for its user: what its forecast rests on, and why it was late."""
+"""Two findings about an application for its user: the basis of its forecast, and the reason why it was late."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from controller.wire.basis import Basis, Lateness
 
 
 def basis_of(application: Application) -> Basis:
-    """The basis of an application's forecast, as it is now."""
+    """Return the basis of an application's forecast, as it is now."""
     what = application.estimate
     recognised = None if what is None else matched_run(application, what).matched_share
     return basis(what.grounds if what else None, recognised, application.late_since_s())
 
 
 def lateness_of(application: Application, most: Capacity) -> Lateness | None:
-    """The reason why an application that has ended well was late; None if it was not late or had no deadline."""
+    """Return the reason why an application that has ended well was late; None if it was not late or had no deadline."""
     record, what, deadline_s = application.record, application.estimate, application.options.deadline_s
     if record.ended_s is None or not application.succeeded or deadline_s is None:
         return None

@@ -1,7 +1,7 @@
 """The shell of growth: asks a provider for the workers that `placement.growth` wants, and remembers which those are.
 
-One thread does what providers take their time for. What was started is stored before it is asked for, so that a restarted
-master gives it back. Times are monotonic seconds.
+One thread does the slow work of providers. A worker is stored before it is asked for, so that a restarted master gives it
+back. Times are monotonic seconds.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class Growing:
             growth.adopt(one.name, one.kind(), now_s)
 
     def tick(self, now_s: float) -> None:
-        """Looks at what is wanted and what is there, and begins what follows."""
+        """Look at the workers that are wanted and those that are there, and begin what follows."""
         workers = self.registry.workers
         self._leaving -= {name for name in self._leaving if workers.forget_silent(name, now_s)}
         for future in [one for one in self._under_way if one.done()]:
             self._finished(future, now_s)
         if not workers.all_heard(now_s):
-            return  # after a restart: those that were there before have not reported yet
+            return  # after a restart: workers that were there before have not reported yet
         applications = [a for a in self.registry.applications.values() if not a.ended]
         fresh = workers.fresh(now_s).keys()
         for application in applications:
@@ -74,7 +74,7 @@ class Growing:
         self._begin(actions)
 
     def _want(self, application: Application, kind: WorkerType, fresh: Collection[str], now_s: float) -> None:
-        """A worker for it, unless one was started as just that and is not: another would be no better."""
+        """Want a worker for the application, unless one was started as just that and is not: another would be no better."""
         unlike = [one.name for one in self.growth.started.values() if one.name in fresh and one.kind == kind]
         if unlike:
             application.notify(f"worker {unlike[0]} was started as {kind} and is not that; see `sparkpace explain`")
@@ -82,16 +82,16 @@ class Growing:
             self.growth.want(kind, now_s)
 
     def refuses(self, kind: WorkerType) -> str:
-        """Why no worker that would do for it can ever be started; empty if one can."""
+        """Return the reason why no worker that would do for `kind` can ever be started; empty if one can."""
         return self.growth.limits.refuses(self.growth.sized(kind))
 
     def end_all(self, now_s: float) -> list[Future[None]]:
-        """Begins to give every started worker back; what is to be waited for."""
+        """Begin to give every started worker back; return the futures to wait for."""
         self._begin(self.growth.end_all("the cluster goes down", now_s))
         return list(self._under_way)
 
     def _demanded(self, applications: list[Application], now_s: float) -> float:
-        """Planned cores of all executors that are there or wanted."""
+        """Return the planned cores of all executors that are there or wanted."""
         total = 0.0
         for application in applications:
             if application.held_back:
@@ -132,7 +132,7 @@ class Growing:
             for application in self.registry.applications.values():
                 if application.infeasible is not None and action.kind.holds(self.growth.sized(application.infeasible)):
                     application.notify(f"a worker for it could not be started: {error}")
-            # tried again later as long as somebody wants it
+            # the start is tried again later as long as an application wants it
             self._begin(self.growth.failed(action.name, action.kind, now_s))
 
     def _store(self) -> None:

@@ -1,6 +1,7 @@
-"""The one guard: what goes wrong with one application is that application's, and everything else goes on.
+"""The one guard: a failure in one application's part is that application's, and everything else goes on.
 
-Nothing else in the master catches everything; `with` one of these, what follows is done whatever was raised inside.
+Nothing else in the master catches everything; after a `with` block of one of these, the code goes on, whatever was raised
+inside.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ log = logging.getLogger("sparkpace.master")
 
 
 class Caught:
-    """Keeps what was raised inside, if anything was, in `error`."""
+    """A context that keeps the exception raised inside, if there was one, in `error`."""
 
     __slots__ = ("error",)
 
@@ -35,12 +36,12 @@ class Caught:
         return self.error is not None
 
     def _failed(self, error: Exception) -> None:
-        """Told at once."""
+        """Handle the error at once."""
 
 
 class guarded(Caught):  # noqa: N801 - it reads as what it does
-    """For one application's part: what fails is left out, logged, counted, and told to the application's user once. `doing`
-    completes "... went wrong"; it is the same each time."""
+    """A guard for one application's part: a part that fails is left out, logged, counted, and reported to the application's
+    user once. `doing` completes "... went wrong"; it is the same each time."""
 
     __slots__ = ("_application", "_doing")
 
@@ -59,15 +60,15 @@ class guarded(Caught):  # noqa: N801 - it reads as what it does
 
 
 class Parts:
-    """For the parts of a pass that belong to no application: each is tried again with the next pass."""
+    """Guards for the parts of a pass that belong to no application: each part is tried again with the next pass."""
 
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
-        """How often each has failed since it last worked."""
+        """The number of failures of each part since it last worked."""
 
     @contextmanager
     def guarded(self, doing: str) -> Iterator[None]:
-        """Logged when it begins to fail, and when it works again."""
+        """Run a part of a pass; log when it begins to fail, and when it works again."""
         with Caught() as problem:
             yield
         if problem.error is not None:

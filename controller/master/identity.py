@@ -1,4 +1,5 @@
-"""Who this master is: the cluster's id and which of its master's lives this is, kept beside the tokens and in the store.
+"""The master's identity: the cluster's id and the number of this life of its master, kept next to the tokens and in the
+store.
 
 Agents and containers carry the id and obey no other, nor an older life: so both must outlive a lost database.
 """
@@ -19,15 +20,15 @@ log = logging.getLogger("sparkpace.master")
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """`generation` grows with every start of the cluster's master."""
+    """The identity of a master; `generation` grows with every start of the cluster's master."""
 
     cluster_id: str
     generation: int
 
 
 def begin_life(path: Path, store: Store) -> Identity:
-    """The identity of the master that starts now, one generation on. A file or a store that is lost is made anew from the
-    other; only without both is it a new cluster."""
+    """Return the identity of the master that starts now, one generation on. A file or a store that is lost is made again from
+    the other; only without both is the cluster a new one."""
     told = [one for one in (_of_store(store), _of_file(path)) if one is not None]
     cluster_id = told[0].cluster_id if told else uuid.uuid4().hex[:8]
     now = Identity(cluster_id=cluster_id, generation=1 + max((one.generation for one in told), default=0))
@@ -57,5 +58,5 @@ def _of_file(path: Path) -> Identity | None:
     except FileNotFoundError:
         return None
     except (OSError, *UNREADABLE) as error:
-        log.error("%s cannot be read (%s), so it is made anew from master.db", path, error)
+        log.error("%s cannot be read (%s), so it is made again from master.db", path, error)
         return None

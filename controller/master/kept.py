@@ -1,4 +1,4 @@
-"""What the master keeps in its home: the store, run folders, profiles, and who it is."""
+"""The data that the master keeps in its home: the store, run folders, profiles, and its identity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from controller.runs.profile_store import ProfileStore
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """`identity` is that of the life that begins with `of`."""
+    """The kept data; `identity` is that of the life that begins with `of`."""
 
     store: Store
     recorder: Recorder
@@ -22,7 +22,7 @@ class Kept:
 
     @staticmethod
     def of(home: Home, keep_runs: int) -> Kept:
-        """Opens all of it, for a master that starts now; `keep_runs` finished runs are kept."""
+        """Open the kept data for a master that starts now; `keep_runs` finished runs are kept."""
         store = Store(home.database)
         recorder, profiles = Recorder(home.runs, keep_runs), ProfileStore(home.profiles)
         return Kept(store, recorder, profiles, begin_life(home.identity_file, store))

@@ -1,6 +1,6 @@
-"""No answer leaves the master before what it rests on is on the disk.
+"""No answer leaves the master before the data that it rests on are on the disk.
 
-A commit alone reaches the kernel, and a loss of power takes that with it. One thread brings commits to the disk, all that
+A commit by itself reaches the kernel, and a loss of power takes that with it. One thread brings commits to the disk, all that
 there are by then at once, and answers wait for it off the loop: a thousand applications cost no more syncs than it can do.
 """
 
@@ -15,13 +15,13 @@ from controller.master.store import Store
 log = logging.getLogger("sparkpace.master")
 
 LONGEST_S = 2.0
-"""An answer waits no longer: a disk that hangs must not stop control."""
+"""The longest wait of an answer: a disk that hangs must not stop control."""
 APART_S = 0.005
-"""From the end of a sync to the next, so that many answers share one; one that comes alone does not wait for it."""
+"""The time from the end of a sync to the next, so that many answers share one; the first answer after it does not wait."""
 
 
 class Lasting:
-    """Used on one loop. `longest_s` is the longest wait of an answer."""
+    """The wait of answers for the disk, used on one loop. `longest_s` is the longest wait of an answer."""
 
     def __init__(self, store: Store, longest_s: float = LONGEST_S) -> None:
         self._store, self._longest_s = store, longest_s
@@ -30,10 +30,10 @@ class Lasting:
         self._reached = store.commits
         self._complained = False
         self._next_s = 0.0
-        """Not before this time of the loop's clock."""
+        """The time of the loop's clock before which no sync begins."""
 
     async def reached(self) -> None:
-        """Returns once all that is committed by now is on the disk, or cannot be brought there."""
+        """Return once all that is committed by now is on the disk, or cannot be brought there."""
         wanted = self._store.commits
         try:
             async with asyncio.timeout(self._longest_s):
@@ -57,7 +57,7 @@ class Lasting:
         self._reached, self._next_s = number, loop.time() + APART_S
 
     def _complain(self, why: str) -> None:
-        """Once per trouble. Answers go out all the same: what they promise, a loss of power may take."""
+        """Log once per trouble. Answers go out all the same: a loss of power may take what they promise."""
         if not self._complained:
-            log.error("the disk does not take what master.db was told (%s): a loss of power now would lose it", why)
+            log.error("the disk does not take the commits of master.db (%s): a loss of power now would lose them", why)
         self._complained = True

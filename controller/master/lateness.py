@@ -47,7 +47,7 @@ class RunEnd:
 
 
 def why_late(facts: RunEnd) -> Lateness | None:
-    """The reason; None for a run that was not late."""
+    """Return the reason; None for a run that was not late."""
     late_s = facts.end_s - facts.deadline_s
     if late_s <= 0:
         return None
@@ -57,8 +57,8 @@ def why_late(facts: RunEnd) -> Lateness | None:
 
 
 def _too_short(facts: RunEnd, late_s: float) -> Lateness | None:
-    """The deadline was too short. It is compared with the forecast with all cores if there is one, else with the time in
-    which all cores could have done the work."""
+    """Return the reason that the deadline was too short. It is compared with the forecast with all cores if there is one,
+    else with the time in which all cores could have done the work."""
     if facts.cores <= 0:
         return None
     cores = f"all {facts.cores:.2f} cores"
@@ -143,7 +143,7 @@ def _none_of_these(facts: RunEnd, late_s: float) -> Lateness:
 
 
 def late_since(before_s: float | None, forecast_end_s: float | None, due_s: float | None, at_s: float) -> float | None:
-    """The time since when the forecast has been past the deadline without a break; None if it is not.
+    """Return the time since when the forecast has been past the deadline without a break; None if it is not.
 
     `at_s` is the time of the newest forecast, `before_s` the answer for the forecast before it. A deadline that has passed is
     missed since it passed at the latest. All times are seconds after submission."""

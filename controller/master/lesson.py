@@ -10,7 +10,7 @@ from stage_model.history.like_named import like_named
 from stage_model.history.run import Run
 
 LastUntaught = Mapping[str, tuple[str, Untaught]]
-"""By the key of its profile the last run of a job, if that taught nothing, and why."""
+"""The last run of a job and why it taught nothing, by the key of its profile; jobs whose last run taught have no entry."""
 ALL_TAUGHT: LastUntaught = {}
 
 
@@ -35,13 +35,13 @@ CLAUSES = {
 
 
 def untaught(reason: NoLesson, detail: str = "") -> Untaught:
-    """The reason with its clause for people, to which a `detail` is added."""
+    """Return the reason with its clause for people, to which a `detail` is added."""
     return Untaught(reason=reason, sentence=CLAUSES[reason] + (f" ({detail})" if detail else ""))
 
 
 def why_untaught(run: Run, *, succeeded: bool, left_out: int) -> Untaught | None:
-    """The reason why a run that has ended teaches nothing; None if it teaches. `succeeded`: its driver ended well, whatever
-    single jobs did; `left_out`: events that could not be taken in."""
+    """Return the reason why a run that has ended teaches nothing; None if it teaches. `succeeded`: its driver ended well,
+    whatever single jobs did; `left_out`: events that could not be taken in."""
     if not succeeded:
         return untaught(NoLesson.NOT_WELL)
     if run.complete and not left_out:
@@ -51,8 +51,8 @@ def why_untaught(run: Run, *, succeeded: bool, left_out: int) -> Untaught | None
 
 
 def no_profile(key: str, untaught: LastUntaught, known: Iterable[str]) -> str:
-    """The sentence for a job without a profile. `key` is empty where its program will name the profile; `known` are the keys
-    of all profiles."""
+    """Return the sentence for a job without a profile. `key` is empty where its program will name the profile; `known` are
+    the keys of all profiles."""
     named = f"no profile {key!r} yet" if key else "no profile yet"
     if key not in untaught:
         return f"{named}: a first run takes what is free and teaches{like_named(key, known)}"

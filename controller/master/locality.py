@@ -1,8 +1,8 @@
 """Spark's own wait for data-local executors, decided for each stage by document 002's forecast (`placement.locality`).
 
 A stage's tasks wait if E = TT * S * K / t is 1 or more: TT the time to move a task's input (`spark.pace.locality.move`), S an
-executor's slots, t the mean time of a task; K, the hosts with data of the stage's tasks, only the driver knows, so it is told
-what one host is worth. With the setting `none` they never wait; with a duration, so long always.
+executor's slots, t the mean time of a task; only the driver knows K, the hosts with data of the stage's tasks, so the master
+sends it the worth of one host. With the setting `none` tasks never wait; with a duration, they always wait that long.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from placement.locality import DataOutlook, expected_requests
 
 
 def locality(application: Application) -> Locality | None:
-    """None: as Spark has it, as nothing is known of the tasks' times yet."""
+    """Return the worth of a host and the wait; None, for Spark's own waits, while the times of tasks are not known."""
     options = application.options.placement
     if options.wait == "none":
         return Locality(worth=0.0, wait_ms=0)
@@ -28,7 +28,7 @@ def locality(application: Application) -> Locality | None:
 
 
 def mean_task_s(application: Application) -> float | None:
-    """Of this run's ended tasks, else as the profile has them; None where nobody knows."""
+    """Return the mean time of this run's ended tasks, else of the profile's; None where it is not known."""
     stages = application.run.attempts.values()
     ended = sum(len(stage.done) for stage in stages)
     if ended:

@@ -1,4 +1,4 @@
-"""Which metrics there are: name, kind, labels and meaning. `metrics` fills them in, docs/metrics.md shows this table."""
+"""The table of metrics: name, kind, labels and meaning. `metrics` fills them in, docs/metrics.md shows this table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 
 class Metric(NamedTuple):
-    """`name` is without the endings that a kind brings (`series`)."""
+    """A metric; `name` is without the endings that a kind brings (`series`)."""
 
     name: str
     kind: Literal["gauge", "counter", "histogram"]
@@ -97,14 +97,14 @@ METRICS = (
         "Notifications of the web hook that were sent, given up or dropped",
     ),
     Metric("sparkpace_notifications_waiting", "gauge", (), "Notifications that wait to be sent, or to be sent again"),
-    Metric("sparkpace_executors_left_out", "gauge", (), "Executors without a series, as there are too many"),
+    Metric("sparkpace_executors_left_out", "gauge", (), "Executors without a series, because there are too many"),
     Metric("sparkpace_worker_cores", "gauge", _WORKER, "Cores for executors"),
     Metric("sparkpace_worker_memory_bytes", "gauge", _WORKER, "Memory for executors"),
     Metric(
         "sparkpace_worker_last_report_timestamp_seconds",
         "gauge",
         _WORKER,
-        "When the master heard of the worker last, Unix time; missing until it was heard of since the master's start",
+        "When the worker last reported to the master, Unix time; missing until it has reported since the master's start",
     ),
     Metric("sparkpace_agent_tick_seconds", "histogram", ("worker", "phase"), "How long each phase of a period took"),
     Metric("sparkpace_quota_write_seconds", "histogram", _WORKER, "How long it took to write a quota, or to fail"),

@@ -1,7 +1,7 @@
-"""What `/metrics` shows: the state of the cluster at this moment, in the text format of Prometheus.
+"""The content of `/metrics`: the state of the cluster at this moment, in the text format of Prometheus.
 
-Gauges are of applications that have not ended and of workers that were heard of, so series end with what they are of.
-Numbers of series are bounded, and labels that strangers choose are cut and cleaned.
+Gauges are of applications that have not ended and of workers that have reported, so series end with what they are of. Numbers
+of series are bounded, and labels that strangers choose are cut and cleaned.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from controller.wire.command import ApplicationView
 from controller.wire.durations import BOUNDS_S, PHASES, Durations
 
 MOST_EXECUTORS = 10_000
-"""With a series of their own. Applications are bounded by `controller.wire.limits`, workers by the tokens made for them."""
+"""Most executors with a series of their own. Applications are bounded by `controller.wire.limits`, workers by the tokens made
+for them."""
 LONGEST_LABEL = 80
 MIB = 1 << 20
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"
@@ -53,7 +54,7 @@ class Families(Collector):
         family.add_metric([label_value(label) for label in labels], value)
 
     def histogram(self, name: str, bounds: Iterable[float], counts: Iterable[int], sum_: float, *labels: str) -> None:
-        """`counts` has one number for each bound and one beyond."""
+        """Add a histogram; `counts` has one number for each bound and one beyond."""
         family = self._by_name[name]
         assert isinstance(family, HistogramMetricFamily)
         ends = [*map(str, map(float, bounds)), "+Inf"]
@@ -70,13 +71,13 @@ class Families(Collector):
 
 
 def label_value(text: str) -> str:
-    """A label's value that shows `text`: printable characters, at most `LONGEST_LABEL`."""
+    """Return a label's value that shows `text`: printable characters, at most `LONGEST_LABEL`."""
     return printable(text, LONGEST_LABEL)
 
 
 async def metrics(cluster: ClusterState, now_s: float, epoch_s: float) -> bytes:
-    """The text at `now_s` (monotonic), which is `epoch_s` by the wall clock; others have their turn in between, and the text
-    is put together beside the loop."""
+    """Return the text at `now_s` (monotonic), which is `epoch_s` by the wall clock; other tasks have their turn in between,
+    and the text is put together off the loop."""
     families = Families()
     _of_the_master(families, cluster)
     _of_workers(families, cluster, now_s, epoch_s)
@@ -150,7 +151,7 @@ def _of_application(families: Families, view: ApplicationView, epoch_s: float) -
 
 
 def _of_executors(families: Families, application: Application, room: int) -> tuple[int, int]:
-    """How many are shown, and how many are not."""
+    """Return how many executors are shown, and how many are not."""
     live = list(application.live_executors())
     for executor in live[:room]:
         record = executor.record

@@ -1,4 +1,4 @@
-"""What the executors on a worker need of its memory, as the memory manager (`master_memory`) sees them. Sizes are MiB."""
+"""The executors' need of a worker's memory, as the memory manager (`master_memory`) sees it. Sizes are MiB."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from master_memory.split import Need
 
 
 def needs(there: Iterable[Resident]) -> list[Need]:
-    """Of those placed on a worker that count; the memory of adopted ones is their cluster manager's affair."""
+    """Return the needs of executors on a worker that count; the memory of adopted ones is their cluster manager's affair."""
     return [
         _need(application, executor, executor.record.spec)
         for application, executor in there
@@ -20,12 +20,13 @@ def needs(there: Iterable[Resident]) -> list[Need]:
 
 
 def counts(application: Application, executor: Executor) -> bool:
-    """Whether it is wanted and live; one that is being stopped still has its container, for which the agent waits."""
+    """Return True if the executor is wanted and live; one that is being stopped still has its container, for which the agent
+    waits."""
     return executor.live and not executor.record.planned_end and not application.ended
 
 
 def _need(application: Application, executor: Executor, spec: ExecutorSpec) -> Need:
-    """What an executor claims to hold is believed up to its container's limit."""
+    """Return the need of an executor, whose claims to hold memory are believed up to its container's limit."""
     report = executor.report
     most_mb = max(0, report.memory_limit_mb - spec.memory_mb) if report else 0
     return Need(

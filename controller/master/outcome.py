@@ -50,11 +50,11 @@ class DriverEnd(StrEnum):
     ASKED = "asked"
     """A signal asked it to end."""
     UNKNOWN = "unknown"
-    """It ends by an exit, whose code cannot be seen from inside the JVM."""
+    """The JVM ends by an exit, whose code cannot be seen from inside it."""
 
 
 def driver_end(said: str) -> DriverEnd:
-    """The end that a bridge reports; a word of a newer release that is not known here counts as `UNKNOWN`."""
+    """Return the end that a bridge reports; a word of a newer release that is not known here counts as `UNKNOWN`."""
     return DriverEnd(said) if said in set(DriverEnd) else DriverEnd.UNKNOWN
 
 
@@ -76,8 +76,8 @@ class Evidence:
 
 
 def judge(found: Evidence) -> tuple[HowEnded, str]:
-    """The outcome and the reason for people. The reason is empty for success, and where it was given when the application
-    was ended."""
+    """Return the outcome and the reason for people. The reason is empty for success, and where it was given when the
+    application was ended."""
     if found.cut_off in (HowEnded.KILLED, HowEnded.STOPPED):
         return found.cut_off, ""
     if found.exit_code is not None:

@@ -1,7 +1,7 @@
-"""Who is at the other end of a connection, and which process a driver is, as the kernel tells: /proc/net/tcp, /proc/PID.
+"""The other end of a connection, and the process of a driver, as the kernel shows them: /proc/net/tcp, /proc/PID.
 
-Only asks; what follows from it is `controller.master.vouching`'s. Reads files of the kernel alone, but for the groups of a
-user, which the user database names: call it off the event loop.
+This module only asks; what follows from it is `controller.master.vouching`'s. Only files of the kernel are read, but for the
+groups of a user, which the user database names: call it off the event loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Address(NamedTuple):
 
 
 class OtherEnd(NamedTuple):
-    """The socket at the other end: whose it is, and its number."""
+    """The socket at the other end: its owner and its number."""
 
     uid: int
     inode: int
@@ -49,8 +49,8 @@ class DriverSeen(NamedTuple):
 
 
 def find_peer(other: Address, here: Address, proc: Path = PROC) -> OtherEnd | None:
-    """The other end of an open connection whose end `here` is ours; None if it is not of this host, or of another network
-    namespace."""
+    """Return the other end of an open connection whose end `here` is ours; None if it is not of this host, or of another
+    network namespace."""
     for _ in range(LOOKS):
         for table, keys in (("tcp", _keys(other, here, 4)), ("tcp6", _keys(other, here, 6))):
             with suppress(OSError):
@@ -67,13 +67,15 @@ def _line_with(keys: str, table: str) -> list[str] | None:
 
 
 def _keys(other: Address, here: Address, version: int) -> str | None:
-    """As a line of an open connection has both ends, the other's first; None where they cannot be of this version."""
+    """Return both ends as a line of an open connection has them, the other's first; None where they cannot be of this
+    version."""
     ends = [_key(end, version) for end in (other, here)]
     return None if None in ends else f" {ends[0]} {ends[1]} {ESTABLISHED} "
 
 
 def _key(end: Address, version: int) -> str | None:
-    """In the machine's own order of bytes, word by word. A socket for both versions has version 4 within version 6."""
+    """Return an end in the machine's own order of bytes, word by word. A socket for both versions has version 4 within
+    version 6."""
     try:
         address = ipaddress.ip_address(end.host.partition("%")[0])
     except ValueError:
@@ -90,7 +92,7 @@ def _key(end: Address, version: int) -> str | None:
 
 
 def find_driver(pid: int, start: int, namespace: str, uid: int, inode: int | None) -> DriverSeen | None:
-    """The process of that number and start, of `uid` if it is in another namespace of process numbers: there, several
+    """Return the process of that number and start, of `uid` if it is in another namespace of process numbers: there, several
     processes may have the same number. `inode` is of the socket that should be its. None if it cannot be seen."""
     if process_identity.seen_here(namespace):
         return _driver(pid, start, inode)
@@ -122,7 +124,7 @@ def _has_socket(pid: int, inode: int) -> bool | None:
 
 
 def user_groups(uid: int) -> frozenset[int]:
-    """Those that the user database names; none for a user that it does not know."""
+    """Return the groups that the user database names; none for a user that it does not know."""
     try:
         user = pwd.getpwuid(uid)
     except (KeyError, OverflowError):

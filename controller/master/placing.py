@@ -1,8 +1,8 @@
 """The master's side of placement: applications and workers as the folder `placement` sees them, and their memory as
 `master_memory` does.
 
-A worker's state is made anew when something on it changed (`Registry.touched`), and only when somebody is to be placed. Who
-decides is `placement.plan`; what is done with a decision is `executors`' matter."""
+A worker's state is made again when something on it changed (`Registry.touched`), and only when an application is to be
+placed. `placement.plan` decides; what is done with a decision is `executors`' matter."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from stage_model.settings import QuotaSettings
 
 
 class Placing:
-    """Translates for the core. `policy` is that of applications that name none; `draw` gives numbers in [0, 1)."""
+    """The translator for the core. `policy` is that of applications that name none; `draw` gives numbers in [0, 1)."""
 
     def __init__(self, registry: Registry, *, policy: str, weights: Weights, draw: Draw) -> None:
         self.registry, self.policy = registry, policy
@@ -54,13 +54,13 @@ class Placing:
         self._generation = 0
 
     def locate_by(self, topology: Topology) -> None:
-        """Another topology: every worker is looked up in it."""
+        """Take another topology: every worker is looked up in it."""
         self.topology = topology
         self._infos = dict.fromkeys(self._infos)
         self._seen = None
 
     def choose(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> Outcome:
-        """What becomes of one more executor; a wait for data is kept."""
+        """Return the outcome for one more executor; a wait for data is kept."""
         self.refresh(now_s)
         ask = self._ask(application, profile_id, wish)
         if self._hopeless(application, ask):
@@ -74,13 +74,13 @@ class Placing:
     def why(
         self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float
     ) -> tuple[Request, Memory, list[Why]]:
-        """Of every worker, why it would get the next executor or not; with what was asked for."""
+        """Return what was asked for, and of every worker, why it would get the next executor or not."""
         self.refresh(now_s)
         request, memory = self._asked(application, profile_id, wish, now_s)
         return request, memory, explain(request, self.fleet, memory)
 
     def why_waiting(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> str:
-        """One clause that says why no worker takes an executor of it now."""
+        """Return one clause that says why no worker takes an executor of the application now."""
         ask = self._ask(application, profile_id, wish)
         if ask.ever:
             request, memory = self._asked(application, profile_id, wish, now_s)
@@ -90,7 +90,8 @@ class Placing:
         return self._nowhere[ask.shape]
 
     def behind_others(self, application: Application, profile_id: str, wish: ExecutorWish) -> str:
-        """`why_waiting` in short, where those ahead of it want every worker that would do but for memory; else empty."""
+        """Return `why_waiting` in short, where the applications ahead want every worker that would do but for memory; else
+        empty."""
         ask = self._ask(application, profile_id, wish)
         if not self._hopeless(application, ask):
             return ""
@@ -100,8 +101,8 @@ class Placing:
     def needed_type(
         self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float, *, labels: bool = True
     ) -> WorkerType | None:
-        """The worker that an executor of it needs, if none that is there could ever take one. `labels` False: whatever labels
-        workers have. Raises `BadInput` for an executor that cannot be on any."""
+        """Return the worker that an executor of the application needs, if none that is there could ever take one. `labels`
+        False: whatever labels workers have. Raise `BadInput` for an executor that cannot be on any."""
         ask = self._ask(application, profile_id, wish)
         if labels and ask.ever:
             return None
@@ -117,7 +118,7 @@ class Placing:
     # ------------------------------------------------------------------ the workers
 
     def refresh(self, now_s: float) -> None:
-        """The fleet as it is now. Which workers are still heard of is looked up once a second."""
+        """Bring the fleet up to date. Workers that have fallen silent are looked for once a second."""
         seen = (self.registry.workers.version, math.floor(now_s))
         if seen != self._seen:
             self._seen = seen
@@ -156,7 +157,8 @@ class Placing:
         )
 
     def _occupant(self, application: Application, executor: Executor, now_s: float) -> Occupant:
-        """One that is being ended holds its pieces and ports to its last moment, but counts no more for memory and cores."""
+        """Return an executor as an occupant. An executor that is being ended holds its pieces and ports to its last moment,
+        but counts no more for memory and cores."""
         options, counts, spec = application.options.placement, needs.counts(application, executor), executor.record.spec
         assert spec is not None, "executors that are adopted are on workers that nothing is placed on"
         cores = float(spec.slots)
@@ -178,9 +180,9 @@ class Placing:
     # ------------------------------------------------------------------ the request
 
     def _asked(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> tuple[Request, Memory]:
-        """A further executor of the application, with those that come first."""
+        """Return the request for a further executor of the application, with the applications that come first."""
         ask, mine = self._ask(application, profile_id, wish), rank_of(application)
-        # whoever had others end somewhere comes there first
+        # an application that had others end on a worker comes first there
         evicting = [a for a in self.registry.applications.values() if a.evicting and not a.ended and rank_of(a) < mine]
         request = replace(
             ask.request,
@@ -192,7 +194,7 @@ class Placing:
         return request, ask.memory
 
     def _ask(self, application: Application, profile_id: str, wish: ExecutorWish) -> Ask:
-        """Worked out once, as long as nothing of it and no worker changes."""
+        """Return the ask, worked out once, as long as nothing of the application and no worker changes."""
         of = (self._generation, application.options, application.priority(), wish)
         known = application.asks.get(profile_id)
         if known is None or known.of != of:
@@ -205,7 +207,8 @@ class Placing:
         return known
 
     def _wants(self, application: Application) -> Workers:
-        """Where it may go sooner or later; one that waits for its input wants no other workers meanwhile."""
+        """Return the workers where it may go sooner or later; an application that waits for its input wants no others
+        meanwhile."""
         each = [self._ask(application, *wish).ever for wish in application.wanted.items()]
         ever = each[0] if len(each) == 1 else Workers().union(*each)
         if not application.waits_for_data:
@@ -214,12 +217,12 @@ class Placing:
         return Workers(name for name in ever if (worker := self.fleet.get(name)) and worker.host in hosts)
 
     def _hopeless(self, application: Application, ask: Ask) -> bool:
-        """Whether those ahead of it wait for every worker that will do, if there is one. An application that waits for its
-        input is asked all the same, as its patience may be over."""
+        """Return True if the applications ahead wait for every worker that will do, if there is one. An application that
+        waits for its input is asked all the same, because its patience may be over."""
         return not application.waits_for_data and self.queue.leaves_none_of(ask.ever, application)
 
     def _request(self, application: Application, profile_id: str, wish: ExecutorWish) -> tuple[Request, Newcomer]:
-        """Without anybody ahead of it, its cores and its patience."""
+        """Return the request without applications ahead of it, its cores and its patience."""
         options, prefer = application.options.placement, _data_shares(application)
         request = Request(
             application_id=application.id,
@@ -240,12 +243,13 @@ class Placing:
         return request, Newcomer(_need_on(application, profile_id, wish), self.fleet.sizes, self._needs)
 
     def _host_of(self, driver: Registration) -> str:
-        """The host that its driver runs on, as workers there call it: it may have an address of its own for executors."""
+        """Return the host that the driver runs on, as workers there call it: it may have an address of its own for
+        executors."""
         there = (info.host for info in self._infos.values() if info and info.boot_id == driver.boot_id)
         return next(there, driver.host)
 
     def planned_cores(self, application: Application, now_s: float) -> float:
-        """The peak that is planned for one executor: the floor without a profile, all it can use with a profile and no
+        """Return the peak that is planned for one executor: the floor without a profile, all it can use with a profile and no
         deadline, else its share of the least cores for the deadline as they were at submission."""
         what, deadline_s = application.estimate, application.options.deadline_s
         if what is None:
@@ -256,7 +260,7 @@ class Placing:
             cores = None if deadline_s is None else whole_forecast(what, most).least_cores(deadline_s)
             peak = most.cores if cores is None else min(cores, most.cores)
             known = Peak(what, deadline_s, peak / most.executors)
-            # without a worker nobody knows yet
+            # without a worker the peak is not known yet
             application.peak = known if most.cores else None
         return known.cores
 
@@ -279,7 +283,8 @@ class Placing:
         )
 
     def _duration_s(self, application_id: str) -> float | None:
-        """As far as anybody knows: its deadline, else what its profile says, else as long as it has taken."""
+        """Return the application's duration as far as it is known: its deadline, else what its profile says, else as long as
+        it has taken."""
         application = self.registry.applications.get(application_id)
         if application is None:
             return None
@@ -290,7 +295,7 @@ class Placing:
         return max(1.0, application.heard_s - application.started_s)
 
     def _keep(self, application: Application, wait: DataWait) -> None:
-        """Stored when it begins and when it is over."""
+        """Keep a wait, which is stored when it begins and when it is over."""
         waits, goes_on = application.record.data_waits, application.waits_for_data
         if goes_on:
             waits.pop()
@@ -300,7 +305,8 @@ class Placing:
 
 
 def _need_on(application: Application, profile_id: str, wish: ExecutorWish) -> Callable[[float], Need]:
-    """What a further executor of it needs on a worker of so many cores; raises `BadInput` where it cannot run."""
+    """Return the need of a further executor by a worker's cores; the function raises `BadInput` where the executor cannot
+    run."""
     registration = application.record.registration
 
     def need(cores: float) -> Need:
@@ -312,7 +318,7 @@ def _need_on(application: Application, profile_id: str, wish: ExecutorWish) -> C
 
 
 def _data_shares(application: Application) -> dict[str, float]:
-    """Each host's share of the input: as Hadoop told it, else the hosts that the user prefers, alike."""
+    """Return each host's share of the input: as Hadoop reported it, else the hosts that the user prefers, alike."""
     whole = sum(application.data.values())
     if whole:
         return {host: size / whole for host, size in application.data.items()}
@@ -321,5 +327,5 @@ def _data_shares(application: Application) -> dict[str, float]:
 
 
 def _group(application: Application) -> str:
-    """What others want to be apart from: the group that it names, else its name."""
+    """Return the name that others want to be apart from: the group that the application names, else its own name."""
     return application.options.placement.group or application.name

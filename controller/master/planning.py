@@ -36,27 +36,27 @@ from stage_model.plan import Aim, ApplicationPlan, StagePlan
 from stage_model.units import format_duration
 
 SHORT_PERIODS = 3.0
-"""Stages with a deadline under so many periods are controlled together with the ones after them."""
+"""Stages with a deadline under this many periods are controlled together with the ones after them."""
 LATE_REPORTS = 3
 """Forecasts past the deadline in a row before the user is warned: one may be noise."""
 SHOWN = 200
-"""Characters of a stage's name that agents are told."""
+"""Characters of a stage's name that agents get."""
 _NOTHING_RUNS: Final = {"running": 0, "records_running": 0.0, "cpu_running_core_s": 0.0, "speed": 0.0}
 
 
 def take_event(
     application: Application, event: AnyEvent, most: Callable[[], Capacity], now_s: float, at_ms: int | None = None
 ) -> None:
-    """Folds one event of the driver in, with what follows from it for the plan. `most` is asked only where it counts; `at_ms`
-    is when it was told, if that was not now."""
+    """Fold one event of the driver in, with what follows from it for the plan. `most` is asked only where it counts; `at_ms`
+    is the time when the event was reported, if that was not now."""
     application.apply(event)
     if isinstance(event, StageSubmitted):
         set_goal(application, event.info.stage, event.info.attempt, most(), now_s, at_ms)
 
 
 def promises(application: Application, most: Capacity, now_s: float) -> list[Claim]:
-    """The work that a running application still has for each deadline that governs now; empty without a profile. Work to
-    which several deadlines apply is claimed once, for the first of them."""
+    """Return the work that a running application still has for each deadline that governs now; empty without a profile. Work
+    to which several deadlines apply is claimed once, for the first of them."""
     claims: list[Claim | None] = []
     claimed: frozenset[int] = frozenset()
     for target in application.targets():
@@ -70,8 +70,8 @@ def promises(application: Application, most: Capacity, now_s: float) -> list[Cla
 def promise(
     application: Application, target: Target, most: Capacity, now_s: float, claimed: frozenset[int] = frozenset()
 ) -> Claim | None:
-    """The work that a running application still has for this deadline, without the `claimed` jobs; None without a profile, or
-    if it has ended. Past the deadline the application has no time left and still takes what it can."""
+    """Return the work that a running application still has for this deadline, without the `claimed` jobs; None without a
+    profile, or if it has ended. Past the deadline the application has no time left and still takes what it can."""
     what = application.estimate
     if what is None or application.ended:
         return None
@@ -107,8 +107,8 @@ def promise(
 def set_goal(
     application: Application, stage: int, attempt: int, most: Capacity, now_s: float, at_ms: int | None = None
 ) -> None:
-    """Fixes the deadline of a stage that was just submitted: the formulas of docs/control.md, Law `paper`, at this moment.
-    Of the deadlines that apply to the stage, the one that needs most cores counts; where no deadline applies to it, the first
+    """Fix the deadline of a stage that was just submitted: the formulas of docs/control.md, Law `paper`, at this moment. Of
+    the deadlines that apply to the stage, the one that needs most cores counts; where no deadline applies to it, the first
     due."""
     key, targets, what = (stage, attempt), application.targets(), application.estimate
     if not targets or what is None:
@@ -124,7 +124,7 @@ def set_goal(
 def _goal(
     application: Application, target: Target, matched: Matched, key: StageKey, submitted_s: float, most: Capacity
 ) -> StageGoal:
-    """The deadline that one target gives a stage submitted now."""
+    """Return the deadline that one target gives a stage submitted now."""
     constants = PaperSettings.from_numbers(application.options.settings)
     mine = matched.active[key]
     ahead = _ahead(application, target, matched)
@@ -155,12 +155,12 @@ def _goal(
 
 
 def _concerns(application: Application, target: Target, key: StageKey) -> bool:
-    """Whether the deadline is for this stage."""
+    """Return True if the deadline is for this stage."""
     return target.jobs is None or application.run.attempts[key].job in target.jobs
 
 
 def _group_going_on(application: Application, target: Target, submitted_s: float) -> StageGoal | None:
-    """The deadline's control group under way, if its work is not over with the stages that it has had."""
+    """Return the deadline's control group under way, if its work is not over with the stages that it has had."""
     goals = [
         goal for key, goal in application.goals.items() if goal.due_s == target.due_s and _concerns(application, target, key)
     ]
@@ -171,7 +171,8 @@ def _group_going_on(application: Application, target: Target, submitted_s: float
 
 
 def application_plan(application: Application, worker_id: str, most: Capacity, now_s: float) -> ApplicationPlan:
-    """What the agent of one worker needs to control its executor of this application: workers differ in what is elsewhere."""
+    """Return the plan by which the agent of one worker controls its executor of this application: workers differ in what is
+    elsewhere."""
     options, what, targets = application.options, application.estimate, application.targets()
     target = targets[0] if targets else None
     what = None if application.overflow else what
@@ -217,7 +218,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
 
 
 def matched_run(application: Application, what: ApplicationEstimate) -> Matched:
-    """The run against its estimate, worked out once for a revision."""
+    """Return the run against its estimate, worked out once for a revision."""
     known = application.outline
     if known is None or known.revision != application.revision or known.estimate is not what:
         matched = match(what, application.run, application.stage_use())
@@ -234,7 +235,7 @@ def _aims(
     most: Capacity,
     elapsed_s: float,
 ) -> tuple[Aim, ...]:
-    """Each deadline with the work it applies to; empty where the only deadline applies to everything under way."""
+    """Return each deadline with the work it applies to; empty where the only deadline applies to everything under way."""
     active = application.run.active_stages()
     found = []
     for target in targets:
@@ -260,7 +261,7 @@ def _aims(
 
 
 def _schedule(application: Application, target: Target | None, matched: Matched, slots: int, most: Capacity) -> Ahead:
-    """What is to come of a run matched by `matched_run`, worked out once for the same question."""
+    """Return the work to come of a run matched by `matched_run`, worked out once for the same question."""
     outline, jobs = application.outline, target.jobs if target else None
     assert outline is not None
     known = outline.ahead.get((jobs, slots, most))
@@ -277,7 +278,8 @@ def _schedule(application: Application, target: Target | None, matched: Matched,
 
 
 def _reserve_s(application: Application, what: ApplicationEstimate, matched: Matched, slots: int, most: Capacity) -> float:
-    """Seconds with all cores for the further work that new arguments may bring; 0 while the application can get no cores."""
+    """Return the seconds with all cores for the further work that new arguments may bring; 0 while the application can get no
+    cores."""
     if most.cores <= 0:
         return 0.0
     use, limit = application.stage_use(), most.speed_limit
@@ -292,7 +294,7 @@ def _future(
     ahead: Ahead,
     elapsed_s: float,
 ) -> tuple[Busy, float]:
-    """Busy tuple and fixed seconds of all that is to come for a target. For an action these are its stages; for an
+    """Return the busy tuple and fixed seconds of all that is to come for a target. For an action these are its stages; for an
     application they are bounded by its total, and the driver's own time is added."""
     if target is not None and target.jobs is not None:
         return ahead.busy, ahead.fixed_s
@@ -305,9 +307,9 @@ def _future(
 def _by_the_total(
     application: Application, what: ApplicationEstimate, matched: Matched, ahead: Ahead
 ) -> tuple[float, Forecast]:
-    """The bounds that the total CPU sets to the work left (`stage_model.forecast.budget`): the share of the work of the
-    stages to come that has not come already, and the work that belongs to no known stage. CPU that stages under way have used
-    is taken off their work, because one report of an agent holds it together with the CPU of the whole executor."""
+    """Return the bounds that the total CPU sets to the work left (`stage_model.forecast.budget`): the share of the work of
+    the stages to come that has not come already, and the work that belongs to no known stage. CPU that stages under way have
+    used is taken off their work, because one report of an agent holds it together with the CPU of the whole executor."""
     if what.used_core_s is None:
         return 1.0, Forecast(())
     used, ratio = application.stage_use(), matched.work_ratio
@@ -326,15 +328,16 @@ def _by_the_total(
 
 
 def _input_share(what: ApplicationEstimate, matched: Matched) -> float:
-    """The size of this run's input as a share of the profile's, by the stages that read input. The amounts that other stages
-    read are no measure, because they depend on which stage is taken for which."""
+    """Return the size of this run's input as a share of the profile's, by the stages that read input. The amounts that other
+    stages read are no measure, because they depend on which stage is taken for which."""
     sources = [place for place, stage in enumerate(what.stages) if stage.amounts.input(stage.in_bytes)]
     then = math.fsum(what.stages[place].work_core_s for place in sources)
     return math.fsum(matched.stages[place].work_core_s for place in sources) / then if then > 0 else 1.0
 
 
 def _ahead(application: Application, target: Target | None, matched: Matched) -> tuple[StageEstimate, ...]:
-    """The stages to come of what is aimed at: those of the profile's jobs and SQL executions that its stages belong to."""
+    """Return the stages to come of a target: those of the profile's jobs and SQL executions that the target's stages belong
+    to."""
     if target is None or target.jobs is None:
         return matched.to_come
     mine = _actions(application, matched, target.jobs)
@@ -342,19 +345,19 @@ def _ahead(application: Application, target: Target | None, matched: Matched) ->
 
 
 def _actions(application: Application, matched: Matched, jobs: frozenset[int]) -> set[tuple[str, int]]:
-    """The profile's jobs and SQL executions that stages of these jobs belong to."""
+    """Return the profile's jobs and SQL executions that stages of these jobs belong to."""
     return {what.action for key, what in matched.seen.items() if application.run.attempts[key].job in jobs}
 
 
 def _margins(application: Application, target: Target | None, what: ApplicationEstimate, elapsed_s: float) -> float:
-    """Seconds of the driver's own at both ends of an application that are still to come; an action has none."""
+    """Return the seconds of the driver's own at both ends of an application that are still to come; an action has none."""
     if target is not None and target.jobs is not None:
         return 0.0
     return what.tail_s + (0.0 if application.run.attempts else max(0.0, what.startup_s - elapsed_s))
 
 
 def _pace(application: Application, matched: Matched, most: Capacity) -> float:
-    """How this run's finished stages compare with the model of their real work on the cores they had."""
+    """Return the ratio of this run's finished stages to the model of their real work on the cores they had."""
     used, allocated = application.stage_use(), application.stage_allocation()
     compared = []
     for key in matched.exact:
@@ -405,16 +408,16 @@ def _stage_plan(
 
 
 def _initial_cores(goal: StageGoal, what: StageEstimate | None, most: Capacity) -> float:
-    """Those of an executor (document 004, section 2), by what is known by now of what the stage reads. The rest of its group
-    grows with it."""
+    """Return the initial cores of an executor (document 004, section 2), by what is known by now of what the stage reads. The
+    rest of its group grows with it."""
     more = what.work_core_s / goal.own_core_s if what is not None and goal.own_core_s > 0 else 1.0
     return initial(more * goal.work_core_s, goal.length_s, most)
 
 
 def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[StageUse]:
-    """The stage's counters of executors on other workers, and of lost ones anywhere: their ended tasks count, those that
-    ran are to be run again. Of the worker's own ones only the CPU that earlier lives of its agent have seen, as the agent
-    knows the tasks that ended before it."""
+    """Return the stage's counters of executors on other workers, and of lost ones anywhere: their ended tasks count, those
+    that ran are to be run again. Of the worker's own executors only the CPU that earlier lives of its agent have seen counts,
+    because the agent knows the tasks that ended before it."""
     uses = []
     for executor in application.executors.values():
         here = executor.live and executor.record.worker_id == worker_id
@@ -431,7 +434,7 @@ def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[
 
 
 def watch_forecast(application: Application, executor: Executor, sample: Sample) -> None:
-    """Keeps since when an executor's forecasts have been past the deadline, and warns once in the terminal of a stock
+    """Keep the time since when an executor's forecasts have been past the deadline, and warn once in the terminal of a stock
     spark-submit; `sparkpace submit` has a warning of its own."""
     target, before_s = application.target(), executor.record.late_since_s
     due_s = None if target is None else target.due_s

@@ -1,4 +1,5 @@
-"""Who starts and ends workers when the master asks for some (document 000, vertical autoscaling): `docker` or `command`.
+"""The programs that start and end workers when the master asks for some (document 000, vertical autoscaling): `docker` or
+`command`.
 
 A worker is an agent that joins under the name it was given. Both are called on a thread of their own, may take long, and may
 be asked again for what they did already. Which workers are wanted is `placement.growth`'s."""
@@ -26,8 +27,9 @@ GROWN = "sparkpace.grown"
 """Label of agent containers that were started here: the cluster's id."""
 SOCKET = "/var/run/docker.sock"
 FOLDERS = ("/data", "/home", "/mnt", "/root", "/srv", "/usr/local", "/sys/fs/cgroup")
-"""Where Spark, Python environments and input usually are; of /opt, where the image has its own, each folder beside that. What
-lies elsewhere is named with `--provider-folder`; the environment that the master itself runs in is shown wherever it lies."""
+"""Folders where Spark, Python environments and input usually are; of /opt, where the image has its own folder, each other
+folder. Further ones are named with `--provider-folder`; the environment that the master itself runs in is shown wherever it
+lies."""
 CONFLICT = 409
 STOP_S = 20
 """A stopped agent opens its executors' quotas first."""
@@ -35,14 +37,14 @@ STOP_S = 20
 
 class Provider(Protocol):
     def start(self, name: str, kind: WorkerType) -> None:
-        """Makes an agent of that name and size join; returns once it was begun. Raises `RuntimeFailed`."""
+        """Make an agent of that name and size join; return once it was begun. Raise `RuntimeFailed`."""
 
     def end(self, name: str) -> None:
-        """Ends it; does nothing if it is gone. Raises `RuntimeFailed`."""
+        """End the worker; do nothing if it is gone. Raise `RuntimeFailed`."""
 
 
 def agent_words(kind: WorkerType) -> list[str]:
-    """Size, pieces and labels as options of `sparkpace agent`."""
+    """Return size, pieces and labels as options of `sparkpace agent`."""
     words = ["--cores", f"{kind.cores:g}", "--memory", str(kind.memory_mb)]
     words += ["--resources", str(kind.pieces)] if kind.pieces else []
     return [*words, *(["--labels", kind.labels_text] if kind.labels else [])]
@@ -95,12 +97,12 @@ class CommandProvider:
 
 
 class DockerProvider:
-    """An agent in a container of this host's engine, with its size; executors are containers beside it (dockerfiles/node).
+    """An agent in a container of this host's engine, with its size; executors are containers next to it (dockerfiles/node).
 
-    It runs as the master's user, with the engine's socket, which is as good as being root; so it is shown what executors may
-    be shown: paths in a launch are the host's and must be the same inside.
+    The agent runs as the master's user, with the engine's socket, which is as good as being root; so it is shown what
+    executors may be shown: paths in a launch are the host's and must be the same inside.
 
-    Raises `Unavailable` without an engine, `BadInput` without the image."""
+    The constructor raises `Unavailable` without an engine, `BadInput` without the image."""
 
     def __init__(self, grown: GrowthOptions, cluster_id: str, master_url: str, home: Path) -> None:
         from controller.runtime.engine_client import connect
@@ -142,7 +144,8 @@ class DockerProvider:
             raise RuntimeFailed(f"its container did not start: {error}") from error
 
     def _host_config(self) -> dict[str, Any]:
-        """Host network and pids: executors and drivers are reached by the host's address, drivers are known by their pid."""
+        """Return host network and pids: executors and drivers are reached by the host's address, drivers are known by their
+        pid."""
         writable = {str(self._home), tempfile.gettempdir(), self._environment.get("XDG_CACHE_HOME", ""), SOCKET}
         shown = {*map(str, (*host_folders(), *self._grown.folders)), *filter(None, writable)}
         binds: dict[str, Mapping[str, str]] = {
@@ -175,7 +178,7 @@ class DockerProvider:
 
 
 def host_folders() -> list[Path]:
-    """What an agent in a container is always shown of this host."""
+    """Return the folders of this host that an agent in a container is always shown."""
     mine = Path("/opt")
     beside = [path for path in mine.iterdir() if path.name != "sparkpace"] if mine.is_dir() else []
     own = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1]]
@@ -185,7 +188,7 @@ def host_folders() -> list[Path]:
 
 
 def make_provider(grown: GrowthOptions, *, cluster_id: str, master_url: str, home: Path) -> Provider:
-    """Raises `BadInput`, and `Unavailable` without an engine."""
+    """Return the provider asked for. Raise `BadInput`, and `Unavailable` without an engine."""
     if grown.provider == "command":
         assert grown.program is not None, "checked by the command line"
         return CommandProvider(grown.program, master_url, home, grown.agent_options)
@@ -193,7 +196,7 @@ def make_provider(grown: GrowthOptions, *, cluster_id: str, master_url: str, hom
 
 
 def check_program(program: Path | None) -> Path | None:
-    """The absolute path of a program. Raises `BadInput`."""
+    """Return the absolute path of a program. Raise `BadInput` for a path that is no program."""
     if program is None:
         return None
     if not program.is_file() or not os.access(program, os.X_OK):

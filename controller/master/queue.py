@@ -1,8 +1,8 @@
-"""Those that wait for a worker, in order, and the workers that they want: kept up to date, so that nobody is counted anew for
-each of the others.
+"""Applications that wait for a worker, in order, and the workers that they want: kept up to date, so that no application is
+counted again for each of the others.
 
-Whoever changes what counts here says so by `Registry.stir`; it is looked at with the next question. Who comes first is the
-memory manager's (`master_memory.queue`)."""
+A change of what counts here is announced by `Registry.stir`; it is looked at with the next question. The order is the memory
+manager's (`master_memory.queue`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Workers = frozenset[str]
 
 
 def by_rank(applications: Iterable[Application]) -> list[Application]:
-    """In the order in which they are served."""
+    """Return the applications in the order in which they are served."""
     return sorted(applications, key=rank_of)
 
 
@@ -30,7 +30,7 @@ def rank_of(application: Application) -> Rank:
 
 
 def waits(application: Application) -> bool:
-    """It wants executors and has none."""
+    """Return True if the application wants executors and has none."""
     if application.ended:
         return False
     wants = any(wish.count is None or wish.count > 0 for wish in application.wanted.values())
@@ -39,42 +39,42 @@ def waits(application: Application) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """`wants` None: it waits for another application to end, and keeps nobody out."""
+    """One application that waits. `wants` None: it waits for another application to end, and keeps no one out."""
 
     rank: Rank
     wants: Workers | None
 
 
 class Queue:
-    """`wants` says to which workers an application may go sooner or later."""
+    """The line of applications; `wants` says to which workers an application may go sooner or later."""
 
     def __init__(self, registry: Registry, wants: Callable[[Application], Workers]) -> None:
         self.registry, self._wants = registry, wants
         self._entries: dict[str, _Entry] = {}
         self._waiting: list[Rank] = []
         self._in_line: list[Rank] = []
-        """Without those that wait for another application to end."""
+        """The ranks that wait, without those of applications that wait for another application to end."""
         self._wanting: dict[Workers, list[Rank]] = {}
-        """Of those in line, by what they want: many want the same."""
+        """Ranks in line, by the workers that they want: many want the same."""
         self._together: dict[tuple[Workers, ...], Workers] = {}
 
     def position(self, application: Application) -> int | None:
-        """From 1 among those that wait; None for one that does not."""
+        """Return the place, from 1, among the applications that wait; None for an application that does not."""
         self._refresh()
         entry = self._entries.get(application.id)
         return None if entry is None else 1 + queue.ahead(entry.rank, self._waiting)
 
     def ahead(self, application: Application) -> int:
-        """How many in line come before it."""
+        """Return the number of applications in line before this one."""
         self._refresh()
         return queue.ahead(self._rank(application), self._in_line)
 
     def before(self, application: Application) -> list[str]:
-        """The ids of these."""
+        """Return the ids of the applications in line before this one."""
         return [key for _, _, key in self._in_line[: self.ahead(application)]]
 
     def kept(self, application: Application) -> Workers:
-        """The workers that those in line before it want: it gets none of them."""
+        """Return the workers that applications in line before this one want: it gets none of them."""
         self._refresh()
         rank = self._rank(application)
         wanted = tuple(workers for workers, ranks in self._wanting.items() if ranks[0] < rank)
@@ -83,13 +83,13 @@ class Queue:
         return self._together[wanted]
 
     def leaves_none_of(self, workers: Workers, application: Application) -> bool:
-        """Whether those in line before it want every one of these workers."""
+        """Return True if the applications in line before this one want every one of these workers."""
         self._refresh()
         alike = self._wanting.get(workers)
         return (alike is not None and alike[0] < self._rank(application)) or workers <= self.kept(application)
 
     def workers_changed(self) -> None:
-        """All that they want is worked out anew."""
+        """Have all the wanted workers worked out again."""
         self.registry.stirred.update(self._entries)
 
     def _rank(self, application: Application) -> Rank:

@@ -1,6 +1,6 @@
 """Run folders on the master's disk: samples as they come, the summary at the end, old runs removed.
 
-What is in a folder is `controller.runs.run_folder`'s; which figures, `summary`'s.
+The content of a folder is `controller.runs.run_folder`'s; its figures are `summary`'s.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ MOST_UNWRITTEN = 100_000
 
 
 class Recorder:
-    """`keep_runs`: finished runs kept, the newest ones. Samples that a full disk does not take are written when it does."""
+    """The writer of run folders. `keep_runs`: finished runs kept, the newest ones. Samples that a full disk does not take are
+    written when it does."""
 
     def __init__(self, runs: Path, keep_runs: int) -> None:
         self.runs, self.keep_runs = runs, keep_runs
         self._unwritten: dict[str, list[Sample]] = {}
         self._lock = threading.Lock()
-        """Records are written beside the master's loop, which takes samples in."""
+        """Records are written off the master's loop, which takes samples in."""
 
     def folder(self, application_id: str) -> Path:
         return self.runs / application_id
@@ -59,7 +60,7 @@ class Recorder:
 
     @contextmanager
     def begun(self, application_id: str) -> Iterator[None]:
-        """`begin` that leaves nothing behind where what follows fails. Raises `NotStored` where no folder can be made."""
+        """Run `begin`, and leave nothing behind where the block fails. Raise `NotStored` where no folder can be made."""
         try:
             self.begin(application_id)
         except OSError as error:
@@ -70,17 +71,17 @@ class Recorder:
         try:
             yield
         except BaseException:
-            with suppress(OSError):  # it was there before, with records in it
+            with suppress(OSError):  # the folder was there before, with records in it
                 self.folder(application_id).rmdir()
             raise
 
     def recorded(self, application_id: str) -> bool:
-        """Whether the record of that run is written."""
+        """Return True if the record of that run is written."""
         return (self.folder(application_id) / SUMMARY).exists()
 
     def add(self, application_id: str, samples: Sequence[Sample]) -> bool:
-        """Appends samples to the run's table; those of a removed run are dropped. False: the table is as large as it may be,
-        and they are left out. Raises `OSError`: some of them are lost."""
+        """Append samples to the run's table; those of a removed run are dropped. Return False if the table is as large as it
+        may be, and they are left out. Raise `OSError` if some of them are lost."""
         with self._lock:
             kept = self._unwritten.pop(application_id, [])
             folder = self.folder(application_id)
@@ -103,7 +104,7 @@ class Recorder:
 
     @staticmethod
     def _add_quotas(folder: Path, samples: Sequence[Sample]) -> None:
-        """What was ordered is for people to read: where it cannot be written, it is left out."""
+        """Record the ordered quotas, which are for people to read: where they cannot be written, they are left out."""
         quotas = [structs.replace(one, executor_id=sample.executor_id) for sample in samples for one in sample.ordered]
         if not quotas:
             return
@@ -113,7 +114,7 @@ class Recorder:
             log.warning("%d quota changes of %s are not recorded: %s", len(quotas), folder.name, error)
 
     def samples(self, application_id: str) -> list[Sample]:
-        """All of them, once they are written. Raises `OSError`."""
+        """Return all samples of a run, once they are written. Raise `OSError` where they cannot be."""
         self.add(application_id, ())
         with self._lock:
             if application_id in self._unwritten:
@@ -121,7 +122,7 @@ class Recorder:
         return read_samples(self.folder(application_id))
 
     def finish(self, application_id: str, summary: Mapping[str, Any], stages: Iterable[StageSpan]) -> list[str]:
-        """Writes the record, also where the folder has gone; returns the ids of old runs removed to keep `keep_runs`."""
+        """Write the record, also where the folder has gone; return the ids of old runs removed to keep `keep_runs`."""
         self.begin(application_id)
         write_stages(self.folder(application_id), stages)
         write_summary(self.folder(application_id), summary)

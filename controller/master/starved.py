@@ -1,7 +1,7 @@
-"""Which executors get tasks only when many wait: those that others took the cores from, beside ones that run. Pure.
+"""Executors that get tasks only when many wait: those that others took the cores from, while others run. Pure.
 
 A task at the floor runs many times as long as elsewhere, and its stage waits for it. Spark knows nothing of quotas and gives
-a task to whoever has a free slot. Not covered: how it is kept from that (the bridge, `StageTasks`).
+a task to any executor with a free slot. Not covered: how Spark is kept from that (the bridge, `StageTasks`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from msgspec import Struct
 STARVED = 4.0
 """An executor is starved where its cores times this are less than it asks for."""
 RECOVERED_S = 10.0
-"""It is so until it has been given enough for so long: what others leave at the end of a stage they take back at once."""
+"""An executor stays starved until it has been given enough for this long: cores that others leave at the end of a stage they
+take back at once."""
 SURETY = 4.0
-"""So many times as many tasks must wait as the others may end while a starved one ends one: tasks differ, and cores may
-become fewer still."""
+"""Tasks must wait for a starved executor in this multiple of those that the others may end while it ends one: tasks differ,
+and cores may become fewer still."""
 
 
 class Hunger(Struct, frozen=True):
-    """When one executor last asked for cores, when it was last starved (seconds, by its samples) and what it had then. One
-    that asks for nothing, as between stages, is what it was."""
+    """The times when one executor last asked for cores and was last starved (seconds, by its samples), and its cores then. An
+    executor that asks for nothing, as between stages, stays as it was."""
 
     asked_s: float = -math.inf
     starved_s: float = -math.inf
@@ -43,13 +44,13 @@ UNTOLD = Hunger()
 
 
 def least_waiting(executors: Iterable[tuple[str, int, Hunger]]) -> dict[str, int]:
-    """For each starved one of these executors (id, slots, hunger), which take the same tasks: how many tasks of a stage must
-    wait for one to be given to it. Empty where none is starved, or every one is."""
+    """Return for each starved one of these executors (id, slots, hunger), which take the same tasks, how many tasks of a
+    stage must wait for one to be given to it. Empty where no executor is starved, or every one is."""
     others, slots_per_core = 0, dict[str, float]()
     for name, slots, hunger in executors:
         if hunger.starved:
             slots_per_core[name] = slots / hunger.grant
         else:
             others += slots
-    # at most a core a slot: while a starved executor ends a task on each of its slots, the others end so many
+    # at most a core a slot: while a starved executor ends a task on each of its slots, the others end this many
     return {name: math.ceil(SURETY * others * per_core) for name, per_core in slots_per_core.items()} if others else {}

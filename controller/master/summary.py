@@ -24,7 +24,7 @@ class Use:
 
 
 def use_between(samples: Sequence[Sample], start_s: float, end_s: float) -> Use:
-    """Adds samples up over [start_s, end_s]: a quota holds until its executor's next sample, CPU grew evenly between two."""
+    """Add samples up over [start_s, end_s]: a quota holds until its executor's next sample, CPU grew evenly between two."""
     by_executor: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         by_executor[sample.executor_id].append(sample)
@@ -47,5 +47,5 @@ def use_between(samples: Sequence[Sample], start_s: float, end_s: float) -> Use:
 
 
 def error_pct(end_s: float, deadline_s: float | None) -> float | None:
-    """Deadline error in percent of the deadline; negative is early."""
+    """Return the deadline error in percent of the deadline; negative is early."""
     return None if deadline_s is None else 100.0 * (end_s - deadline_s) / deadline_s

@@ -20,7 +20,7 @@ class Tally:
         """Number of errors up to each of the `ERROR_BOUNDS` and above the one before; the last number is those above all."""
 
     def take(self, application: Application, outcome: HowEnded) -> None:
-        """Counts an application whose outcome has just been settled. If it did not succeed, its deadline does not count."""
+        """Count an application whose outcome has just been settled. If it did not succeed, its deadline does not count."""
         self.ended[outcome] += 1
         error = error_pct(application.record.ended_s or 0.0, application.options.deadline_s)
         if outcome is HowEnded.SUCCEEDED and error is not None:

@@ -1,4 +1,4 @@
-"""Who may do what: admin, submit, a user's own, one application's own token, one worker's, or that of metrics
+"""Rights of bearer tokens: admin, submit, a user's own, one application's own token, one worker's, or that of metrics
 (docs/protocol.md). Only hashes are kept."""
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def mint() -> str:
 
 
 class Gatekeeper:
-    """Checks bearer tokens against the scope a call needs. Admin may do all that people and drivers may, but speaks for no
-    worker: its token has no business on a worker's machine. `worker_token` gives that of its agent, None: there is none;
-    `user_of` says whose own token it is, None: nobody's. A user's own token is for all that the submit token is for.
-    `metrics_token` gives the one that reads metrics and nothing else, None: there is none."""
+    """The check of bearer tokens against the scope a call needs. Admin may do all that people and drivers may, but speaks for
+    no worker: its token has no business on a worker's machine. `worker_token` gives the token of the worker's agent,
+    `user_of` the user whose own token it is, `metrics_token` the token that reads metrics and nothing else; None where none
+    exists. A user's own token is for all that the submit token is for."""
 
     def __init__(
         self,
@@ -45,21 +45,22 @@ class Gatekeeper:
         self._check(token, (self._admin, self._submit, *own), "submit")
 
     def user(self, token: str) -> User | None:
-        """Whose own token it is; None for any other. Files are read only for one that is not known by itself."""
+        """Return the user whose own token it is; None for any other. Files are read only for a token that is not known by
+        itself."""
         known = [hmac.compare_digest(digest(token), one) for one in (self._admin, self._submit)]
         return None if any(known) else self._user_of(token)
 
     def application(self, token: str, token_hash: str | None) -> None:
-        """The application's own token, or the admin's."""
+        """Accept the application's own token, or the admin's."""
         self._check(token, (self._admin, token_hash or ""), "that application's")
 
     def worker(self, token: str, worker_id: str) -> None:
-        """The token of that worker's agent."""
+        """Accept the token of that worker's agent."""
         own = self._worker_token(worker_id)
         self._check(token, ("" if own is None else digest(own),), f"{worker_id} agent's")
 
     def metrics(self, token: str) -> None:
-        """The token that reads metrics, or the admin's."""
+        """Accept the token that reads metrics, or the admin's."""
         own = self._metrics_token()
         self._check(token, (self._admin, "" if own is None else digest(own)), "metrics")
 

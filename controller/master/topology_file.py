@@ -13,14 +13,15 @@ log = logging.getLogger("sparkpace.master")
 
 
 class TopologyFile:
-    """A file that may change while the master runs. What cannot be read is logged once, and the last good one stays."""
+    """A file that may change while the master runs. A file that cannot be read is logged once, and the last good topology
+    stays."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._seen: tuple[int, int, int] | None = None
 
     def changed(self) -> Topology | None:
-        """The new topology; None if the file is as it was, or cannot be used."""
+        """Return the new topology; None if the file is as it was, or cannot be used."""
         try:
             status = self.path.stat()
             seen = (status.st_mtime_ns, status.st_size, status.st_ino)
@@ -39,7 +40,7 @@ class TopologyFile:
 
 
 def checked_topology(path: Path | None) -> Path | None:
-    """The absolute path of a file that can be read. Raises `BadInput`."""
+    """Return the absolute path of a file that can be read. Raise `BadInput` for any other."""
     if path is None:
         return None
     read_topology(path)
@@ -47,7 +48,7 @@ def checked_topology(path: Path | None) -> Path | None:
 
 
 def read_topology(path: Path) -> Topology:
-    """Raises `BadInput`."""
+    """Return the topology of a file. Raise `BadInput` for a file that cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,8 +1,9 @@
-"""Who a driver may say that it is: pure. Its executors run as the uid and gid that it names, so somebody must vouch for them.
+"""The check of a driver's identity: pure. Its executors run as the uid and gid that it names, so somebody must vouch for
+them.
 
 For a driver on the master's host the kernel does: the other end of its connection is a socket of that uid, and its process
 has that gid. A user's own token, which an admin makes, vouches for a driver that the kernel here cannot see. The submit token
-alone vouches for nobody, and root is believed of the kernel only. What the kernel shows: `controller.master.peer`.
+by itself vouches for no one, and root is believed of the kernel only. What the kernel shows: `controller.master.peer`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from stage_model.errors import Denied
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of who registers, beyond what it says. `user`: whose token it has, None: one that several may have.
-    `address`: where the connection comes from; `peer_uid`: whose its other end is, None: nobody of this host. `in_sight`:
-    the process it names would be seen from here; `driver`: that process. `groups`: of the uid that it says, by the user
-    database here; `namespace`: of process numbers here."""
+    """Facts about the sender of a registration, beyond what it says. `user`: the owner of its token, None: several may have
+    it. `address`: where the connection comes from; `peer_uid`: the uid of its other end, None: that end is not of this host.
+    `in_sight`: the process it names would be seen from here; `driver`: that process. `groups`: of the uid that it says, by
+    the user database here; `namespace`: of process numbers here."""
 
     address: str
     user: User | None = None
@@ -34,11 +35,11 @@ class Facts:
 
 
 NOBODY = 65534
-"""Whom an attached application counts for that nobody vouches for."""
+"""The uid that an attached application counts for when no one vouches for its user."""
 
 
 def vouched(said: Registration, facts: Facts) -> Registration:
-    """`said`, with the driver's process as it is numbered here where it is seen. Raises `Denied` for a user that nobody
+    """Return `said`, with the driver's process as it is numbered here where it is seen. Raise `Denied` for a user that no one
     vouches for."""
     if said.attached:
         return _attached(said, facts)
@@ -48,7 +49,7 @@ def vouched(said: Registration, facts: Facts) -> Registration:
             raise Denied(f"uid {uid} is not that of the token, {facts.user.uid}; accepted: a driver of the token's own user")
     elif facts.peer_uid is None:
         raise Denied(
-            f"nobody vouches for uid {uid}: the driver's connection comes from {facts.address}, where this master cannot see "
+            f"no one vouches for uid {uid}: the driver's connection comes from {facts.address}, where this master cannot see "
             f"whose it is; accepted: a driver on the master's host, or a user's own token (`sparkpace token --user NAME`)"
         )
     elif uid != facts.peer_uid:
@@ -64,15 +65,16 @@ def vouched(said: Registration, facts: Facts) -> Registration:
     if facts.user is not None:
         groups |= {facts.user.gid}
     if gid not in groups:
-        raise Denied(f"nobody vouches for gid {gid} of uid {uid}; accepted: one of {sorted(groups) or 'no groups'}")
+        raise Denied(f"no one vouches for gid {gid} of uid {uid}; accepted: one of {sorted(groups) or 'no groups'}")
     if driver is None:
         return said
     return structs.replace(said, pid=driver.pid, pid_namespace=facts.namespace)
 
 
 def _attached(said: Registration, facts: Facts) -> Registration:
-    """Nothing is started for it, so its user only says for whom it counts: its token's, else its connection's. Its process is
-    believed where it is seen; else silence tells that it has ended."""
+    """Return what an attached application said, as far as it is believed. Nothing is started for it, so its user only says
+    for whom it counts: its token's, else its connection's. Its process is believed where it is seen; else silence shows that
+    it has ended."""
     uid = counted_for(facts.user, facts.peer_uid)
     driver = facts.driver if facts.driver is not None and facts.driver.uid == uid else None
     said = structs.replace(said, uid=uid)
@@ -82,7 +84,7 @@ def _attached(said: Registration, facts: Facts) -> Registration:
 
 
 def counted_for(user: User | None, peer_uid: int | None) -> int:
-    """Whose a call counts as by its token, else by its connection; `NOBODY`'s if neither tells."""
+    """Return the uid that a call counts for by its token, else by its connection; `NOBODY` if there is neither."""
     if user is not None:
         return user.uid
     return NOBODY if peer_uid is None else peer_uid

@@ -1,6 +1,6 @@
-"""The workers as last heard of: who is there, what they offer.
+"""The workers by their last reports: which are there, what they offer.
 
-Kept across a restart of the master as known but not heard of: such a worker counts as capacity of the applications that
+They are kept across a restart of the master as known but silent: such a worker counts as capacity of the applications that
 have executors on it, and gets nothing new. Memory is MiB, times are monotonic seconds.
 """
 
@@ -30,11 +30,11 @@ from stage_model.nearest import nearest_names
 log = logging.getLogger("sparkpace.master")
 
 STALE_S = 10.0
-"""A worker not heard of for so long gets no new executors."""
+"""A worker without a report for this long gets no new executors."""
 
 
 class Worker:
-    """A worker as last heard of. `instance` is the life of its agent that numbers the samples; `closing`: it is given
+    """A worker by its last report. `instance` is the life of its agent that numbers the samples; `closing`: it is given
     back."""
 
     def __init__(self, info: WorkerInfo) -> None:
@@ -43,29 +43,29 @@ class Worker:
         self.samples_acknowledged = 0
         self.closing = False
         self.timings: Timings | None = None
-        """Of its agent's life; None: it tells none."""
+        """The timings of its agent's life; None: it reports none."""
         self.reports: tuple[ExecutorReport, ...] = ()
-        """The last ones: of applications that nobody here knows, they may register again."""
+        """The last reports: applications that are not known here may register again."""
         self.strays: frozenset[tuple[str, str]] = frozenset()
-        """Executors it reported last that belong to no application here any more."""
+        """Executors in its last report that belong to no application here any more."""
 
 
 class Workers:
-    """All of them; only what they say of themselves is stored."""
+    """All workers; only what they say of themselves, and labels, are stored."""
 
     def __init__(self, store: Store, now_s: float) -> None:
         self._store, self._begun_s = store, now_s
         known = store.decoded_meta("workers", list[WorkerInfo], "workers count again once their agents report") or []
         self.by_id = {info.worker_id: Worker(info) for info in known}
         self.version = 0
-        """Grows with every change of what they offer, and when one joins or is to go."""
+        """A number that grows with every change of what workers offer, and when one joins or is to go."""
         self._fresh: tuple[float, dict[str, WorkerInfo]] | None = None
-        """When asked last: a pass asks for each application."""
+        """The last answer of `fresh`: a pass asks for each application."""
         lost = "labels given with `sparkpace label` are lost: give them again"
         self._labels = store.decoded_meta("labels", dict[str, dict[str, str | None]], lost) or {}
 
     def heard(self, info: WorkerInfo, now_s: float) -> tuple[Worker, bool]:
-        """Takes a worker's word in; also says whether it joins."""
+        """Take a worker's report in; return the worker, and True if it joins."""
         info = self._labelled(info)
         worker = self.by_id.setdefault(info.worker_id, Worker(info))
         joins, differs = worker.seen_s == -math.inf, worker.info != info
@@ -83,7 +83,7 @@ class Workers:
         self._store.later("workers", lambda: self._store.set_meta("workers", _text([w.info for w in self.by_id.values()])))
 
     def relabel(self, worker_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
-        """Sets labels of a worker beside those its agent says, or takes them away (None); returns all it has then. Raises
+        """Set labels of a worker in addition to those its agent says, or take them away (None); return all it has then. Raise
         `BadInput` for an unknown worker or a label that cannot be, `NotStored`; then nothing has changed."""
         worker = self.by_id.get(worker_id)
         if worker is None:
@@ -92,7 +92,7 @@ class Workers:
             label = f"{name}={'x' if value is None else value}"
             # one at a time: a name or a value with commas would pass for several labels
             if parse_labels(label, option="label").keys() != {name}:
-                raise BadInput(f"label {label[:80]!r} is none; accepted: NAME=VALUE, as zone=a")
+                raise BadInput(f"label {label[:80]!r} is no label; accepted: NAME=VALUE, as zone=a")
         labels = {**self._labels, worker_id: {**self._labels.get(worker_id, {}), **changes}}
         with self._store.transaction():
             self._store.set_meta("labels", _text(labels))
@@ -109,22 +109,22 @@ class Workers:
         return structs.replace(info, labels={name: value for name, value in labels.items() if value is not None})
 
     def fresh(self, now_s: float) -> Mapping[str, WorkerInfo]:
-        """Workers heard of lately that are to go on, by id."""
+        """Return the workers with a recent report that are to go on, by id."""
         if self._fresh is None or self._fresh[0] != now_s:
             there = (w for w in self.by_id.values() if now_s - w.seen_s < STALE_S and not w.closing)
             self._fresh = now_s, {w.info.worker_id: w.info for w in there}
         return self._fresh[1]
 
     def starting(self, now_s: float) -> Mapping[str, WorkerInfo]:
-        """The fresh ones that start executors."""
+        """Return the fresh workers that start executors."""
         return {name: info for name, info in self.fresh(now_s).items() if not info.adopts}
 
     def adopting(self, now_s: float) -> list[WorkerInfo]:
-        """The fresh ones that pace executors of other cluster managers, in the order in which they joined."""
+        """Return the fresh workers that pace executors of other cluster managers, in the order in which they joined."""
         return [info for info in self.fresh(now_s).values() if info.adopts]
 
     def close(self, worker_id: str) -> None:
-        """It is given back: nothing new goes there."""
+        """Note that the worker is given back: nothing new goes there."""
         if worker_id in self.by_id:
             self.by_id[worker_id].closing = True
             self._changed()
@@ -134,7 +134,8 @@ class Workers:
         self._fresh = None
 
     def forget_silent(self, worker_id: str, now_s: float) -> bool:
-        """Forgets one that was given back once it is silent; a last report may still be on its way. True: it is gone."""
+        """Forget a worker that was given back once it is silent; a last report may still be on its way. Return True if it is
+        gone."""
         worker = self.by_id.get(worker_id)
         if worker is not None and now_s - worker.seen_s < STALE_S:
             return False
@@ -146,11 +147,11 @@ class Workers:
         return True
 
     def all_heard(self, now_s: float) -> bool:
-        """Whether each that was known before the master's restart has reported since, or had the time to."""
+        """Return True if each worker known before the master's restart has reported since, or had the time to."""
         return now_s - self._begun_s >= STALE_S or all(worker.seen_s > -math.inf for worker in self.by_id.values())
 
     def known(self, now_s: float) -> list[WorkerInfo]:
-        """Those that have reported and, until all have had the time to, those of before the master's restart."""
+        """Return the workers that have reported and, until all have had the time to, those of before the master's restart."""
         settled = self.all_heard(now_s)
         return [w.info for w in self.by_id.values() if w.seen_s > -math.inf or not settled]
 
@@ -158,8 +159,8 @@ class Workers:
         self._store.later("labels", lambda: self._store.set_meta("labels", _text(self._labels)))
 
     def expected(self, now_s: float, *, adopts: bool = False) -> list[WorkerInfo]:
-        """The fresh ones that start, or adopt; just after the master's restart, before any was heard, those it knew
-        before."""
+        """Return the fresh workers that start, or adopt; just after the master's restart, before any has reported, those it
+        knew before."""
         fresh = self.adopting(now_s) if adopts else list(self.starting(now_s).values())
         return fresh or [w.info for w in self.by_id.values() if w.seen_s == -math.inf and w.info.adopts == adopts]
 
@@ -168,7 +169,7 @@ class Workers:
         return [WorkerView(**structs.asdict(w.info), seen_s_ago=round(now_s - w.seen_s, 3)) for w in heard]
 
     def capacity(self, application: Application, now_s: float) -> Capacity:
-        """The most an application can get: of the workers it has executors on, else of all that are there."""
+        """Return the most an application can get: of the workers it has executors on, else of all that are there."""
         executors = application.executors.values()
         mine = dict.fromkeys(e.record.worker_id for e in executors if e.live or application.ended)
         if application.attached:
@@ -184,7 +185,8 @@ class Workers:
 
 
 def attached_capacity(application: Application, workers: Sequence[WorkerInfo]) -> Capacity:
-    """Of its executors, what their workers have for them; before there are any, what its settings ask for of these."""
+    """Return what the workers of the application's executors have for them; before there are any, what its settings ask
+    for."""
     slots_on = Counter[str]()
     executors = [e for e in application.executors.values() if e.live or application.ended]
     for executor in executors:

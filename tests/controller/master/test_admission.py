@@ -64,7 +64,7 @@ class TestPromises:
     def test_a_deadline_must_fit_beside_those_of_the_same_or_a_higher_priority(self, cluster: FakeCluster) -> None:
         cluster.finished_run()
         cluster.register(conf={"spark.pace.deadline": "14s"}, instance="first")
-        with pytest.raises(InfeasibleDeadline, match=r"beside 1 promised .*accepted: (19|20)s or more"):
+        with pytest.raises(InfeasibleDeadline, match=r"alongside 1 promised .*accepted: (19|20)s or more"):
             cluster.register(conf={"spark.pace.deadline": "15s"}, instance="second")
         assert cluster.register(conf={"spark.pace.deadline": "25s"}, instance="third")
         assert cluster.register(conf={"spark.pace.deadline": "15s", "spark.pace.priority": "high"}, instance="fourth")
@@ -135,4 +135,4 @@ def test_two_deadlines_that_are_judged_at_once_are_judged_beside_each_other(clus
     changed, refused = asyncio.run(both())
     assert changed is None
     assert isinstance(refused, InfeasibleDeadline)
-    assert "beside 1 promised" in str(refused)
+    assert "alongside 1 promised" in str(refused)

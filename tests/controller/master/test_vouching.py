@@ -27,17 +27,17 @@ SEEN = structs.replace(registration(uid=1000, gid=1000, pid=7), pid_namespace="t
 @pytest.mark.parametrize(
     ("facts", "said", "why"),
     [
-        (NOBODY, {}, "nobody vouches for uid 1000"),
-        (NOBODY, {"uid": 0, "gid": 0}, "nobody vouches for uid 0"),
+        (NOBODY, {}, "no one vouches for uid 1000"),
+        (NOBODY, {"uid": 0, "gid": 0}, "no one vouches for uid 0"),
         (Facts("x", peer_uid=1001), {}, "not that of the driver's connection, 1001"),
-        (Facts("x", peer_uid=1000), {}, "nobody vouches for gid 1000"),
+        (Facts("x", peer_uid=1000), {}, "no one vouches for gid 1000"),
         (Facts("x", peer_uid=1000, groups=frozenset({5})), {}, "gid 1000 of uid 1000; accepted: one of \\[5\\]"),
         (LOCAL, {}, "process 7 is not this driver"),
         (Facts("x", peer_uid=1000, in_sight=True, driver=DRIVER._replace(uid=0)), {}, "is not this driver"),
         (Facts("x", peer_uid=1000, in_sight=True, driver=DRIVER._replace(connected=False)), {}, "is not this driver"),
-        (Facts("x", peer_uid=1000, in_sight=True, driver=DRIVER), {"gid": 999}, "nobody vouches for gid 999"),
+        (Facts("x", peer_uid=1000, in_sight=True, driver=DRIVER), {"gid": 999}, "no one vouches for gid 999"),
         # the user database gives no group to a process that has not got it
-        (Facts("x", peer_uid=1000, driver=DRIVER, groups=frozenset({999})), {"gid": 999}, "nobody vouches for gid 999"),
+        (Facts("x", peer_uid=1000, driver=DRIVER, groups=frozenset({999})), {"gid": 999}, "no one vouches for gid 999"),
         (Facts("x", peer_uid=0, groups=frozenset({0})), {"uid": 0, "gid": 0}, "says that it is root"),
         (
             Facts("x", peer_uid=0, driver=DRIVER._replace(uid=0, groups=frozenset({0}), nested=True)),
