@@ -1,4 +1,4 @@
-"""Whether an application is admitted: settings that can be read, executors that fit somewhere, a deadline that can be met.
+"""The check that admits an application: settings that can be read, executors that fit somewhere, a deadline that can be met.
 
 `Admission` puts the checks together, on the cluster as it is; `sparkpace plan` asks it beforehand."""
 
@@ -43,11 +43,12 @@ from stage_model.forecast.promises import Promised
 from stage_model.units import is_time, parse_deadline
 
 HIGHEST_ID = 2**31 - 1
-"""Of users, groups and processes."""
+"""The highest id of users, groups and processes."""
 
 
 class Admission:
-    """`default_law` is that of applications that name none; `growing` says who starts workers, if anybody does."""
+    """The checks, put together. `default_law` is that of applications that name none; `growing` gives the part that starts
+    workers, if there is one."""
 
     def __init__(
         self,
@@ -63,8 +64,8 @@ class Admission:
     async def admit(
         self, registration: Registration, token_hash: str, clock: Callable[[], float], beside: Beside
     ) -> Application:
-        """The application of a registration; nobody knows of it yet. Profiles are read and deadlines judged `beside` the
-        loop, while the caller holds `Registry.promising`. Raises `BadInput` and `InfeasibleDeadline`."""
+        """Return the application of a registration, which is not in the registry yet. Profiles are read and deadlines judged
+        off the loop, while the caller holds `Registry.promising`. Raise `BadInput` and `InfeasibleDeadline`."""
         now_s = clock()
         if registration.attached:
             check_attached({key.removeprefix(PREFIX): "" for key in registration.conf if key.startswith(PREFIX)})
@@ -96,7 +97,7 @@ class Admission:
         )
         now_s = clock()
         check_dependencies(application, self.registry.jobs)
-        if not outlived:  # nobody knows how much of one that runs is done
+        if not outlived:  # how much of a running application is done is not known
             if not application.attached:
                 self._check_executors(application, now_s)
             self.pipelines.admit(application, now_s)
@@ -107,9 +108,9 @@ class Admission:
         return application
 
     def _check_executors(self, application: Application, now_s: float) -> None:
-        """Raises `BadInput` for executors that cannot be, or that fit no worker there is and none that could be started.
-        Labels may still be given to a worker: who asks for one that nobody has waits, where no worker can be started. So does
-        everybody, just after a restart, for workers that have not reported yet."""
+        """Raise `BadInput` for executors that cannot be, or that fit no worker there is and none that could be started.
+        Labels may still be given to a worker: an application that asks for a label without a worker waits, where no worker
+        can be started. All applications wait, just after a restart, for workers that have not reported yet."""
         registration, wishes = application.record.registration, application.wanted or {"0": ExecutorWish()}
         for profile_id, wish in wishes.items():
             # settings that cannot be read
@@ -132,15 +133,15 @@ class Admission:
     async def plan(
         self, request: PlanRequest, now_s: float, beside: Beside = asyncio.to_thread, uid: int = NOBODY
     ) -> PlanReply:
-        """Feasibility, cores and the least possible deadline of a profile on this cluster as it is, and beside the other jobs
-        of a pipeline of `uid`'s. Raises `BadInput`."""
+        """Return feasibility, cores and the least possible deadline of a profile on this cluster as it is, alongside the
+        other jobs of a pipeline of `uid`'s. Raise `BadInput`."""
         attached = request.attached
         workers = self.registry.workers.expected(now_s, adopts=attached)
         grows = self._growing() is not None and not attached
         if request.working_dir is not None and not attached:
             check_working_dir(request.working_dir, workers)
         if request.conf is not None and not attached:
-            # for one that is too large for all that are there, a worker may be started
+            # for an executor that is too large for all workers, another worker may be started
             check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
         promised = await self.registry.promised(now_s, attached=attached)
         profiles, law, untaught = self.registry.profiles, self.default_law, dict(self.registry.untaught)
@@ -158,14 +159,15 @@ def new_id() -> str:
 
 
 def checked_id(given: str) -> str:
-    """An id that a bridge says it has; it becomes part of paths and names. Raises `BadInput`."""
+    """Return an id that a bridge says it has; it becomes part of paths and names. Raise `BadInput` for an id that is not
+    ours."""
     if not ID.fullmatch(given):
         raise BadInput(f"application id {given[:60]!r} is not one of ours; accepted: the id given at registration")
     return given
 
 
 def asked_deadline_s(registration: Registration) -> float | None:
-    """Seconds after its submission; None where it asked for none, or for one that cannot be read."""
+    """Return the deadline in seconds after submission; None where none was asked for, or one that cannot be read."""
     asked = registration.conf.get(f"{PREFIX}deadline", "")
     with suppress(BadInput):
         if 0 < len(asked) <= MOST_CHARACTERS:
@@ -178,12 +180,12 @@ def _submitted(registration: Registration) -> datetime:
 
 
 def check_usable(registration: Registration) -> None:
-    """Raises `BadInput` for what no executor could be started with, whatever it is used for later. Values are not
-    quoted: they may be secret."""
+    """Raise `BadInput` for a registration with which no executor could be started, whatever it is used for later. Values are
+    not quoted: they may be secret."""
     for name in ("uid", "gid", "pid"):
         number = getattr(registration, name)
         if not 0 <= number <= HIGHEST_ID:
-            raise BadInput(f"{name} {str(number)[:40]} is none that a system has; accepted: 0 to {HIGHEST_ID}")
+            raise BadInput(f"{name} {str(number)[:40]} is not one that a system has; accepted: 0 to {HIGHEST_ID}")
     if registration.authenticated and not registration.credentials:
         raise BadInput("the driver authenticates its executors and sent no credentials for them; accepted: both or neither")
     for where, text in _texts(msgspec.to_builtins(registration), ""):
@@ -195,7 +197,7 @@ def check_usable(registration: Registration) -> None:
 
 
 def _texts(value: object, where: str) -> Iterator[tuple[str, str]]:
-    """All texts in it with the names they are found under, names included."""
+    """Yield all texts in a value with the names they are found under, names included."""
     if isinstance(value, str):
         yield where, value
     elif isinstance(value, dict):
@@ -208,8 +210,8 @@ def _texts(value: object, where: str) -> Iterator[tuple[str, str]]:
 
 
 def check_fits(application: Application, profile_id: str, wish: ExecutorWish, workers: Sequence[WorkerInfo]) -> None:
-    """Raises `BadInput` for executors that need more memory than any worker has, or pieces that none has. Labels may still be
-    given to a worker, so who asks for one that nobody has waits."""
+    """Raise `BadInput` for executors that need more memory than any worker has, or pieces that no worker has. Labels may
+    still be given to a worker, so an application that asks for a label without a worker waits."""
     registration = application.record.registration
     check_memory(registration.conf, wish, profile_id, workers, python=registration.python is not None)
     known = sorted({name for worker in workers for name in worker.resources})
@@ -227,7 +229,7 @@ def check_fits(application: Application, profile_id: str, wish: ExecutorWish, wo
 
 
 def check_working_dir(path: str, workers: Sequence[WorkerInfo]) -> None:
-    """Raises `BadInput` for a directory of submission that none of the workers can show to executors."""
+    """Raise `BadInput` for a directory of submission that no worker can show to executors."""
     if workers and all(worker.runtime in MOUNTING for worker in workers) and (wrong := not_shown(path)):
         raise BadInput(f"directory of submission {path[:200]!r} {wrong}")
 
@@ -235,20 +237,21 @@ def check_working_dir(path: str, workers: Sequence[WorkerInfo]) -> None:
 def check_memory(
     conf: dict[str, str], wish: ExecutorWish, profile_id: str, workers: Sequence[WorkerInfo], *, python: bool
 ) -> None:
-    """Raises `BadInput` for an executor whose memory cannot be read or fits no worker."""
+    """Raise `BadInput` for an executor whose memory cannot be read or fits no worker."""
     for slots in {executor_slots(conf, wish, profile_id, worker.cores) for worker in workers} or {1}:
         least_mb = executor_memory(conf, wish, slots, python=python).least_mb
         check_fits_somewhere(least_mb, (worker.memory_mb for worker in workers))
 
 
 def to_be_judged(application: Application, most: Capacity) -> bool:
-    """Whether a deadline is asked for that it could be refused for. Without a worker by which to judge it waits for one."""
+    """Return True if the application asks for a deadline that could be refused. Without a worker to judge it by, it waits."""
     options = application.options
     return options.deadline_s is not None and application.estimate is not None and most.cores > 0 and not options.force
 
 
 def check_feasible(application: Application, most: Capacity, now_s: float, promised: Promised) -> None:
-    """Of one that is `to_be_judged`: raises `InfeasibleDeadline` with the least one that can be met beside the promises."""
+    """Raise `InfeasibleDeadline` for an application that is `to_be_judged` and whose deadline cannot be met, with the least
+    one that can be met alongside the promises."""
     assert application.estimate is not None
     options, spent_s = application.options, application.elapsed_s(now_s)
     reply = feasibility(

@@ -87,7 +87,7 @@ STATUS = {
 
 
 class Changes:
-    """Wakes the agents that wait for a newer version of their desired state."""
+    """The wake-up of agents that wait for a newer version of their desired state."""
 
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}
@@ -108,7 +108,7 @@ class Changes:
 
 
 class Api:
-    """Handlers. `clock` is monotonic seconds, `wall` those since the epoch."""
+    """Handlers of calls. `clock` is monotonic seconds, `wall` those since the epoch."""
 
     def __init__(
         self,
@@ -141,8 +141,8 @@ class Api:
     def _handler(
         self, answer: Callable[..., Awaitable[object]], allow: Callable[[Request], str] | None
     ) -> Callable[[Request], Awaitable[Response]]:
-        """`allow` refuses who has not the right token, before the body is read, and says for whom the connection counts;
-        None: anybody may call. `answer` is given what its `CallTypes` says."""
+        """Return the endpoint of a call. `allow` refuses a caller without the right token, before the body is read, and says
+        for whom the connection counts; None: any caller is let in. `answer` is given what its `CallTypes` says."""
         shape, warned = types_of(answer), list[OtherVersion]()
 
         async def handle(request: Request) -> Response:
@@ -182,12 +182,12 @@ class Api:
         return "submit" if user is None else f"user {user.uid}"
 
     def _own(self, request: Request) -> str:
-        """The driver of the application that the path names."""
+        """Check the token of the driver of the application that the path names."""
         self.gate.application(_token(request), self.cluster.drivers.token_hash(request.path_params["id"]))
         return f"application {request.path_params['id']}"
 
     def _worker(self, request: Request) -> str:
-        """The agent of the worker that the path names."""
+        """Check the token of the agent of the worker that the path names."""
         self.gate.worker(_token(request), request.path_params["id"])
         return f"worker {request.path_params['id']}"
 
@@ -197,7 +197,7 @@ class Api:
         return Health(cluster_id=self.cluster.identity.cluster_id, version=VERSION)
 
     async def scrape(self, request: Request) -> Response:
-        """For Prometheus, which names no version of the wire; one at a time."""
+        """Answer Prometheus, which names no version of the wire; one call at a time."""
         try:
             self.gate.metrics(_token(request))
         except PaceError as error:
@@ -210,7 +210,7 @@ class Api:
     # ------------------------------------------------------------------ drivers
 
     async def register(self, request: Request, said: Registration) -> Registered:
-        # one that registers again was submitted before
+        # an application that registers again was submitted before
         with self._telling_a_refusal(said.name if said.application_id is None else None, lambda: asked_deadline_s(said)):
             facts = await asyncio.to_thread(_facts, said, self.gate.user(_token(request)), _ends(request))
             return await self.cluster.drivers.register(vouched(said, facts), self.clock)
@@ -260,7 +260,7 @@ class Api:
         return reply
 
     async def _uid(self, request: Request, asked: PlanRequest | None) -> int:
-        """Whose submission it is, where that counts."""
+        """Return the uid of the user whose submission a request is, where that counts."""
         user = self.gate.user(_token(request))
         ends = _ends(request) if user is None and asked is not None and asked.pipeline is not None else None
         peer = await asyncio.to_thread(find_peer, *ends) if ends else None
@@ -291,7 +291,7 @@ class Api:
 
     @contextmanager
     def _telling_a_refusal(self, name: str | None, deadline_s: Callable[[], float | None]) -> Iterator[None]:
-        """Of the application that is submitted, with that deadline; no name: none is."""
+        """Report a refusal of the application that is submitted, with that deadline; no name: none is submitted."""
         try:
             yield
         except PaceError as error:
@@ -300,7 +300,7 @@ class Api:
             raise
 
     async def _body(self, request: Request, kind: type[M]) -> M:
-        """Raises `BadInput`, `TooLarge`, `TooMuch` and `TooSlow`."""
+        """Return the body of a call. Raise `BadInput`, `TooLarge`, `TooMuch` and `TooSlow`."""
         try:
             async with asyncio.timeout(BODY_S):
                 data = await self._read(request, MOST[kind])
@@ -339,7 +339,7 @@ def _path(request: Request) -> str:
 
 
 def _count(request: Request, owner: str) -> None:
-    """The call and its connection count for `owner` (`connections`); a call may come without one, in a test."""
+    """Count the call and its connection for `owner` (`connections`); a call may come without a connection, in a test."""
     request.state.owner = owner
     connection: Connection | None = getattr(request.state, "connection", None)
     if connection is not None:
@@ -352,13 +352,13 @@ def _token(request: Request) -> str:
 
 
 def _ends(request: Request) -> tuple[Address, Address] | None:
-    """The other end of the call's connection, and ours."""
+    """Return the other end of the call's connection, and ours."""
     client, server = request.client, request.scope.get("server")
     return None if client is None or not server else (Address(client.host, client.port), Address(server[0], server[1] or 0))
 
 
 def _facts(said: Registration, user: User | None, ends: tuple[Address, Address] | None) -> Facts:
-    """What the kernel and the user database tell of who registers."""
+    """Return the facts that the kernel and the user database have about the sender of a registration."""
     peer = find_peer(*ends) if ends else None
     here = said.boot_id == boot_id()
     inode = peer.inode if peer else None
@@ -391,7 +391,7 @@ def _failure(error: PaceError) -> Response:
 
 
 def _no_such_call(request: Request, error: Exception) -> Response:
-    """A call that only a newer master has, or none."""
+    """Answer a call that only a newer master has, or none."""
     assert isinstance(error, HTTPException)
     sentence = f"this master (Sparkpace {VERSION}) has no call {request.method} {_path(request)}"
     return _json(Failure(error=sentence, exit_code=Unavailable.exit_code), error.status_code)

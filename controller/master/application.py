@@ -1,7 +1,7 @@
-"""One application as the master knows it: what it asked for, what its driver told, its executors wanted and observed.
+"""One application as the master knows it: what it asked for, what its driver reported, its executors wanted and observed.
 
-State and plain questions about it; who decides is `cluster` (life cycle) and `planning` (deadlines). Times `*_s` are
-monotonic seconds unless they are said to count from submission.
+State and plain questions about it; `cluster` (life cycle) and `planning` (deadlines) decide. Times `*_s` are monotonic
+seconds unless they are said to count from submission.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ Resident = tuple["Application", Executor]
 
 
 class AppliedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What `sparkpace set` made of an application, `at_s` after submission."""
+    """A change of an application by `sparkpace set`, `at_s` after submission."""
 
     at_s: float
     deadline_s: float | None
     priority: int
     labels: str = ""
-    """Asked of workers."""
+    """Labels asked of workers."""
 
 
 class ApplicationRecord(msgspec.Struct, kw_only=True):
-    """What is stored of an application besides its events and executors.
+    """The stored part of an application besides its events and executors.
 
     `started_monotonic_s` counts only in the boot `boot_id` of the machine; `started_epoch_s`, of the wall clock, is for
     people and for another boot."""
@@ -74,31 +74,31 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     end_reason: str = ""
     """The reason for the end, for people; empty for success."""
     cut_off: HowEnded | None = None
-    """How it was ended, if it did not end by itself."""
+    """The way the application was ended, if it did not end by itself."""
     driver_end: DriverEnd | None = None
     exit_code: int | None = None
     """The exit code of its driver, from `sparkpace submit`."""
     outcome: HowEnded | None = None
-    """How the application ended; None until that is settled."""
+    """The way the application ended; None until that is settled."""
     next_executor: int = 1
     changes: list[AppliedChange] = []
     data_waits: list[DataWait] = []
     profile_key: str = ""
     planned: bool = False
-    """Whether it had a profile."""
+    """True if the application had a profile."""
     outlived: bool = False
-    """It was running already when a master that had lost its memory took it in."""
+    """True if the application was running already when a master that had lost its memory took it in."""
     unrecorded: str = ""
-    """Why its record could not be written, if it could not."""
+    """The reason why its record could not be written, if it could not."""
     comes_after: dict[str, str] = {}
-    """Ids of what it comes after, by the word that the user said, as far as they were found."""
+    """Ids of the applications that this one comes after, by the word that the user said, as far as they were found."""
     spark_application_id: str = ""
-    """What an attached one is called by its cluster manager."""
+    """The name of an attached application at its cluster manager."""
     basis: Basis | None = None
     """The basis of its forecast when it ended."""
     lateness: Lateness | None = None
     untaught: Untaught | None = None
-    """Why it taught nothing; None also before its record is written."""
+    """The reason why the application taught nothing; None also before its record is written."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,14 +108,14 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
 
     @property
     def submitted_name(self) -> str:
-        """The name that it was submitted with if its program has set another one; else empty."""
+        """The name that the application was submitted with if its program has set another one; else empty."""
         given = self.options.name or ""
         return "" if given == self.registration.name else given
 
 
 def beyond_unknown(next_executor: int) -> int:
-    """The number of the next executor in a new life of the master: a worker may later show one of an earlier life that was
-    not stored (`executors.adopt`), and no two executors may have one number."""
+    """Return the number of the next executor in a new life of the master: a worker may later show one of an earlier life that
+    was not stored (`executors.adopt`), and no two executors may have one number."""
     return next_executor + LEFT_OUT - (next_executor - 1) % LEFT_OUT
 
 
@@ -145,8 +145,8 @@ class StageGoal:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is aimed at now: a deadline `deadline_s` after `start_s`, which counts from submission, for all that the
-    application does or only for the jobs of an action."""
+    """A deadline that governs now, `deadline_s` after `start_s`, which counts from submission, for all that the application
+    does or only for the jobs of an action."""
 
     start_s: float
     deadline_s: float
@@ -154,19 +154,19 @@ class Target:
 
     @property
     def due_s(self) -> float:
-        """Seconds after submission."""
+        """Time of the deadline, seconds after submission."""
         return self.start_s + self.deadline_s
 
 
 @dataclass(slots=True)
 class Outline:
-    """What follows from a revision of an application and stays true until the next one (`planning`)."""
+    """Results that follow from a revision of an application and stay true until the next one (`planning`)."""
 
     revision: int
     estimate: ApplicationEstimate
     matched: Matched
     ahead: dict[tuple[frozenset[int] | None, int, Capacity], Ahead] = field(default_factory=dict)
-    """By jobs (None: all), slots and the most there is to have."""
+    """Schedules by jobs (None: all), slots and the most there is to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +194,9 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What an application asks of a worker for executors of a resource profile, before anybody else is looked at, and what
-    that was worked out from (`placing`); `shape` is what decides on `ever`, the workers that will do; `passes` says whether
-    one has now what it asks for, but for memory."""
+    """The request of an application to a worker for executors of a resource profile, before other applications are looked at,
+    and what it was worked out from (`placing`); `shape` is what decides on `ever`, the workers that will do; `passes` says
+    whether a worker has now what the request asks for, but for memory."""
 
     of: tuple[object, ...]
     request: Request
@@ -217,32 +217,33 @@ class Application:
     run: Run = field(default_factory=Run)
     actions: Actions = field(init=False)
     acknowledged: int = 0
-    """Events of its driver up to here are stored,"""
+    """Number of the last event of its driver that is stored."""
     taken: int = 0
-    """and up to here taken in: more, while nothing can be stored."""
+    """Number of the last event of its driver that is taken in: a later one, while nothing can be stored."""
     wanted: dict[str, ExecutorWish] = field(default_factory=dict)
     unwanted: set[str] = field(default_factory=set)
     executors: dict[str, Executor] = field(default_factory=dict)
     goals: dict[StageKey, StageGoal] = field(default_factory=dict)
     heard_s: float = 0.0
     counted_s: float = 0.0
-    """When its executors' counters were stored."""
+    """The time when its executors' counters were stored."""
     instance: str = ""
     credentials: bytes | None = field(default=None, repr=False)
-    """What its executors prove themselves to their driver with. Never stored: after a restart its driver tells it again."""
+    """The credentials of its executors for their driver. They are never stored: after a restart the driver sends them
+    again."""
     data: dict[str, int] = field(default_factory=dict)
-    """Bytes of the input by host, as the driver told."""
+    """Bytes of the input by host, as the driver reported them."""
     peak: Peak | None = None
     asks: dict[str, Ask] = field(default_factory=dict)
-    """By resource profile."""
+    """Requests by resource profile."""
     infeasible: WorkerType | None = None
-    """The worker that it would need, where none is large enough or has what it asks for."""
+    """The worker that the application would need, where none is large enough or has what it asks for."""
     evicting: set[str] = field(default_factory=set)
-    """Workers on which others end for it: kept for it until it is there, or wants no more."""
+    """Workers on which others end for the application: kept for it until it is there, or wants no more."""
     settled: bool = False
-    """It has all the executors that Spark wants, until something about it changes (`Registry.stir`)."""
+    """True if the application has all the executors that Spark wants, until something about it changes (`Registry.stir`)."""
     held_back: str = ""
-    """Why it may not start yet, whatever is free: what it comes after has not ended."""
+    """The reason why the application may not start yet, whatever is free: what it comes after has not ended."""
     notices: list[str] = field(default_factory=list)
     noticed: int = 0
     waiting: str = ""
@@ -254,9 +255,9 @@ class Application:
     failures_in_a_row: int = 0
     executors_lost: int = 0
     faults: int = 0
-    """How often something of it could not be taken in or done (`guard`)."""
+    """Number of failures to take in or do something for the application (`guard`)."""
     left_out: int = 0
-    """Events among them: then nothing is learned from it."""
+    """Events among these failures: then nothing is learned from the application."""
     missed: int = 0
     """Events that its driver or an earlier life of the master had lost before they were stored."""
     first_task_ms: int | None = None
@@ -265,13 +266,14 @@ class Application:
     """Monotonic time since when its driver is known to be gone, while its outcome is not settled."""
     finished: bool = False
     farewell: bool = False
-    """Its driver has said that it goes."""
+    """True if its driver has said that it goes."""
     told_bytes: int = 0
-    """Of its driver's events and snapshots, as they are stored."""
+    """Bytes of its driver's events and snapshots, as they are stored."""
     overflow: str = ""
-    """What its driver has told too much of: nothing more is taken in."""
+    """The limit that its driver's reports exceed: nothing more is taken in."""
     revision: int = 0
-    """Grows with all that the stages seen so far are matched by: what ended stages did, what those under way have `shown`."""
+    """A number that grows with all that the stages seen so far are matched by: what ended stages did, what those under way
+    have `shown`."""
     outline: Outline | None = None
 
     def __post_init__(self) -> None:
@@ -291,12 +293,12 @@ class Application:
 
     @property
     def attached(self) -> bool:
-        """Another cluster manager starts its executors."""
+        """True if another cluster manager starts its executors."""
         return self.record.registration.attached
 
     @property
     def waits_for_data(self) -> bool:
-        """For a worker that has its input, while others are free."""
+        """True if the application waits for a worker that has its input, while others are free."""
         waits = self.record.data_waits
         return bool(waits) and waits[-1].local is None
 
@@ -325,22 +327,23 @@ class Application:
         return self.record.outcome is HowEnded.SUCCEEDED
 
     def evidence(self) -> Evidence:
-        """The facts that its outcome follows from, as they are known now."""
+        """Return the facts that the outcome follows from, as they are known now."""
         record = self.record
         server = record.registration.main in SERVERS
         return Evidence(record.cut_off, record.exit_code, record.driver_end, server, self.run.seems_well)
 
     @property
     def lacks_credentials(self) -> bool:
-        """Its executors need them, and this life of the master has not been told."""
+        """True if its executors need credentials that this life of the master does not have."""
         return self.record.registration.authenticated and self.credentials is None and not self.ended
 
     def elapsed_s(self, now_s: float) -> float:
-        """Seconds since submission; stands still once the application has ended."""
+        """Return the seconds since submission; they stand still once the application has ended."""
         return now_s - self.started_s if self.record.ended_s is None else self.record.ended_s
 
     def targets(self) -> list[Target]:
-        """The deadlines that govern now, the first due first: that of each action under way, and always the application's."""
+        """Return the deadlines that govern now, the first due first: that of each action under way, and always the
+        application's."""
         if self.overflow:
             return []
         found = [
@@ -352,11 +355,12 @@ class Application:
         return sorted(found, key=lambda target: target.due_s)
 
     def target(self) -> Target | None:
-        """The deadline that is due first; None without any."""
+        """Return the deadline that is due first; None without any."""
         return next(iter(self.targets()), None)
 
     def priority(self) -> int:
-        """The highest priority of the deadlines that govern now. An action without a priority has the application's."""
+        """Return the highest priority of the deadlines that govern now. An action without a priority has the
+        application's."""
         whole = self.options.priority
         own = [whole if action.priority is None else action.priority for action in self.actions.under_way()]
         return whole if not own else max(own) if self.options.deadline_s is None else max(whole, *own)
@@ -368,7 +372,7 @@ class Application:
         return 1000 * (self.record.started_epoch_s if told.steady_ms is None else told.steady_ms / 1000 - told.age_s)
 
     def since_submission(self, driver_ms: float | None) -> float:
-        """Seconds from submission to a time of the driver's clock; 0 when there is none."""
+        """Return the seconds from submission to a time of the driver's clock; 0 for None."""
         return 0.0 if driver_ms is None else round((driver_ms - self.submitted_ms) / 1000, 3)
 
     def apply(self, event: AnyEvent) -> None:
@@ -385,7 +389,7 @@ class Application:
             self.last_task_ms = max(self.last_task_ms or 0, event.finish_ms)
 
     def replace_active(self, snapshot: Iterable[AnyEvent]) -> None:
-        """Takes in what is active now, after events were lost."""
+        """Take in what is active now, after events were lost."""
         self.revision += 1
         self.run.replace_active(snapshot)
 
@@ -399,7 +403,7 @@ class Application:
         return (e for e in self.executors.values() if e.live)
 
     def starved(self) -> dict[str, int]:
-        """As `least_waiting`, for each resource profile by itself: a stage runs on executors of its own profile alone."""
+        """Return `least_waiting` of each resource profile by itself: a stage runs only on executors of its own profile."""
         alike = defaultdict[str, list[tuple[str, int, Hunger]]](list)
         for e in self.live_executors():
             if e.ran:
@@ -407,28 +411,29 @@ class Application:
         return {name: tasks for executors in alike.values() for name, tasks in least_waiting(executors).items()}
 
     def slots(self, worker_id: str | None = None) -> int:
-        """Of its executors; `worker_id`: of those that the agent there divides demands among: its own, and those that are
-        not starved."""
+        """Return the slots of its executors; `worker_id`: of those that the agent there divides demands among: its own, and
+        those that are not starved."""
         starved = {} if worker_id is None else self.starved()
         here = (e.record for e in self.live_executors())
         return sum(r.slots for r in here if r.executor_id not in starved or r.worker_id == worker_id)
 
     def debt_core_s(self) -> float:
-        """What squeezes withheld and nobody has given back; an executor's debt goes with it, unless all have ended."""
+        """Return the core-seconds that squeezes withheld and no one has given back; an executor's debt goes with it, unless
+        all have ended."""
         return sum(e.record.debt.core_s for e in self.executors.values() if e.live or self.ended)
 
     def withheld_core_s(self) -> float:
-        """All that squeezes ever withheld, given back or not."""
+        """Return all core-seconds that squeezes ever withheld, given back or not."""
         return sum(e.record.debt.withheld_core_s for e in self.executors.values())
 
     def late_since_s(self) -> float | None:
-        """The time since when a forecast of it has been past its deadline without a break, seconds after submission; None if
-        no forecast is."""
+        """Return the time since when a forecast of the application has been past its deadline without a break, seconds after
+        submission; None if no forecast is."""
         since = (e.record.late_since_s for e in self.executors.values() if e.live or self.ended)
         return min((one for one in since if one is not None), default=None)
 
     def squeezed_by(self) -> dict[str, float]:
-        """Core-seconds withheld from it, by the name of the application that had the cores."""
+        """Return the core-seconds withheld from the application, by the name of the application that had the cores."""
         total: dict[str, float] = {}
         for executor in self.executors.values():
             for name, core_s in executor.record.squeezed_by.items():
@@ -439,7 +444,7 @@ class Application:
         return tuple(e.record.gone for e in self.executors.values() if e.record.gone is not None)
 
     def notify(self, line: str) -> None:
-        """A line for the user's terminal, once."""
+        """Add a line for the user's terminal, once."""
         line = line[: limits.NOTICE_LENGTH]
         if len(self.notices) == limits.NOTICES:
             line = f"there were {limits.NOTICES} lines like these; further ones are left out"
@@ -447,11 +452,11 @@ class Application:
             self.notices.append(line)
 
     def used_core_s(self) -> float:
-        """Container CPU of all executors since their starts, in stages or not, core-seconds."""
+        """Return the container CPU of all executors since their starts, in stages or not, core-seconds."""
         return math.fsum(executor.record.cpu_core_s for executor in self.executors.values())
 
     def stage_use(self) -> dict[StageKey, float]:
-        """Container CPU per stage attempt over all executors, core-seconds."""
+        """Return the container CPU per stage attempt over all executors, core-seconds."""
         total: dict[StageKey, float] = {}
         for executor in self.executors.values():
             for key, use in executor.use().items():
@@ -459,7 +464,7 @@ class Application:
         return total
 
     def stage_allocation(self) -> dict[StageKey, float]:
-        """Allocated core-seconds per stage attempt over all executors."""
+        """Return the allocated core-seconds per stage attempt over all executors."""
         total: dict[StageKey, float] = {}
         for executor in self.executors.values():
             for key, use in executor.use().items():
@@ -467,8 +472,8 @@ class Application:
         return total
 
     def stage_throttling(self) -> dict[StageKey, float]:
-        """Seconds that quotas held each stage attempt back, over all executors; without the attempts for which an executor
-        does not know them."""
+        """Return the seconds that quotas held each stage attempt back, over all executors; without the attempts for which an
+        executor does not know them."""
         total: dict[StageKey, float | None] = {}
         for executor in self.executors.values():
             for key, use in executor.use().items():

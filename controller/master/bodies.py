@@ -1,4 +1,5 @@
-"""How much calls may bring and how fast, before anybody looks at what it is: a master has one memory and one loop for all.
+"""Limits of how much calls may bring and how fast, before their content is looked at: a master has one memory and one loop
+for all.
 
 `Allowance` is pure; `api` reads by it. What may be in a body is said by its type (`controller.wire`).
 """
@@ -21,13 +22,14 @@ MOST: dict[type[Message], int] = {
     DriverEnded: MIB // 16,
     Labels: MIB // 16,
 }
-"""Bytes of a body by its type."""
+"""Most bytes of a body by its type."""
 BODY_S = 20.0
-"""All of a body must be there so soon; clients have less patience."""
+"""The time within which all of a body must be there; clients have less patience."""
 AT_ONCE, EACH_S = 64 * MIB, 4 * MIB
-"""What each owner of connections (`connections`) may bring at once, and a second in the long run: some 7,000 ended tasks."""
+"""Bytes that each owner of connections (`connections`) may bring at once, and a second in the long run: some 7,000 ended
+tasks."""
 OWNERS = 1000
-"""So many are remembered before those that may bring all again are forgotten."""
+"""Owners that are remembered before those that may bring all again are forgotten."""
 
 
 class Allowance:
@@ -38,7 +40,7 @@ class Allowance:
         self._left: dict[str, tuple[float, float]] = {}
 
     def take(self, owner: str, size: int, now_s: float) -> bool:
-        """Whether `owner` may bring so much more at `now_s`; then it counts."""
+        """Return True if `owner` may bring `size` more bytes at `now_s`; then they count."""
         left = self._left_of(owner, now_s)
         if size > left:
             return False

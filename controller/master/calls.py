@@ -1,5 +1,5 @@
-"""What the master's API can be called for: the table of its calls. What each takes and answers its handler's types say;
-docs/protocol.md describes them."""
+"""The table of the calls of the master's API. The types of a call's handler say what it takes and answers; docs/protocol.md
+describes them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Literal, get_type_hints
 from controller.wire.message import Message
 
 Scope = Literal["anybody", "submit", "admin", "application", "worker", "metrics"]
-"""Whose token it needs; `application` and `worker`: of the one that the path names."""
+"""The scope of the token that a call needs; `application` and `worker`: of the one that the path names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`handler` is a method of `api.Api`."""
+    """A call; `handler` is a method of `api.Api`."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -49,14 +49,15 @@ CALLS = (
 
 @dataclass(frozen=True, slots=True)
 class CallTypes:
-    """What a handler takes besides the request: a `body`, whole `numbers` of the query by name."""
+    """Values that a handler takes besides the request: a `body`, whole `numbers` of the query by name."""
 
     body: type[Message] | None
     numbers: tuple[str, ...]
 
 
 def types_of(handler: Callable[..., Any]) -> CallTypes:
-    """By the types of its parameters: the second one is the body, those by keyword alone are numbers."""
+    """Return the types of a handler's values by those of its parameters: the second one is the body, keyword-only ones are
+    numbers."""
     types, parameters = get_type_hints(handler), inspect.signature(handler).parameters.values()
     bodies = [one for one in parameters if issubclass(types.get(one.name, object), Message)]
     numbers = tuple(one.name for one in parameters if one.kind is one.KEYWORD_ONLY)

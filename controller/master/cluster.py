@@ -5,7 +5,7 @@ before it answers, or goes on from memory where the disk is full. Deadlines and 
 `controller.wire`, the network `api`. Everything is level-triggered: a repeated message changes nothing, a lost one comes
 again.
 
-    drivers    a registration, and what a driver tells (`driver_events`)
+    drivers    a registration, and what a driver reports (`driver_events`)
     agents     what an agent reports, and what its worker should be like
     commands   what people ask
     admission  whether an application is taken in
@@ -49,15 +49,15 @@ from stage_model.errors import Unavailable
 log = logging.getLogger("sparkpace.master")
 
 EMPTY_S = 10.0
-"""How often the store's log is emptied."""
+"""Time between two emptyings of the store's log."""
 LARGEST_LOG = 64 << 20
-"""Bytes of it from which on that is done at once."""
+"""Bytes of the log from which on it is emptied at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """`law` and `placement` are those of applications that name none, `memory` divides a worker's off-heap memory; `draw`
-    gives placement numbers in [0, 1)."""
+    """Options of a cluster. `law` and `placement` are those of applications that name none, `memory` divides a worker's
+    off-heap memory; `draw` gives placement numbers in [0, 1)."""
 
     law: str = "forecast"
     memory: str = "equal"
@@ -105,11 +105,11 @@ class ClusterState:
         self.growing = Growing(self.registry, self.placing, growth, provider, now_s)
 
     def end_started_workers(self, now_s: float) -> list[Future[None]]:
-        """Begins to give all of them back; what is to be waited for."""
+        """Begin to give all started workers back; return the futures to wait for."""
         return self.growing.end_all(now_s) if self.growing is not None else []
 
     def tick(self, now_s: float) -> None:
-        """What only time brings about: dead drivers, executors to place, workers to start, records to write. Each
+        """Do what only time brings about: dead drivers, executors to place, workers to start, records to write. Each
         application's turn and each other part come whatever goes wrong with the rest."""
         self.lifecycle.turns(now_s)
         with self.parts.guarded("splitting the time of pipelines"):
@@ -126,23 +126,24 @@ class ClusterState:
             self._empty_log(now_s)
 
     def notify(self, now_s: float) -> None:
-        """Looks for what the operator's web hook is to be told, where there is one."""
+        """Look for what is to be sent to the operator's web hook, where there is one."""
         if self.notifying is not None:
             with self.parts.guarded("looking for what to notify of"):
                 self.notifying.look(self.applications, now_s)
 
     def refused(self, name: str, reason: str, deadline_s: float | None) -> None:
-        """A submission of that name was refused, which had asked for that deadline."""
+        """Note that a submission of that name, which had asked for that deadline, was refused."""
         if self.notifying is not None:
             self.notifying.refused(name, reason, deadline_s)
 
     def close(self) -> None:
-        """Waits for the records that are being written, then closes the store."""
+        """Wait for the records that are being written, then close the store."""
         self._pool.shutdown()
         self.store.close()
 
     def _empty_log(self, now_s: float) -> None:
-        """Now and then, and soon where it is long or holds what should not lie about; raises what the last try raised."""
+        """Empty the log now and then, and soon where it is long or holds what should not lie about; raise what the last try
+        raised."""
         soon = self.registry.replaced or self.store.log_bytes() > LARGEST_LOG
         if self._emptying is None and (soon or now_s - self._emptied_s > EMPTY_S):
             self._emptied_s, self.registry.replaced = now_s, False
@@ -153,6 +154,6 @@ class ClusterState:
                 self.registry.replaced = True  # tried again with the next pass
                 if (size := self.store.log_bytes()) > LARGEST_LOG:
                     raise Unavailable(
-                        f"the log of master.db has {size >> 20} MiB and cannot be emptied, as the disk is full or another "
+                        f"the log of master.db has {size >> 20} MiB and cannot be emptied: the disk is full or another "
                         f"program reads or writes the file; make room, or end that program"
                     )

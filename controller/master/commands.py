@@ -1,4 +1,4 @@
-"""What people ask of the master: what runs and why there, another deadline or priority, other labels, an end."""
+"""People's requests to the master: what runs and why there, another deadline or priority, other labels, an end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stage_model.errors import BadInput, NotStored
 
 
 class Commands:
-    """Each raises `BadInput` for an application or a worker that is not known."""
+    """The commands of people. Each raises `BadInput` for an application or a worker that is not known."""
 
     def __init__(self, registry: Registry, lifecycle: Lifecycle, recorder: Recorder, submissions: Submissions) -> None:
         self.registry, self.lifecycle, self.recorder, self.submissions = registry, lifecycle, recorder, submissions
@@ -33,7 +33,7 @@ class Commands:
     # ------------------------------------------------------------------ what is shown
 
     async def views(self, now_s: float) -> list[ApplicationView]:
-        """Others have their turn in between."""
+        """Return the views of all applications; other tasks have their turn in between."""
         found = []
         for number, application in enumerate(list(self.registry.applications.values()), 1):
             found.append(self._view(application, now_s))
@@ -42,7 +42,7 @@ class Commands:
         return found + self.submissions.views(now_s)
 
     def view(self, application_id: str, now_s: float) -> ApplicationView:
-        """Raises `BadInput` for an unknown application."""
+        """Return the view of an application. Raise `BadInput` for an unknown one."""
         if (waiting := self.submissions.view(application_id, now_s)) is not None:
             return waiting
         return self._view(self.registry.known(application_id), now_s)
@@ -54,14 +54,14 @@ class Commands:
         return bare_view(application)
 
     def explain(self, application_id: str, now_s: float) -> Explanation:
-        """Of every worker, why the application's next executor would go there or not. Raises `BadInput`."""
+        """Return for every worker why the application's next executor would go there or not. Raise `BadInput`."""
         application = self.registry.known(application_id)
         return explanation(application, self.lifecycle.placing, now_s)
 
     async def course(
         self, application_id: str, samples: int, quotas: int, since_s: float, beside: Beside = asyncio.to_thread
     ) -> Course:
-        """How it goes or went, also where only its run folder is left."""
+        """Return the course of an application, also where only its run folder is left."""
         application = self.registry.applications.get(application_id)
         folder = self.recorder.folder(application_id)
         if application is None and not (ID.fullmatch(application_id) and folder.is_dir()):
@@ -77,7 +77,7 @@ class Commands:
     # ------------------------------------------------------------------ what is changed
 
     def kill(self, application_id: str, now_s: float) -> None:
-        """Ends an application, also where that cannot be stored yet; its driver hears of it with its next sync. Nothing
+        """End an application, also where that cannot be stored yet; its driver learns of it with its next sync. Nothing
         happens to one that has ended. A submission whose driver has not started ends, too."""
         if self.submissions.end(application_id, "it was killed"):
             return
@@ -88,8 +88,8 @@ class Commands:
             self.registry.store.catch_up()
 
     def driver_ended(self, submission: str, exit_code: int) -> None:
-        """The driver of a submission has ended: each of its applications whose outcome is still open keeps the exit code.
-        A second call changes nothing. Raises `NotStored`; the caller should then call again."""
+        """Keep the exit code of a submission's driver for each of its applications whose outcome is still open. A second call
+        changes nothing. Raise `NotStored`; the caller should then call again."""
         for application in self.registry.applications.values():
             if application.options.submission == submission and application.record.outcome is None:
                 application.record.exit_code = exit_code
@@ -101,14 +101,14 @@ class Commands:
     async def change(
         self, application_id: str, asked: Change, clock: Callable[[], float], beside: Beside = asyncio.to_thread
     ) -> None:
-        """`sparkpace set`. Raises `BadInput`, `InfeasibleDeadline` and `NotStored`; then nothing has changed."""
+        """Do what `sparkpace set` asks. Raise `BadInput`, `InfeasibleDeadline` and `NotStored`; then nothing has changed."""
         if asked == Change(force=asked.force):  # also where all that it says is unknown here
             raise BadInput("nothing to change was given; accepted: deadline_s, no_deadline, priority or labels")
         async with self.registry.promising:
             now_s = clock()
             application = self.registry.known(application_id)
             most = self.registry.workers.capacity(application, now_s)
-            # a new priority alone is never refused: it is what helps a job that would be late
+            # a new priority by itself is never refused: it helps a job that would be late
             if asked.deadline_s is not None and not asked.force and (claim := claim_after(application, asked, most, now_s)):
                 others, elapsed_s = await self.registry.promised(now_s, but=application_id), application.elapsed_s(now_s)
                 await beside(lambda: check_claim(claim, others, most, elapsed_s))
@@ -120,13 +120,13 @@ class Commands:
             self.registry.store.catch_up()
 
     def label(self, worker_id: str, changes: Mapping[str, str | None], now_s: float) -> Mapping[str, str]:
-        """Changes labels of a worker, which count at once for whoever waits; returns all it has. Raises `BadInput`."""
+        """Change labels of a worker, which count at once for applications that wait; return all it has. Raise `BadInput`."""
         labels = self.registry.workers.relabel(worker_id, changes)
         self.lifecycle.reconcile_all(now_s)
         self.registry.store.catch_up()
         return labels
 
     def locate_by(self, topology: Topology, now_s: float) -> None:
-        """Another topology counts from now on."""
+        """Take another topology, which counts from now on."""
         self.lifecycle.placing.locate_by(topology)
         self.lifecycle.reconcile_all(now_s)

@@ -1,8 +1,8 @@
-"""Who is connected to the master, and how long one may keep it waiting: nobody takes the places of others.
+"""Connections to the master, and how long one may keep it waiting: no owner of connections takes the places of others.
 
 A connection counts for its peer's address until a call with a good token says whose it is (`Connection.is_of`). When one of
-these has too many, or all together, the oldest goes. Whoever says nothing, or reads nothing, for some seconds goes as well.
-What calls do is `api`'s; how long a body may take and be, too.
+these owners has too many, or all together, the oldest goes. A peer that says nothing, or reads nothing, for some seconds goes
+as well. Calls are `api`'s; so are the time and the size of a body.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ T = TypeVar("T")
 MOST = 2048
 """Connections at once. Agents have two each, a driver has one, a command one for a moment."""
 MOST_OF_ONE = 256
-"""Of one address without a token, of one application, worker or kind of token. TLS takes a quarter of a MiB for each."""
+"""Connections of one address without a token, of one application, worker or kind of token. TLS takes a quarter of a MiB for
+each."""
 OTHER_FILES = 200
 """Open files that are kept for everything but connections."""
 HANDSHAKE_S = 5.0
 REQUEST_S = 10.0
-"""For the whole head of a request, from the connection's begin or from the last answer; and for reading an answer. Agents
-and drivers call every 2 s at least."""
+"""Time for the whole head of a request, from the connection's beginning or from the last answer; and for reading an answer.
+Agents and drivers call every 2 s at least."""
 GOODBYE_S = 1.0
 RETRY_S = 0.2
 WAITING = 512
@@ -38,7 +39,7 @@ WAITING = 512
 
 
 class Guests(Generic[T]):
-    """Who is here and for whom, in the order of coming; pure."""
+    """The guests and their owners, in the order of coming; pure."""
 
     def __init__(self, most: int, most_of_one: int) -> None:
         self.most, self.most_of_one = most, most_of_one
@@ -49,8 +50,8 @@ class Guests(Generic[T]):
         return len(self._of)
 
     def add(self, one: T, owner: str) -> T | None:
-        """`one` is here for `owner`, and for nobody else any more. Returns who has to go for it, if anybody has: the oldest
-        of that owner, or of the owner with the most."""
+        """Note that `one` is here for `owner`, and for no other any more. Return the guest that has to go for it, if any has:
+        the oldest of that owner, or of the owner with the most."""
         if self._of.get(one) == owner:
             return None
         self.leave(one)
@@ -87,7 +88,7 @@ class Connection(asyncio.Protocol):
         self.is_of(f"address {address}")
 
     def is_of(self, owner: str) -> None:
-        """Counts for `owner` from now on."""
+        """Count the connection for `owner` from now on."""
         if self._over:
             return
         turned_away = self._guests.add(self, owner)
@@ -95,7 +96,7 @@ class Connection(asyncio.Protocol):
             turned_away.end()
 
     def end(self) -> None:
-        """At once, whatever was under way."""
+        """End the connection at once, whatever was under way."""
         self._over = True
         if self._transport is not None:
             self._transport.abort()
@@ -114,22 +115,22 @@ class Connection(asyncio.Protocol):
                 ssl_handshake_timeout=HANDSHAKE_S,
                 ssl_shutdown_timeout=GOODBYE_S,
             )
-        except (OSError, asyncio.CancelledError):  # an error of ssl is one; whoever it was has not said anything
+        except (OSError, asyncio.CancelledError):  # an error of ssl is an OSError; the peer has not said anything
             self._guests.leave(self)
             accepted.close()
 
     def begin_call(self) -> None:
-        """The head of a request is there."""
+        """Note that the head of a request is there."""
         self._calls += 1
         self._limit(waits=False)
 
     def end_call(self) -> None:
-        """The request is answered."""
+        """Note that a request is answered."""
         self._calls -= 1
         self._limit(waits=not self._calls)
 
     def _limit(self, *, waits: bool) -> None:
-        """Time runs while the peer has to do something; what it does bit by bit does not begin it again."""
+        """Let time run while the peer has to do something; what it does bit by bit does not begin it again."""
         if self._timer is not None:
             self._timer.cancel()
         runs = waits and not self._over
@@ -165,7 +166,7 @@ class Connection(asyncio.Protocol):
 
 
 def watched(app: ASGIApp) -> ASGIApp:
-    """The same application; each `Connection` hears of the calls on it."""
+    """Return the same application, of whose calls each `Connection` learns."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         connection: Connection = scope["state"]["connection"]
@@ -180,7 +181,8 @@ def watched(app: ASGIApp) -> ASGIApp:
 
 class MasterServer(uvicorn.Server):
     """uvicorn's server of a `watched` application, which accepts the connections of `listening` itself: `serve(sockets=[])`.
-    `files`: how many this process may have open. `ending` is called before the server waits for the calls under way."""
+    `files`: the number that this process may have open. `ending` is called before the server waits for the calls under
+    way."""
 
     def __init__(
         self, config: uvicorn.Config, listening: socket.socket, files: int, ending: Callable[[], None] = lambda: None
@@ -202,7 +204,7 @@ class MasterServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _accept(self) -> None:
-        """One connection after the other, as an `asyncio.Server` would."""
+        """Accept one connection after the other, as an `asyncio.Server` would."""
         loop, troubled = asyncio.get_running_loop(), False
         while True:
             try:
@@ -217,4 +219,4 @@ class MasterServer(uvicorn.Server):
                 log.warning("connections are accepted again")
                 troubled = False
             Connection(self, address[0]).welcome(accepted)
-            await asyncio.sleep(0)  # one that is there already is had at once: others have their turn in between
+            await asyncio.sleep(0)  # accepting a connection may not wait: others have their turn in between

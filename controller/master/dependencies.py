@@ -1,6 +1,6 @@
 """Applications that start after others: found by id or name, held back until those have ended (`placement.dependencies`).
 
-A name means the newest job that has it, or was submitted with it, when it is first found; that one is kept to. A job that was
+A name means the newest job that has it, or was submitted with it, when it is first found; that job is kept to. A job that was
 not submitted yet is waited for. The driver of a submission starts only then (`submissions`); an application whose driver was
 started otherwise gets no executors before."""
 
@@ -31,7 +31,7 @@ class Past:
 
 
 def past_of(record: ApplicationRecord) -> Past:
-    """What is kept of it."""
+    """Return what is kept of an application that ended."""
     return Past(record.registration.name, record.outcome is HowEnded.SUCCEEDED, record.names)
 
 
@@ -61,7 +61,7 @@ class WaitingJob:
 
     @classmethod
     def of(cls, request: PlanRequest, forecast: Forecast | None, uid: int, started_s: float) -> WaitingJob:
-        """What a plan was asked for, by that user. Raises `BadInput` for `after` that cannot be read."""
+        """Return the job that a plan was asked for, by that user. Raise `BadInput` for `after` that cannot be read."""
         return cls(
             uid=uid,
             after=parse_after(request.after),
@@ -75,7 +75,7 @@ class WaitingJob:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """By which others find it; not once it has ended, as it was never an application."""
+        """Names by which others find the job; none once it has ended, because it was never an application."""
         return () if self.ended else (self.name,)
 
 
@@ -93,8 +93,8 @@ class KnownJobs:
     begun_s: float
 
     def find(self, word: str, but: str = "") -> str:
-        """The id of the job with that id, else of the newest with that name, except for the one that asks, `but`; empty if
-        there is none."""
+        """Return the id of the job with that id, else of the newest with that name, except for `but`, the job that asks;
+        empty without such a job."""
         if word in self.applications or word in self.past or word in self.waiting:
             return word
         named = [past_id for past_id, one in self.past.items() if word in one.names]
@@ -102,17 +102,18 @@ class KnownJobs:
         return named[-1] if named else ""
 
     def first(self, job: Job, after: After) -> str:
-        """The id of what a job comes `after`, that which was found before if any was; empty if it was not submitted yet."""
+        """Return the id of what a job comes `after`, that which was found before if any was; empty if it was not submitted
+        yet."""
         found_before = job.comes_after.get(after.application, "")
         return self.find(found_before or after.application, job.id) or found_before
 
     def predecessors(self, job: Job) -> list[str]:
-        """The ids of what it comes after, as far as they are known by now."""
+        """Return the ids of the applications that this one comes after, as far as they are known by now."""
         return list(filter(None, (self.first(job, after) for after in job.after)))
 
     def obstacle(self, job: Job, now_s: float) -> tuple[str, bool]:
-        """The reason why a job may not start yet, empty if it may, and whether it never will. Its `comes_after` notes what is
-        found. A job that has outlived the master's memory runs already, so what it came after has ended."""
+        """Return the reason why a job may not start yet, empty if it may, and whether it never will. Its `comes_after` notes
+        what is found. A job that has outlived the master's memory runs already, so what it came after has ended."""
         reason = ""
         for after in job.after:
             first_id = self.first(job, after)
@@ -129,7 +130,7 @@ class KnownJobs:
         return reason, False
 
     def waits(self) -> dict[str, list[After]]:
-        """By name and id, what each job that is held back comes after: by id as soon as it was found."""
+        """Return by name and id what each job that is held back comes after: by id as soon as it was found."""
         return {
             name: [After(one.comes_after.get(after.application, after.application)) for after in one.after]
             for one in self.present()
@@ -138,12 +139,13 @@ class KnownJobs:
         }
 
     def present(self) -> Iterator[Job]:
-        """All whose driver runs, has ended of late, or is to start."""
+        """Yield all jobs whose driver runs, has ended of late, or is to start."""
         yield from self.applications.values()
         yield from self.waiting.values()
 
     def _ended(self, first_id: str, now_s: float) -> bool:
-        """A job that is not known may ask or register yet where the master has just started."""
+        """Return True if that job has ended. A job that is not known may ask or register yet where the master has just
+        started."""
         if (first := self.applications.get(first_id)) is not None:
             return first.finished
         if (job := self.waiting.get(first_id)) is not None:
@@ -152,12 +154,12 @@ class KnownJobs:
 
 
 NEWEST = 100
-"""Applications whose ids are compared with one that is not known: comparing thousands would keep others waiting."""
+"""Applications whose ids are compared with an unknown id: comparing thousands would keep others waiting."""
 
 
 def check_dependencies(newcomer: Job, jobs: KnownJobs) -> None:
-    """Raises `BadInput` for an id that is not known, or if the newcomer would wait for itself: what it comes after may be
-    submitted later, by name."""
+    """Raise `BadInput` for an id that is not known, or if the newcomer would wait for itself: the jobs that it comes after
+    may be submitted later, by name."""
     unknown = [after for after in newcomer.after if not jobs.first(newcomer, after)]
     for after in unknown:
         if not newcomer.outlived and ID.fullmatch(after.application):
@@ -165,14 +167,14 @@ def check_dependencies(newcomer: Job, jobs: KnownJobs) -> None:
                 f"spark.pace.after {after}: no such application is known here; "
                 f"{nearest_names(after.application, list(jobs.applications)[-NEWEST:])}, or give a name"
             )
-    # one of its own name that is there already is an earlier one
+    # an application of its own name that is there already is an earlier one
     mine = [after for after in newcomer.after if after in unknown or after.application not in newcomer.names]
     for name in newcomer.names:
         check_acyclic(name, mine, jobs.waits(), option="spark.pace.after")
 
 
 def settle(application: Application, jobs: KnownJobs, now_s: float) -> bool:
-    """Says in `held_back` why it may not start yet, empty if it may; True if it never will."""
+    """Set `held_back` to the reason why the application may not start yet, empty if it may; return True if it never will."""
     application.held_back = ""
     if any(executor.ran for executor in application.executors.values()):
         return False

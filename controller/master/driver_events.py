@@ -1,8 +1,8 @@
-"""What drivers tell, taken in: live, and once more at a start of the master, by the same code in the same order.
+"""Drivers' reports, taken in live, and once more at a start of the master, by the same code in the same order.
 
 Every event and snapshot is stored as it came. While that cannot be, they are taken in all the same and not acknowledged: the
-driver keeps them, goes on behind what was taken in, and tells all of it once more when they can be stored. One that cannot be
-read or applied is left out, alike each time (`guard`).
+driver keeps them, goes on behind what was taken in, and sends all of it once more when they can be stored. An event that
+cannot be read or applied is left out, alike each time (`guard`).
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from stage_model.errors import NotStored
 from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
 
 AT_A_TIME = 200
-"""Events taken in before others have their turn: a few milliseconds."""
+"""Events taken in before other tasks have their turn: a few milliseconds."""
 
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 _snapshot_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 
 
 LARGE_RUN, AT_A_TIME_LARGE = 20_000, 20
-"""Of a run of such a size each event may take a hundred times as long."""
+"""Each event of a run of such a size may take a hundred times as long."""
 STAGES = 20_000
-"""Attempts that an application may tell of in all its life, and jobs; each event is still taken in within 50 ms."""
+"""Attempts that an application may report in all its life, and jobs; each event is still taken in within 50 ms."""
 ACTIVE = 1000
-"""Of these at a time: each is in the plan that agents get every second."""
+"""Stages that may be active at a time: each is in the plan that agents get every second."""
 SIZE = 400_000
-"""Of what is kept of a run (`Run.size`)."""
+"""Most of what is kept of a run (`Run.size`)."""
 
 
 def parts(sync: DriverSync, size: int = 0) -> Iterator[DriverSync]:
-    """The message in parts, each of them taken in quickly: a driver that could not tell for long has much to tell. `size` is
-    its run's."""
+    """Yield the message in parts, each of them taken in quickly: a driver that could not report for long has much to report.
+    `size` is its run's."""
     at_a_time = AT_A_TIME if size < LARGE_RUN else AT_A_TIME_LARGE
     if len(sync.events) <= at_a_time:
         yield sync
@@ -53,8 +53,8 @@ def parts(sync: DriverSync, size: int = 0) -> Iterator[DriverSync]:
 
 
 def too_much(application: Application) -> str:
-    """What its driver has told more of than is kept; empty if all is well. The same live and at a restart, as it counts what
-    was stored."""
+    """Return what the driver has reported more of than is kept; empty if all is well. The answer is the same live and at a
+    restart, because it counts what was stored."""
     run = application.run
     counted = (
         (len(run.attempts), STAGES, "stage attempts"),
@@ -73,15 +73,15 @@ def _stop_if_too_much(application: Application) -> None:
         application.left_out += 1
         application.replace_active(())
         application.notify(
-            f"it has told more than {what}: what it does from here on is not recorded, and it goes on without a deadline"
+            f"it has reported more than {what}: what it does from here on is not recorded, and it goes on without a deadline"
         )
 
 
 def take(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> bool:
-    """Takes a driver's snapshot and events in; says whether agents should look at once.
+    """Take a driver's snapshot and events in; return True if agents should look at once.
 
-    Stored first and for good: what is acknowledged must survive. Of one that told too much nothing is, and it is told
-    that all is well: its bridge need not keep it."""
+    They are stored first and for good: what is acknowledged must survive. Of an application that reported too much nothing is
+    stored, and all is acknowledged: its bridge need not keep it."""
     if application.overflow:
         last = max((numbered.seq for numbered in sync.events), default=0)
         last = max(application.acknowledged, last, 0 if sync.snapshot is None else sync.next_seq - 1)
@@ -105,7 +105,7 @@ def take(application: Application, sync: DriverSync, registry: Registry, now_s: 
 
 
 def _behind(number: int, sync: DriverSync) -> list[Sequenced]:
-    """The events that follow `number`, or the message's snapshot, without a gap."""
+    """Return the events that follow `number`, or the message's snapshot, without a gap."""
     reached = number if sync.snapshot is None else max(number, sync.next_seq - 1)
     gapless: list[Sequenced] = []
     for numbered in sorted((e for e in sync.events if e.seq > reached), key=lambda e: e.seq):
@@ -115,7 +115,7 @@ def _behind(number: int, sync: DriverSync) -> list[Sequenced]:
 
 
 def replay(application: Application, registry: Registry, now_s: float) -> None:
-    """Takes in again what an earlier life of the master had stored."""
+    """Take in again what an earlier life of the master had stored."""
     snapshots = registry.store.snapshots(application.id)
     for seq, data in registry.store.events(application.id):
         while snapshots and snapshots[0][0] < seq:
@@ -127,7 +127,7 @@ def replay(application: Application, registry: Registry, now_s: float) -> None:
 
 
 def _event(application: Application, seq: int, data: bytes, registry: Registry, now_s: float, *, again: bool = False) -> bool:
-    """Folds one event in; says whether agents should look at once."""
+    """Fold one event in; return True if agents should look at once."""
     application.taken = seq
     if application.overflow:
         return False
@@ -145,7 +145,7 @@ def _event(application: Application, seq: int, data: bytes, registry: Registry, 
 
 
 def _follow(application: Application, event: AnyEvent, registry: Registry, now_s: float) -> None:
-    """What follows from an event besides plans."""
+    """Do what follows from an event besides plans."""
     if application.ended:
         return
     if isinstance(event, ExecutorRemoved):
@@ -174,7 +174,7 @@ def _snapshot(
     *,
     again: bool = False,
 ) -> None:
-    """Events were lost: what is active now replaces what was thought to be active."""
+    """Replace what was thought to be active by what is active now, after events were lost."""
     application.missed += max(0, next_seq - 1 - application.taken)
     application.taken = max(application.taken, next_seq - 1)
     if application.overflow:

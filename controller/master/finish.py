@@ -1,7 +1,7 @@
 """The end of a run: its summary and stages go into the run folder, its record into the profile.
 
 What is known of the run is put together at once (`prepare_ending`); reading its samples and writing take their time and are
-done beside the master's loop (`write_ending`), tried again when they fail, and given up in the end (`Finisher`).
+done off the master's loop (`write_ending`), tried again when they fail, and given up in the end (`Finisher`).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from stage_model.history.run_record import to_record
 log = logging.getLogger("sparkpace.master")
 
 LONGEST_WAIT_S = 60.0
-"""Between two tries to write a record; the first waits are 1, 2, 4, ... seconds."""
+"""The longest wait between two tries to write a record; the first waits are 1, 2, 4, ... seconds."""
 MOST_TRIES = 20
-"""A record that cannot be written in a quarter of an hour is given up: nothing may wait for it for ever. But for a full disk:
-that passes, and nothing that the record is made of would."""
+"""A record that cannot be written in a quarter of an hour is given up: nothing may wait for it for ever. Only a full disk is
+waited for: it passes, and a fault in what the record is made of would not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Ending:
 
 @dataclass(slots=True)
 class _Try:
-    """`under_way` None: the next one is due at `due_s`."""
+    """The tries to write a record. `under_way` None: the next one is due at `due_s`."""
 
     most: Capacity
     runtime: str
@@ -78,7 +78,7 @@ class Written:
 
 @dataclass(slots=True)
 class Finisher:
-    """Writes records on threads of `pool`."""
+    """The writer of records, on threads of `pool`."""
 
     recorder: Recorder
     profiles: ProfileStore
@@ -89,11 +89,11 @@ class Finisher:
         return application.id in self._tries
 
     def begin(self, application: Application, most: Capacity, runtime: str) -> None:
-        """From now on `step` brings its record about."""
+        """Let `step` bring the application's record about from now on."""
         self._tries[application.id] = _Try(most, runtime)
 
     def step(self, application: Application, now_s: float) -> Written | None:
-        """Begins or looks after the writing of a record; None as long as it is not over."""
+        """Begin or look after the writing of a record; return None as long as it is not over."""
         now = self._tries[application.id]
         if now.under_way is None and now_s >= now.due_s:
             with Caught() as problem:
@@ -109,7 +109,7 @@ class Finisher:
         return self.failed(application, error, now_s)
 
     def failed(self, application: Application, error: BaseException, now_s: float) -> Written | None:
-        """A try failed: the next one comes later. After the last one, that there is no record."""
+        """Put the next try off after a failed one. After the last one, return that there is no record."""
         now = self._tries[application.id]
         now.under_way, now.failed = None, now.failed + 1
         now.due_s = now_s + min(LONGEST_WAIT_S, 2.0 ** (now.failed - 1))
@@ -124,12 +124,12 @@ class Finisher:
         return Written(problem=problem)
 
     def over(self, application: Application) -> None:
-        """Forgets what was kept for it."""
+        """Forget what was kept for the application."""
         self._tries.pop(application.id, None)
 
 
 def prepare_ending(application: Application, most: Capacity, runtime: str) -> Ending:
-    """What the record will say, as far as it is known without the samples."""
+    """Return what the record will say, as far as it is known without the samples."""
     start_s, end_s = (application.since_submission(ms) for ms in (application.first_task_ms, application.last_task_ms))
     why = why_untaught(application.run, succeeded=application.succeeded, left_out=application.left_out)
     return Ending(
@@ -145,7 +145,7 @@ def prepare_ending(application: Application, most: Capacity, runtime: str) -> En
 
 
 def write_ending(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> Written:
-    """Writes the record and teaches the profile. Raises `PaceError` and `OSError`. Written twice, it is the same."""
+    """Write the record and teach the profile. Raise `PaceError` and `OSError`. A record that is written twice is the same."""
     try:
         use = use_between(recorder.samples(ending.application_id), ending.first_task_s, ending.last_task_s)
         used = {name: round(value, 3) for name, value in asdict(use).items()}
@@ -159,7 +159,7 @@ def write_ending(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> 
 
 
 def _lesson(application: Application, most: Capacity) -> RunRecord:
-    """The record that updates the profile."""
+    """Return the record that updates the profile."""
     return to_record(
         application.run,
         id=application.id,
@@ -180,7 +180,7 @@ def _lesson(application: Application, most: Capacity) -> RunRecord:
 
 
 def _teach(ending: Ending, profiles: ProfileStore) -> Untaught | None:
-    """Teaches the profile. Returns the reason if that is not possible."""
+    """Teach the profile. Return the reason if that is not possible."""
     if ending.lesson is None:
         log.info("%s teaches nothing: %s", ending.application_id, ending.untaught.sentence if ending.untaught else "")
         return ending.untaught
@@ -254,14 +254,14 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
 
 
 def _pipeline(said: PipelineOptions | None) -> dict[str, Any] | None:
-    """Which one it was part of; `by_s`, its end, counts from submission."""
+    """Return the pipeline that the application was part of; `by_s`, its end, counts from submission."""
     if said is None:
         return None
     return {"name": said.name, "by_s": said.by_s}
 
 
 def _action(application: Application, action: Action) -> dict[str, Any]:
-    """A job or query with a deadline of its own; times count from submission, its error from its own start."""
+    """Return a job or query with a deadline of its own; times count from submission, its error from its own start."""
     took_s = None if action.end_ms is None or action.under_way else (action.end_ms - action.start_ms) / 1000
     return {
         "name": action.name,

@@ -26,8 +26,8 @@ def make_application(
     *,
     restored: bool = False,
 ) -> Application:
-    """The application of a record with what its profile lets expect. Raises `BadInput` for an unusable profile; a `restored`
-    application goes on without it."""
+    """Return the application of a record with what its profile lets expect. Raise `BadInput` for an unusable profile; a
+    `restored` application goes on without it."""
     registration, options = record.registration, record.options
     with Caught() as problem:
         key, profile = find_profile(options.profile, registration.name, registration.main, profiles)

@@ -1,6 +1,6 @@
 """The life of an application: its executors are brought about, its driver is watched, its record is written in the end.
 
-What goes wrong with one application is left out and told to it (`guard`). Records are written beside the master's loop
+What goes wrong with one application is left out and reported to its user (`guard`). Records are written off the master's loop
 (`finish`)."""
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ WORD_S = 15.0
 """Seconds from a driver's end within which `submit` must have reported the exit code. It reports at once, and again until the
 master has taken the report."""
 HEARD_S = 2.5
-"""A driver that was heard of so lately lives: bridges speak every second."""
+"""A driver that has reported within this time lives: bridges speak every second."""
 SILENCE_S = 60.0
-"""A driver that cannot be seen from here and was silent for so long, with no executor running, is gone."""
+"""A driver that cannot be seen from here and was silent for this long, with no executor running, is gone."""
 
 
 class Lifecycle:
-    """Of every application in turn, and of one when something about it has changed."""
+    """The lives of all applications, in turn, and of one when something about it has changed."""
 
     def __init__(self, registry: Registry, placing: Placing, versions: Versions, finisher: Finisher) -> None:
         self.registry, self.placing, self.versions, self.finisher = registry, placing, versions, finisher
 
     def turns(self, now_s: float) -> None:
-        """What only time brings about, of each application, by rank: its driver may have died, an executor may fit now, its
-        record may be written."""
+        """Do what only time brings about, for each application, by rank: its driver may have died, an executor may fit now,
+        its record may be written."""
         for application in queue.by_rank(self.registry.applications.values()):
             with guarded(application, "its turn in a pass"):
                 self._turn(application, now_s)
@@ -55,13 +55,13 @@ class Lifecycle:
             self.versions.bump(application)
 
     def reconcile(self, application: Application, now_s: float) -> bool:
-        """Brings the executors to what Spark wants; says whether anything changed."""
+        """Bring the executors to what Spark wants; return True if anything changed."""
         with guarded(application, "bringing its executors about"):
             return not application.ended and not application.settled and self._bring_executors(application, now_s)
         return False
 
     def reconcile_all(self, now_s: float) -> None:
-        """The same for every application, by rank; agents are told."""
+        """Bring the executors of every application about, by rank; agents are notified."""
         for application in queue.by_rank(self.registry.applications.values()):
             if self.reconcile(application, now_s):
                 self.versions.bump(application)
@@ -86,8 +86,9 @@ class Lifecycle:
             return False
 
     def _driver_gone(self, application: Application, now_s: float) -> bool:
-        """A driver whose exit code is known is gone. The process of a silent driver on the master's host is looked for. A
-        silent driver elsewhere, or in a container that cannot be looked into, is gone when no executor of it runs either."""
+        """Return True if the driver is gone. A driver whose exit code is known is gone. The process of a silent driver on the
+        master's host is looked for. A silent driver elsewhere, or in a container that cannot be looked into, is gone when no
+        executor of it runs either."""
         if application.record.exit_code is not None:
             return True
         silent_s = now_s - application.heard_s
@@ -101,8 +102,8 @@ class Lifecycle:
         return not running and silent_s > SILENCE_S
 
     def _word_to_come(self, application: Application, now_s: float) -> bool:
-        """A report of how the driver ended is still to come for an application that has ended: from `submit` once the driver
-        is gone, or from the driver's bridge before."""
+        """Return True if a report of how the driver ended is still to come for an application that has ended: from `submit`
+        once the driver is gone, or from the driver's bridge before."""
         record, stays = application.record, application.options.submission is not None
         if record.exit_code is not None or record.cut_off in (HowEnded.KILLED, HowEnded.STOPPED):
             return False
@@ -116,8 +117,8 @@ class Lifecycle:
         return stays and now_s - application.driver_gone_s < WORD_S
 
     def _driver_to_be_told(self, application: Application, now_s: float) -> bool:
-        """That its application has ended: it has not said that it goes, and lives. One that waits has no executors that would
-        take a while to end."""
+        """Return True if the driver must still learn that its application has ended: it has not said that it goes, and lives.
+        An application that waits has no executors that would take a while to end."""
         told = application.farewell or application.record.cut_off in (None, HowEnded.DRIVER_DIED)
         return not told and not self._driver_gone(application, now_s)
 
@@ -144,12 +145,12 @@ class Lifecycle:
             given_up = self.finisher.failed(application, error, now_s)
             if given_up is None:
                 return
-            # a restart will try again; nobody waits for it here
+            # a restart will try again; nothing waits for it here
             application.finished, application.record.unrecorded = True, given_up.problem
         self.finisher.over(application)
 
 
 def _in_sight(application: Application) -> bool:
-    """Its driver's process can be seen from here: it is on this host, in a pid namespace that shows here."""
+    """Return True if the driver's process can be seen from here: it is on this host, in a pid namespace that shows here."""
     registration = application.record.registration
     return registration.boot_id == application.record.boot_id and seen_here(registration.pid_namespace)

@@ -1,4 +1,4 @@
-"""The master process: opens the store, builds the state, serves the API and looks after what time alone brings about."""
+"""The master process: opens the store, builds the state, serves the API and looks after what only time brings about."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TICK_S = 0.5
 
 
 def run_master(options: MasterOptions) -> None:
-    """Serves until SIGTERM. Raises `Unavailable` when the home has a master already or the port is taken."""
+    """Serve until SIGTERM. Raise `Unavailable` when the home has a master already or the port is taken."""
     home, url = Home(options.home), url_of(options.host, options.port)
     log_to_stderr(home.logs)
     files = allow_files()
@@ -71,7 +71,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         ws="none",
         lifespan="off",
         timeout_keep_alive=int(REQUEST_S),
-        proxy_headers=False,  # who calls is the kernel's to say, not a header's
+        proxy_headers=False,  # the kernel says who calls, not a header
         timeout_graceful_shutdown=2,
         ssl_certfile=home.master_certificate,
     )
@@ -90,9 +90,9 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
     )
     told: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        # uvicorn listens to them while it serves, and then raises anew what it was told: that must not end what follows
+        # uvicorn handles these signals while it serves, and then raises them again: that must not end what follows
         signal.signal(number, lambda number, _: told.append(number))
-    await server.serve(sockets=[])  # it accepts by itself
+    await server.serve(sockets=[])  # the server accepts by itself
     ticking.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await ticking
@@ -100,7 +100,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         cluster.notify(time.monotonic())  # of what has ended since the last pass
         await asyncio.to_thread(sender.close)
     cluster.close()
-    if told:  # nobody waits for a provider that takes its time on another thread
+    if told:  # no one waits for a provider that takes its time on another thread
         signal.signal(told[0], signal.SIG_DFL)
         signal.raise_signal(told[0])
 
@@ -117,7 +117,7 @@ async def _tick(cluster: ClusterState, topology: TopologyFile | None) -> None:
 
 
 def _ended(ticking: asyncio.Task[None], server: uvicorn.Server) -> None:
-    """A master without its pass would answer and do nothing: it ends, to be started again."""
+    """End a master without its pass, which would answer and do nothing, so that it is started again."""
     if not server.should_exit:
         log.critical("the master's pass has ended: %r", None if ticking.cancelled() else ticking.exception())
         server.should_exit = True

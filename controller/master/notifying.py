@@ -15,14 +15,14 @@ from controller.notify.sender import Sender
 
 
 class Notifying:
-    """Of the cluster with this id; `wall` is seconds since the epoch."""
+    """The notifications of the cluster with this id; `wall` is seconds since the epoch."""
 
     def __init__(self, sender: Sender, cluster_id: str, wall: Callable[[], float]) -> None:
         self._sender, self._cluster_id, self._wall = sender, cluster_id, wall
         self._watch = EventWatch()
 
     def look(self, applications: Mapping[str, Application], now_s: float) -> None:
-        """Tells what has happened since the look before; `now_s` is monotonic."""
+        """Send what has happened since the look before; `now_s` is monotonic."""
         looks = list[JobLook]()
         for application in applications.values():
             with guarded(application, "looking at it for a notification"):
@@ -31,11 +31,11 @@ class Notifying:
             self._tell(event)
 
     def refused(self, name: str, reason: str, deadline_s: float | None) -> None:
-        """A submission of that name was refused, which had asked for that deadline."""
+        """Send that a submission of that name, which had asked for that deadline, was refused."""
         self._tell(refused_event(name, reason, deadline_s))
 
     def counts(self) -> tuple[dict[str, int], int]:
-        """As the sender's."""
+        """Return the sender's counts."""
         return self._sender.counts()
 
     def _tell(self, event: HookEvent) -> None:
@@ -45,7 +45,8 @@ class Notifying:
 
 
 def _look(application: Application, now_s: float) -> JobLook:
-    """Deadline and forecast end as `ps` and the metrics show them; of one that has ended, as they are counted."""
+    """Return the deadline and forecast end as `ps` and the metrics show them; of an application that has ended, as they are
+    counted."""
     elapsed_s = application.elapsed_s(now_s)
     outcome = application.record.outcome
     if outcome is None:

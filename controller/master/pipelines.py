@@ -1,8 +1,8 @@
-"""Jobs that have one end together: each one's deadline, split anew when one of them comes or ends.
+"""Jobs that have one end together: each one's deadline, split again when one of them comes or ends.
 
 A pipeline is the jobs of one user that name it and its end: applications that have not ended, and submissions that wait for
-others. The newest one's end is that of all. Whether a split fits beside other applications is judged for who comes, not for
-who runs. The arithmetic is `stage_model.forecast.pipeline`.
+others. The newest job's end is that of all. Whether a split fits alongside other applications is judged for a job that comes,
+not for those that run. The arithmetic is `stage_model.forecast.pipeline`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stage_model.units import format_duration
 Key = tuple[int, str, str]
 """User, name of a pipeline, and the only application where the user is not known."""
 SPLITS_A_TICK = 2
-"""A split of many jobs takes a part of a second, in which nobody else is answered."""
+"""A split of many jobs takes a part of a second, in which no one else is answered."""
 LEAST_CHANGE_S, LEAST_CHANGE = 0.5, 0.01
 """A deadline that would move by less than both, the latter of the time that is left, stays."""
 
@@ -40,11 +40,11 @@ class Pipelines:
     def __init__(self, registry: Registry, versions: Versions) -> None:
         self.registry, self.versions = registry, versions
         self._split: dict[Key, tuple[object, ...]] = {}
-        """What the last split of each was of."""
+        """The ids and cores of which the last split of each was made."""
 
     def admit(self, newcomer: Application, now_s: float) -> None:
-        """Gives it its share of the time that is left. Raises `InfeasibleDeadline` where that is too little for
-        the whole, `BadInput` for too many jobs."""
+        """Give the newcomer its share of the time that is left. Raise `InfeasibleDeadline` where that is too little for the
+        whole, `BadInput` for too many jobs."""
         said = newcomer.options.pipeline
         if said is None or said.by_s is None:
             return
@@ -61,7 +61,8 @@ class Pipelines:
         newcomer.record.options = replace(newcomer.options, deadline_s=deadline_s)
 
     def refusal(self, job: WaitingJob, now_s: float) -> str:
-        """Why it would be refused if it came now, as `admit` does; empty if nothing speaks against it."""
+        """Return the refusal that the job would get if it came now, as `admit` gives it; empty if nothing speaks against
+        it."""
         key = _key(job)
         others = self._members().get(key, []) if key else []
         if not others or job.pipeline is None:
@@ -70,8 +71,9 @@ class Pipelines:
         return "" if found.feasible else _refusal(job.pipeline, _left_s(job, now_s), 0.0, found)
 
     def split_anew(self, now_s: float) -> None:
-        """Of each pipeline that is not the same as when its time was last split, a few at a time, those first whose last
-        split is longest ago. After a restart, nothing is split on the cores of some workers while others may report."""
+        """Split the time of each pipeline that is not the same as when its time was last split, a few at a time, those first
+        whose last split is longest ago. After a restart, nothing is split on the cores of some workers while others may
+        report."""
         if not self.registry.workers.all_heard(now_s):
             return
         members = self._members()
@@ -110,7 +112,7 @@ class Pipelines:
                 self.versions.bump(application)
 
     def _members(self) -> dict[Key, list[Job]]:
-        """In order of submission."""
+        """Return the members of each pipeline in order of submission."""
         found = defaultdict[Key, list[Job]](list)
         for one in self.registry.jobs.present():
             key = _key(one)
@@ -121,18 +123,18 @@ class Pipelines:
         return found
 
     def _plan(self, members: Sequence[Job], now_s: float) -> TimeSplit:
-        """Names of jobs are ids of applications and of submissions."""
+        """Return the split of a pipeline's time. Names of jobs are ids of applications and of submissions."""
         left_s, cores = _left_s(members[-1], now_s), self._cores(now_s, attached=members[-1].attached)
         jobs = self._jobs(members, now_s)
-        if not cores:  # what it could have is not known; it is split when a worker is there
+        if not cores:  # the cores it could have are not known; its time is split when a worker is there
             due_s = {job.name: left_s for job in jobs if job.forecast is not None} if left_s > 0 else {}
             return TimeSplit(feasible=True, cores=0.0, least_s=0.0, due_s=due_s)
         return split_time(jobs, left_s, cores)
 
     def _jobs(self, members: Sequence[Job], now_s: float) -> list[PipelineJob]:
-        """The members, with what is left of each."""
+        """Return the members as jobs, with what is left of each."""
         ids = {one.id: one.id for one in members}
-        # others may still come after the submission of one that registers now
+        # others may still come after the submission of an application that registers now
         ids |= {one.options.waited: one.id for one in members if isinstance(one, Application) and one.options.waited}
         jobs = []
         for one in members:
@@ -147,12 +149,12 @@ class Pipelines:
         return None if claim is None else claim.forecast
 
     def _cores(self, now_s: float, *, attached: bool) -> float:
-        """Of all workers that its like may use."""
+        """Return the cores of all workers that such a job may use."""
         return sum(info.cores for info in self.registry.workers.expected(now_s, adopts=attached))
 
 
 def _key(job: Job) -> Key | None:
-    """The pipeline of a job; None for one that names none with an end."""
+    """Return the pipeline of a job; None for a job that names no pipeline with an end."""
     if isinstance(job, WaitingJob):
         name, uid = job.pipeline, job.uid
     else:
@@ -163,7 +165,7 @@ def _key(job: Job) -> Key | None:
 
 
 def _left_s(job: Job, now_s: float) -> float:
-    """Until the end of the whole, as this job has it."""
+    """Return the seconds until the end of the whole, as this job has it."""
     if isinstance(job, WaitingJob):
         return math.inf if job.due_s is None else job.due_s - now_s
     said = job.options.pipeline
@@ -173,7 +175,7 @@ def _left_s(job: Job, now_s: float) -> float:
 
 
 def _refusal(name: str, by_s: float, spent_s: float, found: TimeSplit) -> str:
-    """`spent_s` after the submission of the one that is refused."""
+    """Return the refusal of a job, `spent_s` after its submission."""
     return (
         f"the end of pipeline {name}, {format_duration(by_s)}, cannot be met: with all {found.cores:.2f} cores what is left "
         f"of it takes {format_duration(found.least_s)}; accepted: {rounded_up(spent_s + found.least_s)} or more"

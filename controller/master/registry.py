@@ -1,8 +1,8 @@
-"""What the master remembers: workers and applications in memory, and in the store whatever must survive a restart.
+"""The master's workers and applications: in memory, and in the store whatever must survive a restart.
 
 A new application and an option changed by the user are stored before they count, events as they come (`driver_events`). What
 follows from them is stored before the message is answered, all at once (`Store.later`), counters of live executors now and
-then. What cannot be read at a start is set aside and told in the log; the rest is restored all the same.
+then. What cannot be read at a start is set aside and reported in the log; the rest is restored all the same.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from stage_model.forecast.promises import Claim, Promised
 log = logging.getLogger("sparkpace.master")
 
 SAVE_S = 10.0
-"""How often the counters of live executors are stored."""
+"""Time between two times that the counters of live executors are stored."""
 MOST_SAVED = 50
-"""Applications of which they are, in one pass."""
+"""Applications of which counters are stored in one pass."""
 AT_A_TIME = 32
-"""Applications looked at before others have their turn: a few milliseconds."""
+"""Applications looked at before other tasks have their turn: a few milliseconds."""
 
 
 class Registry:
@@ -55,11 +55,11 @@ class Registry:
         self.applications: dict[str, Application] = {}
         self.tally = Tally()
         self.promising = asyncio.Lock()
-        """Held while a deadline is judged beside the promises, until it is one of them or is refused."""
+        """A lock that is held while a deadline is judged alongside the promises, until it is one of them or is refused."""
         self.replaced = False
-        """The store's log holds what nobody needs any more, and what may be secret."""
+        """True if the store's log holds what is not needed any more, and what may be secret."""
         self.past: dict[str, Past] = {}
-        """What is left of those that ended, in order of submission."""
+        """Remains of the applications that ended, in order of submission."""
         self.waiting: dict[str, WaitingJob] = {}
         """Submissions whose drivers are still to start (`submissions`)."""
         self.jobs = KnownJobs(self.applications, self.past, self.waiting, now_s)
@@ -85,7 +85,7 @@ class Registry:
                 self._note_lesson(record)
 
     def known(self, application_id: str) -> Application:
-        """Raises `BadInput` for an unknown one."""
+        """Return the application. Raise `BadInput` for an unknown one."""
         application = self.applications.get(application_id)
         if application_id in self.waiting:
             raise BadInput(f"the driver of {application_id!r} has not started; try again once it has")
@@ -100,17 +100,18 @@ class Registry:
         self.stir(application)
 
     def stir(self, application: Application) -> None:
-        """Something about it has changed that counts for its executors, or for who waits, in which order and for what."""
+        """Note that something about the application has changed that counts for its executors, or for applications that wait,
+        in which order and for what."""
         self.stirred.add(application.id)
         application.settled = False
 
     def on(self, worker_id: str) -> Sequence[Resident]:
-        """The executors that were ever placed on a worker, of all applications that are still known."""
+        """Return the executors that were ever placed on a worker, of all applications that are still known."""
         return self._on.get(worker_id, ())
 
     async def promised(self, now_s: float, but: str = "", *, attached: bool = False) -> Promised:
-        """What the running applications, but one, were promised: those that share workers with one that is `attached`, or is
-        not. Others have their turn in between."""
+        """Return what the running applications, but one, were promised: those that share workers with an application that is
+        `attached`, or is not. Other tasks have their turn in between."""
         claims: list[Claim] = []
         for number, other in enumerate(list(self.applications.values()), 1):
             if number % AT_A_TIME == 0:
@@ -124,14 +125,14 @@ class Registry:
     # ------------------------------------------------------------------ storing
 
     def add(self, application: Application) -> None:
-        """Takes an application in. Raises `NotStored`; then nobody knows of it."""
+        """Take an application in. Raise `NotStored`; then the application is not known here."""
         self.keep(application.record)
         self.applications[application.id] = application
         self.waiting.pop(application.options.waited or "", None)
         self.stir(application)
 
     def keep(self, record: ApplicationRecord) -> None:
-        """Stores the record of an application that is not finished, before what is new in it counts. Raises `NotStored`."""
+        """Store the record of an application that is not finished, before what is new in it counts. Raise `NotStored`."""
         with self.store.transaction():
             self.store.put_application(record.application_id, True, msgspec.json.encode(record))
 
@@ -143,7 +144,7 @@ class Registry:
         why: str = "",
         ended_s: float | None = None,
     ) -> None:
-        """Ends the application, `ended_s` after submission (None: now). `cut_off` says how it was ended (None: it ended by
+        """End the application, `ended_s` after submission (None: now). `cut_off` says how it was ended (None: it ended by
         itself); `why` is the reason for people, where `REASONS` has none. An application that has ended stays as it is."""
         if application.ended:
             return
@@ -160,7 +161,7 @@ class Registry:
         self.save(application)
 
     def settle(self, application: Application, now_s: float) -> None:
-        """Decides for good the outcome of an application that has ended, from what is known now."""
+        """Decide for good the outcome of an application that has ended, from what is known now."""
         outcome, why = judge(application.evidence())
         application.record.outcome = outcome
         application.record.end_reason = why or ("" if outcome is HowEnded.SUCCEEDED else application.record.end_reason)
@@ -197,16 +198,17 @@ class Registry:
             self.store.put_executor(application.id, executor.record.executor_id, data)
 
     def save_counters(self, now_s: float) -> None:
-        """Those of live executors that are due, of at most `MOST_SAVED` applications, so that a pass is short."""
+        """Store the counters of live executors that are due, of at most `MOST_SAVED` applications, so that a pass is
+        short."""
         for application in islice((one for one in self.applications.values() if now_s - one.counted_s > SAVE_S), MOST_SAVED):
             application.counted_s = now_s
             for executor in application.live_executors():
                 self._save_executor(application, executor)
 
     def finished(self, application: Application, removed: Iterable[str]) -> None:
-        """Its record is written: details go, and so do the applications whose run folders were `removed`. Raises
-        `NotStored`; then nothing has changed."""
-        # what executors needed as environment may hold secrets of the user's: nobody needs it any more
+        """Drop the details of an application whose record is written, and the applications whose run folders were `removed`.
+        Raise `NotStored`; then nothing has changed."""
+        # the executors' environment may hold secrets of the user's, and is not needed any more
         application.record.registration = structs.replace(application.record.registration, environment={})
         for executor in application.executors.values():
             if executor.record.spec is not None:
@@ -255,10 +257,10 @@ class Registry:
         return make_application(record, started_s, self.profiles, self.untaught, now_s, restored=True)
 
     def _restore(self, application: Application, now_s: float) -> None:
-        """An application of an earlier life of the master; what its driver had told is `driver_events.replay`'s."""
+        """Restore an application of an earlier life of the master; the reports of its driver are `driver_events.replay`'s."""
         if application.ended:
             application.ended_monotonic_s = now_s
-        # of those handed out while nothing could be stored a worker may show one only later (`executors.adopt`)
+        # a worker may show an executor only later that was placed while nothing could be stored (`executors.adopt`)
         application.record.next_executor = beyond_unknown(application.record.next_executor)
         self.applications[application.id] = application
         self.stirred.add(application.id)

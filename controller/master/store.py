@@ -47,19 +47,19 @@ aside (at REAL NOT NULL, why TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NUL
 executors (application TEXT NOT NULL, executor TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (application, executor))
     WITHOUT ROWID, STRICT
 """
-"""SQLite refuses a value of another type in a strict table, whoever writes it."""
+"""SQLite refuses a value of another type in a strict table, whichever program writes it."""
 
 
 class Store:
-    """All writes of one message belong into one `transaction`. Raises `Unavailable` for a file with another schema, which
-    stays as it is, and for one that cannot be opened."""
+    """The open file. All writes of one message belong in one `transaction`. The constructor raises `Unavailable` for a file
+    with another schema, which stays as it is, and for one that cannot be opened."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.commits = 0
-        """How many there were; grows with each."""
+        """The number of commits so far."""
         self.failing = ""
-        """Why nothing can be stored now; empty as long as it can."""
+        """The reason why nothing can be stored now; empty as long as it can."""
         self._later: dict[Hashable, Callable[[], None]] = {}
         try:
             _make_private(path)
@@ -82,8 +82,8 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Everything inside is stored, or nothing. Raises `NotStored` where the file cannot be written: a full disk, a file
-        that another program has locked, a damaged one, one that was removed."""
+        """Store everything inside, or nothing. Raise `NotStored` where the file cannot be written: a full disk, a file that
+        another program has locked, a damaged one, one that was removed."""
         self._check_file()
         try:
             self._db.execute("BEGIN IMMEDIATE")
@@ -106,12 +106,12 @@ class Store:
     # ------------------------------------------------------------------ what counts already
 
     def later(self, what: Hashable, write: Callable[[], None]) -> None:
-        """`write` stores the newest state of `what` with the next `catch_up`, once, however often it was asked for."""
+        """Have `write` store the newest state of `what` with the next `catch_up`, once, however often it was asked for."""
         self._later[what] = write
 
     def catch_up(self, *, again: bool = False) -> bool:
-        """Stores what was kept for later; whether nothing is left. After a failure only `again` tries once more, so that
-        nobody waits for a disk at each message; it also looks whether the file is still there."""
+        """Store what was kept for later; return True if nothing is left. After a failure only `again` tries once more, so
+        that no message waits for a disk; it also looks whether the file is still there."""
         if self.failing and not again:
             return False
         try:
@@ -135,7 +135,8 @@ class Store:
 
     @staticmethod
     def _write(what: Hashable, write: Callable[[], None]) -> None:
-        """What cannot be stored for a reason of its own is left out: all else must not wait for it for ever."""
+        """Store one state; one that cannot be stored for a reason of its own is left out: all else must not wait for it for
+        ever."""
         try:
             write()
         except Exception as error:
@@ -144,7 +145,7 @@ class Store:
             log.exception("%s cannot be stored and is left out", what)
 
     def _check_file(self) -> None:
-        """Raises `NotStored` if the file was removed or replaced: no restart finds what SQLite would write."""
+        """Raise `NotStored` if the file was removed or replaced: no restart finds what SQLite would write."""
         try:
             found = self._path.stat().st_ino
         except OSError:
@@ -156,7 +157,7 @@ class Store:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """A `transaction` of what its sender repeats: not even begun while nothing can be stored. Raises `NotStored`."""
+        """Run a `transaction` of what its sender repeats: not even begun while nothing can be stored. Raise `NotStored`."""
         if self.failing:
             raise NotStored(self.failing)
         try:
@@ -184,7 +185,7 @@ class Store:
         self._db.execute("INSERT OR REPLACE INTO applications VALUES (?, ?, ?)", (application_id, live, data))
 
     def applications(self) -> list[tuple[str, bool, bytes]]:
-        """Every application kept: id, whether it is not finished, data."""
+        """Return every application kept: id, whether it is not finished, data."""
         return [(i, bool(live), data) for i, live, data in self._db.execute("SELECT id, live, data FROM applications")]
 
     def add_events(self, application_id: str, events: Iterable[tuple[int, bytes]]) -> None:
@@ -193,12 +194,13 @@ class Store:
         )
 
     def events(self, application_id: str) -> list[tuple[int, bytes]]:
-        """All events of an application in order."""
+        """Return all events of an application in order."""
         rows = self._db.execute("SELECT seq, data FROM events WHERE application = ? ORDER BY seq", (application_id,))
         return list(rows)
 
     def add_snapshot(self, application_id: str, behind: int, next_seq: int, data: bytes) -> None:
-        """A snapshot that came `behind` that event; numbering goes on at `next_seq`. One that came twice is kept once."""
+        """Add a snapshot that came `behind` that event; numbering goes on at `next_seq`. A snapshot that came twice is kept
+        once."""
         last = self._db.execute(
             "SELECT number, next_seq, data FROM snapshots WHERE application = ? ORDER BY number DESC LIMIT 1",
             (application_id,),
@@ -208,7 +210,7 @@ class Store:
             self._db.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", row)
 
     def snapshots(self, application_id: str) -> list[tuple[int, int, bytes]]:
-        """All snapshots of an application in order: the event each came behind, the number behind it, data."""
+        """Return all snapshots of an application in order: the event each came behind, the number behind it, data."""
         rows = self._db.execute(
             "SELECT behind, next_seq, data FROM snapshots WHERE application = ? ORDER BY number", (application_id,)
         )
@@ -218,11 +220,11 @@ class Store:
         self._db.execute("INSERT OR REPLACE INTO executors VALUES (?, ?, ?)", (application_id, executor_id, data))
 
     def executors(self, application_id: str) -> list[tuple[str, bytes]]:
-        """Id and data of each."""
+        """Return the id and data of each executor."""
         return list(self._db.execute("SELECT executor, data FROM executors WHERE application = ?", (application_id,)))
 
     def drop_details(self, application_id: str) -> None:
-        """A finished application needs no events any more: its record is in its run folder."""
+        """Drop the events and snapshots of a finished application, whose record is in its run folder."""
         for table in ("events", "snapshots"):
             self._db.execute(f"DELETE FROM {table} WHERE application = ?", (application_id,))  # noqa: S608
 
@@ -234,7 +236,7 @@ class Store:
     # ------------------------------------------------------------------ what cannot be read
 
     def set_aside(self, application_id: str, why: str) -> None:
-        """Takes all of an application out of the way, for people to look at."""
+        """Take all of an application out of the way, for people to look at."""
         for kind, key, rows in (
             ("application", "id", "applications WHERE id = ?"),
             ("event", "application || ' ' || seq", "events WHERE application = ?"),
@@ -250,12 +252,13 @@ class Store:
         self._db.execute(f"DELETE FROM {rows}", whose)  # noqa: S608
 
     def _keep_aside(self, why: str, kind: str, columns: str, rows: str, *whose: str) -> None:
-        """`columns` are key and data, `rows` a table and which of it."""
+        """Keep rows aside. `columns` are key and data, `rows` a table and which rows of it."""
         row = (time.time(), why, *whose)
         self._db.execute(f"INSERT INTO aside SELECT ?, ?, '{kind}', {columns} FROM {rows}", row)  # noqa: S608
 
     def decoded_meta(self, key: str, kind: type[T], what: str) -> T | None:
-        """A value kept as JSON; None without one. One that cannot be read is set aside; `what` says what is lost with it."""
+        """Return a value kept as JSON; None without one. A value that cannot be read is set aside; `what` says what is lost
+        with it."""
         text = self.meta(key)
         try:
             return None if text is None else msgspec.json.decode(text, type=kind)
@@ -267,19 +270,20 @@ class Store:
             return None
 
     def aside(self) -> list[tuple[str, str, str, bytes | str]]:
-        """What was set aside: why, kind, key, data."""
+        """Return the rows that were set aside: why, kind, key, data."""
         return list(self._db.execute("SELECT why, kind, key, data FROM aside ORDER BY at"))
 
     # ------------------------------------------------------------------ files
 
     def log_bytes(self) -> int:
-        """Size of the write-ahead log."""
+        """Return the bytes of the write-ahead log."""
         with suppress(FileNotFoundError):
             return _log_of(self._path).stat().st_size
         return 0
 
     def sync(self) -> None:
-        """Once this returns, a loss of power loses no commit made before. May be called on any thread. Raises `OSError`."""
+        """Bring every commit made before to the disk, so that a loss of power loses none. Any thread may call it. Raise
+        `OSError` where the disk does not take them."""
         with suppress(FileNotFoundError):  # closed meanwhile: SQLite has emptied it into the file, and that to the disk
             # SQLite locks the file and its -shm, never the log, so closing this drops no lock of ours
             descriptor = os.open(_log_of(self._path), os.O_RDONLY | os.O_CLOEXEC)
@@ -289,8 +293,9 @@ class Store:
                 os.close(descriptor)
 
     def checkpoint(self) -> bool:
-        """Empties the write-ahead log, which else keeps replaced rows for a while; False where a reader or a writer stands in
-        the way, the disk is full, or the file was removed. Any thread may call it; writers wait only for its last step."""
+        """Empty the write-ahead log, which else keeps replaced rows for a while; return False where a reader or a writer
+        stands in the way, the disk is full, or the file was removed. Any thread may call it; writers wait only for its last
+        step."""
         if not self._path.exists():
             return False
         where = f"{self._path.absolute().as_uri()}?mode=rw"
@@ -305,25 +310,26 @@ class Store:
         return not busy
 
     def close(self) -> None:
-        """Stores what was kept for later, where it can."""
+        """Store what was kept for later, where that is possible, and close the file."""
         self.catch_up(again=True)
         self._db.close()
 
 
 def _of_the_file(error: Exception) -> bool:
-    """That the file cannot be written; else it is a mistake of ours."""
+    """Return True if the error means that the file cannot be written; else it is a mistake of ours."""
     return type(error) in (sqlite3.OperationalError, sqlite3.DatabaseError)
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Raises `sqlite3.DatabaseError` for a file that is no database or a damaged one, `Unavailable` for another schema."""
+    """Open the file. Raise `sqlite3.DatabaseError` for a file that is no database or a damaged one, `Unavailable` for another
+    schema."""
     _check_schema(path)
     db = sqlite3.connect(path, timeout=LOCKED_S, isolation_level=None, check_same_thread=False)
-    # a text that is no UTF-8 is one that nobody knows, not the end of the start
+    # a text that is no UTF-8 is an unknown one, not the end of the start
     db.text_factory = lambda raw: raw.decode(errors="replace")
     try:
         db.execute("PRAGMA journal_mode=WAL")
-        # a commit waits for no disk: who promises something waits for `sync`, off the loop and many at a time
+        # a commit waits for no disk: a promise waits for `sync`, off the loop and many at a time
         db.execute("PRAGMA synchronous=NORMAL")
         # by itself SQLite moves a full log into the file amid some message; the master has calmer moments for that
         db.execute("PRAGMA wal_autocheckpoint=0")
@@ -343,12 +349,12 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _check_schema(path: Path) -> None:
-    """Reads the number of the schema without a change of the file."""
+    """Read the number of the schema without a change of the file. Raise `Unavailable` for another number than `SCHEMA`."""
     if not path.stat().st_size:
         return
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
         number = _schema(db)
-    if number not in (0, SCHEMA):  # 0: its tables are still to be made
+    if number not in (0, SCHEMA):  # 0: the file's tables are still to be made
         raise Unavailable(
             f"{path} has schema {number}, and Sparkpace {VERSION} reads schema {SCHEMA}; start the release that wrote it, or "
             f"give another --home"
@@ -356,7 +362,7 @@ def _check_schema(path: Path) -> None:
 
 
 def _make_tables(db: sqlite3.Connection) -> None:
-    """All tables or none of them. `db` is in autocommit mode."""
+    """Make all tables or none of them. `db` is in autocommit mode."""
     if _schema(db) == SCHEMA:
         return
     db.execute("BEGIN IMMEDIATE")
@@ -380,7 +386,7 @@ def _log_of(path: Path) -> Path:
 
 
 def _keep_damaged(path: Path) -> Path:
-    """Renames a database with its log."""
+    """Rename a damaged database with its log; return its new path."""
     number = 1
     while (kept := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1

@@ -1,6 +1,6 @@
 """Submissions that come after others: each one asks whether its driver may start, until it may or never will.
 
-What is known of one is kept in memory for as long as it asks: after a restart of the master it tells all of it again.
+A submission is kept in memory for as long as it asks: after a restart of the master it sends all of its data again.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from controller.wire.command import SUBMISSION_ID, ApplicationView, StartReply, 
 from stage_model.errors import BadInput, Unavailable
 
 SILENT_S = 30.0
-"""A submission that has not asked for so long has gone."""
+"""A submission that has not asked for this long has gone."""
 MOST_WAITING = 1000
-"""Each of them looks for what it comes after every few seconds."""
+"""Most submissions that wait: each looks for what it comes after every few seconds."""
 
 
 class Submissions:
@@ -24,8 +24,8 @@ class Submissions:
         self.registry, self.admission, self.waiting = registry, admission, registry.waiting
 
     async def ask(self, submission: str, asked: StartRequest, uid: int, clock: Callable[[], float]) -> StartReply:
-        """Whether the driver of a submission of that user may start. Raises `BadInput` for what cannot be planned, or cannot
-        come after another one, `Unavailable` where too many wait."""
+        """Return the answer whether the driver of a submission of that user may start. Raise `BadInput` for what cannot be
+        planned, or cannot come after another one, `Unavailable` where too many wait."""
         if asked.plan is not None:
             plan = await self.admission.plan(asked.plan, clock(), uid=uid)
             now_s = clock()
@@ -54,7 +54,8 @@ class Submissions:
         return StartReply(reason=job.held_back, never=job.ended, comes_after=job.comes_after)
 
     def end(self, submission: str, why: str) -> bool:
-        """Lets the driver of a submission that waits never start; False where there is none. A clause says why."""
+        """Keep the driver of a waiting submission from ever starting; return False without such a submission. A clause says
+        why."""
         job = self.waiting.get(submission)
         if job is None:
             return False
@@ -63,23 +64,23 @@ class Submissions:
         return True
 
     def forget(self, now_s: float) -> None:
-        """Drops those that do not ask any more, and those whose drivers had the time to register."""
+        """Drop submissions that do not ask any more, and those whose drivers had the time to register."""
         for job in list(self.waiting.values()):
             gone = job.let_go_s is None and now_s - job.heard_s > SILENT_S
             if gone or (job.let_go_s is not None and now_s - job.let_go_s > STARTING_S):
                 del self.waiting[job.id]
 
     def views(self, now_s: float) -> list[ApplicationView]:
-        """Those that wait, or never start; not those whose drivers are about to register."""
+        """Return the views of submissions that wait, or never start; not of those whose drivers are about to register."""
         return [self._view(job, now_s) for job in self.waiting.values() if job.let_go_s is None]
 
     def view(self, submission: str, now_s: float) -> ApplicationView | None:
-        """None where no such submission waits."""
+        """Return the view of a submission; None where no such submission waits."""
         job = self.waiting.get(submission)
         return None if job is None or job.let_go_s is not None else self._view(job, now_s)
 
     def _view(self, job: WaitingJob, now_s: float) -> ApplicationView:
-        """Its id is that of the submission."""
+        """Return a view whose application id is that of the submission."""
         return ApplicationView(
             application_id=job.id,
             name=job.name,

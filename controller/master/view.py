@@ -1,4 +1,4 @@
-"""What `ps` and the progress line show of an application: a summary of what the master knows now."""
+"""The view of an application that `ps` and the progress line show: a summary of what the master knows now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.wire.command import ApplicationView
 
 
 def application_view(application: Application, run_dir: str, now_s: float, position: int | None = None) -> ApplicationView:
-    """The view at `now_s` (monotonic seconds); `position` among those that wait for memory."""
+    """Return the view at `now_s` (monotonic seconds); `position` is among the applications that wait for memory."""
     run, target = application.run, application.target()
     running = _running(application)
     active = run.active_stages()
@@ -60,12 +60,12 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
 
 
 def forecast_end_s(application: Application) -> float | None:
-    """The latest end that its executors' agents expect, seconds after submission; None without a forecast."""
+    """Return the latest end that its executors' agents expect, seconds after submission; None without a forecast."""
     return _latest_end_s(_running(application))
 
 
 def bare_view(application: Application) -> ApplicationView:
-    """What can be shown of any application, whatever is wrong with it."""
+    """Return what can be shown of any application, whatever is wrong with it."""
     pipeline = application.options.pipeline
     return ApplicationView(
         application_id=application.id,
@@ -99,7 +99,7 @@ def _reason(application: Application) -> str:
 
 
 def _starting_reason(application: Application) -> str:
-    """Why none of its executors has started yet, as far as an agent says."""
+    """Return why none of the application's executors has started yet, as far as an agent says."""
     reports = [e.report for e in application.live_executors() if e.report]
     if any(report.state != "starting" for report in reports):
         return ""
@@ -107,7 +107,7 @@ def _starting_reason(application: Application) -> str:
 
 
 def _progress(application: Application) -> float | None:
-    """Expected work done / expected work of the application; None without a profile."""
+    """Return expected work done / expected work of the application; None without a profile."""
     if application.estimate is None:
         return None
     if application.ended:

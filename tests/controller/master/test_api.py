@@ -306,8 +306,8 @@ def test_a_driver_of_this_host_has_the_uid_and_a_gid_of_its_process(call: Caller
     for changed, said in (
         ({"uid": ours.uid + 1}, f"uid {ours.uid + 1} is not that of the driver's connection, {ours.uid}"),
         ({"uid": ours.uid + 1, "boot_id": "invented"}, "is not that of the driver's connection"),
-        ({"gid": stranger}, f"nobody vouches for gid {stranger}"),
-        ({"gid": stranger, "boot_id": "invented"}, f"nobody vouches for gid {stranger}" if ours.uid else "root"),
+        ({"gid": stranger}, f"no one vouches for gid {stranger}"),
+        ({"gid": stranger, "boot_id": "invented"}, f"no one vouches for gid {stranger}" if ours.uid else "root"),
         ({"pid": os.getppid()}, "is not this driver"),
         ({"pid_start": ours.pid_start + 1}, "is not this driver"),
     ):
@@ -324,7 +324,7 @@ def test_for_a_driver_elsewhere_the_submit_token_does_not_vouch(call: Caller) ->
     call.connection.client = Address("192.0.2.7", 40000)
     refused = call("POST", "/v1/applications", registration(boot_id="another"), token="submit")
     assert call.status == 401
-    assert "nobody vouches for uid" in refused["error"]
+    assert "no one vouches for uid" in refused["error"]
     assert "192.0.2.7" in refused["error"]
 
 

@@ -88,7 +88,7 @@ def test_an_application_that_tells_too_much_goes_on_without_a_deadline(
     def check() -> Application:
         application = cluster.state.applications[mine]
         assert application.overflow
-        [said] = [line for line in application.notices if "it has told more than" in line]
+        [said] = [line for line in application.notices if "it has reported more than" in line]
         assert said.endswith(
             f"than {application.overflow}: what it does from here on is not recorded, and it goes on without a deadline"
         )

@@ -351,7 +351,7 @@ class TestUnusable:
             ({"conf": {"spark.executor.extraJavaOptions": "-Da=b\0c"}}, "has a NUL character"),
             ({"startup_conf": {"spark.a": "\0"}}, "'startup_conf.spark.a' has a NUL character"),
             ({"java_home": "/java\0"}, "'java_home' has a NUL character"),
-            ({"uid": 2**32}, "uid 4294967296 is none that a system has; accepted: 0 to 2147483647"),
+            ({"uid": 2**32}, "uid 4294967296 is not one that a system has; accepted: 0 to 2147483647"),
             ({"uid": -1}, "uid -1 is none"),
             ({"gid": 2**31}, "gid 2147483648 is none"),
             ({"gid": 10**300}, "gid 1000"),
