@@ -1,4 +1,4 @@
-"""What nobody should have written is refused or left alone by whoever reads it, however it fails to be JSON."""
+"""JSON that no one should have written is refused or left alone by every reader, however it fails to be JSON."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def reads_records(path: Path, data: bytes) -> None:
 
 
 def reads_remembered(path: Path, data: bytes) -> None:
-    """An agent's own notes of an executor: its spec, and the last order about its memory."""
+    """Read an agent's own notes of an executor: its spec, and the last order about its memory."""
     worker = FakeWorker(path)
     one = spec(off_heap_floor_mb=64)
     worker.want([one])
@@ -80,7 +80,7 @@ def reads_arguments(path: Path, data: bytes) -> None:
 
 
 def reads_answer(path: Path, data: bytes) -> None:
-    """A command, and an agent's thread, from whoever is at the master's place."""
+    """Read as a command, and as an agent's thread, from whatever is at the master's place."""
     assert isinstance(MasterClient("https://h:1", path)._failure(400, data), PaceError)
     with pytest.raises(NO_MASTER):
         msgspec.json.decode(data, type=DriverReply)

@@ -19,7 +19,7 @@ from stage_model.errors import BadInput, Unavailable
 from tests.fakes.master import serving
 from tests.fakes.tls import Squatter, make_ca, squatting
 
-TOKEN = "a-token-that-nobody-else-may-see"
+TOKEN = "a-token-that-no-one-else-may-see"
 
 
 @pytest.fixture

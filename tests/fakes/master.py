@@ -25,13 +25,13 @@ class Server(ThreadingHTTPServer):
     workers: tuple[WorkerView, ...] = ()
     killed = 0
     told: list[int]
-    """Exit codes of drivers, each as often as it was told."""
+    """Exit codes of drivers, each as often as it was reported."""
     starts: list[StartReply]
     """Its answers to whether a driver may start, in turn; the last one stays."""
     started: list[StartRequest]
     """What it was asked."""
     away = 0
-    """So often it answers a POST as one that cannot store anything."""
+    """Number of POSTs that it answers like a master that cannot store anything."""
     plan = PlanReply(known=False, reason="no profile yet: a first run takes what is free and teaches")
     asked: PlanRequest | None = None
     refuse: tuple[int, bytes] | None = None
@@ -116,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving(home: Home) -> Iterator[Server]:
-    """The master of that home, whose CA is made."""
+    """Run the master of that home, whose CA is made."""
     with Server(home) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()

@@ -11,7 +11,8 @@ from msgspec import inspect
 
 
 def made_up(kind: Any, *, full: bool) -> bytes:
-    """A message as JSON: with every field that `kind` knows, or only with those that it must have. Of a union, its first."""
+    """Return a message as JSON: with every field that `kind` knows, or only with the fields that it must have. Of a union,
+    its first."""
     return msgspec.json.encode(_value(inspect.type_info(kind), full, "", count(1)))
 
 

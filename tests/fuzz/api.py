@@ -55,7 +55,7 @@ class _Errors(logging.Handler):
 
 
 class Conversation:
-    """One master in a folder, with an application of worker w1 that nobody talks of."""
+    """A master in a folder, with an application of worker w1 that the input does not mention."""
 
     def __init__(self, path: Path) -> None:
         self.cluster = FakeCluster(path)
@@ -85,7 +85,7 @@ class Conversation:
         self.cluster.state.store.close()
 
     def say(self, data: bytes) -> None:
-        """Raises what the master raised in a call that it answered with a 5xx; AssertionError if others are harmed."""
+        """Raise what the master raised in a call that it answered with a 5xx; AssertionError if others are harmed."""
         for line in data.split(b"\n")[:MOST_CALLS]:
             if line[:1] == b"T":
                 self.cluster.now_s += 1

@@ -26,7 +26,7 @@ BYTES: tuple[bytes, ...] = (
 
 
 def mutated(data: bytes, random: Random) -> bytes:
-    """One to three changes of `data`, line by line where it has lines."""
+    """Return `data` with one to three changes, line by line where it has lines."""
     for _ in range(random.choice((1, 1, 2, 3))):
         lines = data.split(b"\n")
         at = random.randrange(len(lines))
@@ -50,7 +50,7 @@ def _line(line: bytes, random: Random) -> bytes:
 
 
 def _changed(value: Any, random: Random) -> Any:
-    """A JSON value with one of its nodes changed."""
+    """Return a JSON value with one of its nodes changed."""
     places = list(_places(value))
     if not places:
         return _hostile(value, random)
@@ -70,7 +70,7 @@ def _changed(value: Any, random: Random) -> Any:
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    """Every item of every list and dictionary in it, with what holds it."""
+    """Return every item of every list and dictionary in it, with what holds it."""
     found: list[tuple[Any, Any]] = []
     pending = [value]
     while pending and len(found) < 2000:

@@ -66,12 +66,12 @@ from tests.fuzz.api import Conversation, conversations
 LOGS = Path(__file__).parents[1] / "data" / "eventlogs"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding JSON raises; whoever decodes has to handle all three."""
+"""Errors that decoding JSON raises; whoever decodes has to handle all three."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """`take` raises `errors` alone. `slow`: an input takes tens of milliseconds."""
+    """A target whose `take` raises only `errors`. `slow`: an input takes tens of milliseconds."""
 
     name: str
     take: Callable[[bytes], object]
@@ -97,13 +97,13 @@ MESSAGES: tuple[Any, ...] = (
 
 
 def _message(data: bytes) -> None:
-    """The first byte says of which kind."""
+    """Read a message whose first byte says of which kind it is; each is looked at for unknown fields."""
     if data:
         msgspec.json.decode(data[1:], type=MESSAGES[data[0] % len(MESSAGES)])
 
 
 def _answer(data: bytes) -> None:
-    """What a command is answered: status, the header of the version, body."""
+    """Read a command's answer: status, the header of versions, body."""
     status, _, rest = data.partition(b" ")
     header, _, body = rest.partition(b" ")
     version.check_header(header.decode("latin-1"), "the master", "this command")
@@ -122,7 +122,7 @@ def _progress(data: bytes) -> None:
 
 
 def _agent(data: bytes) -> None:
-    """An agent whose executor says that, and another that goes on."""
+    """Run an agent whose executor says that, and another that goes on."""
     with folder() as path:
         here = FakeWorker(path)
         mine, other = spec("app"), spec("other")
@@ -157,7 +157,7 @@ PROGRESS_SEEDS = (
 
 
 def _records(data: bytes) -> None:
-    """A record that cannot be read is left alone and others are found."""
+    """Leave a record that cannot be read alone, and find others."""
     with folder() as path:
         good = ContainerRecord(cluster_id="c", worker_id="w", application_id="a", executor_id="2", container="f" * 64)
         write(path / "zz.json", good)
@@ -190,7 +190,7 @@ RECORD_SEEDS = tuple(
 
 
 def _home(data: bytes) -> None:
-    """The cluster's identity, the file of a running cluster, a lock: the first byte says which."""
+    """Read the cluster's identity, the file of a running cluster, a lock: the first byte says which."""
     kind, content = data[:1], data[1:]
     with folder() as path:
         home = Home(path)
@@ -244,7 +244,7 @@ RUN_SEEDS = (
 
 
 def _profile(data: bytes) -> None:
-    """A profile from a file is read, planned by, and kept."""
+    """Read a profile from a file, plan by it, and keep it."""
     request = command.PlanRequest(profile_json=data.decode(errors="replace"), deadline_s=60.0, most_cores=2.0, curve=True)
     info = worker.WorkerInfo(worker_id="w", host="h", cores=2.5, memory_mb=4096, runtime="docker", pid=1, boot_id="b")
     with folder() as path:
@@ -267,12 +267,12 @@ PROFILE_SEEDS = tuple(
 
 
 def _event_log(data: bytes) -> None:
-    """The lines of a log make a record, and a complete one a profile that can be read again."""
+    """Make a record from the lines of a log, and of a complete record a profile that can be read again."""
     _learned(read_event_log(data.splitlines(keepends=True), "log"))
 
 
 def _learned(log: Any) -> None:
-    """What it lacks can be said, and a plan from it has no negative time."""
+    """Check that the gaps of a log can be named, and that a plan from it has no negative time."""
     assert all(gaps(log.run))
     record = log.record()
     if not record.complete:
@@ -303,7 +303,7 @@ def _event_log_file(data: bytes) -> None:
 
 
 def _log_seeds() -> Iterator[bytes]:
-    """Of a real log one line of every kind that is used, and its end."""
+    """Yield one line of every kind that is used from a real log, and its end."""
     lines = [line for part in sorted((LOGS / "eventlog_v2_golden").glob("events_*")) for line in _decompressed(part)]
     first: dict[str, bytes] = {}
     for line in lines:
@@ -313,7 +313,7 @@ def _log_seeds() -> Iterator[bytes]:
 
 
 def _packed_seeds() -> Iterator[bytes]:
-    """The same in a zip and in a tar, in parts."""
+    """Yield the same in a zip and in a tar, in parts."""
     content, made = next(_log_seeds()), (io.BytesIO(), io.BytesIO())
     names = ("eventlog_v2_x/events_2_x", "eventlog_v2_x/events_1_x")
     with zipfile.ZipFile(made[0], "w", zipfile.ZIP_DEFLATED) as zipped, tarfile.TarFile(fileobj=made[1], mode="w") as tarred:
@@ -350,13 +350,13 @@ TEXTS: tuple[tuple[Callable[[str], object], str], ...] = (
 
 
 def _text(data: bytes) -> None:
-    """The first byte says what it is taken for."""
+    """Read a text; the first byte says what it is taken for."""
     if data:
         TEXTS[data[0] % len(TEXTS)][0](data[1:].decode(errors="replace"))
 
 
 def _conf(data: bytes) -> None:
-    """The settings of an application, as JSON, to the command line of an executor."""
+    """Turn the settings of an application, as JSON, into the command line of an executor."""
     conf = msgspec.json.decode(data, type=dict[str, str])
     options = job_options(conf, submitted=NOW, working_dir=Path("/tmp"), default_law="forecast")
     asked = registration(conf=conf)
@@ -434,8 +434,8 @@ TABLES = {
 
 
 def _store(data: bytes) -> None:
-    """Lines {TABLE: [VALUE, ...]} are written into a store that has two applications; the master starts all the same and
-    knows the one that nobody has touched."""
+    """Write lines {TABLE: [VALUE, ...]} into a store that has two applications; the master starts all the same and knows the
+    application that is untouched."""
     with folder() as path:
         cluster = FakeCluster(path)
         cluster.worker("w1")

@@ -15,13 +15,13 @@ from tests.fuzz.mutate import mutated
 from tests.fuzz.targets import TARGETS, Target
 
 EXAMPLES = {True: 10, False: 60}
-"""By whether a target is slow."""
+"""Numbers of examples for slow targets (True) and others (False)."""
 CUTS = {True: (1.0, 0.5), False: (1.0, 0.5, 1 / 3, 0.0)}
 """The parts of a good input that are tried, by whether a target is slow."""
 
 
 def tried(target: Target, data: bytes) -> None:
-    """Whatever else is raised than the target's own errors fails the test."""
+    """Try an input; whatever is raised besides the target's own errors fails the test."""
     with contextlib.suppress(*target.errors):
         target.take(data)
 
@@ -37,7 +37,7 @@ def test_good_input_is_taken_and_cut_off_at_any_place_it_is_taken_or_refused(nam
 
 
 def test_good_conversations_are_no_refusals(tmp_path: Path) -> None:
-    """Else nothing behind a registration would be tried."""
+    """Inputs behind a registration would otherwise not be tried."""
     registered = 0
     for number, seed in enumerate(conversations()):
         (tmp_path / str(number)).mkdir()

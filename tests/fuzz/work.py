@@ -17,7 +17,7 @@ TESTS = str(Path(ROOT) / "tests")
 
 
 def lines_run(work: Callable[[], object]) -> int:
-    """How many lines of the product ran on this thread."""
+    """Count the lines of the product that ran on this thread."""
     count = 0
 
     def line(frame: FrameType, event: str, _: Any) -> Any:
@@ -39,6 +39,7 @@ def lines_run(work: Callable[[], object]) -> int:
 
 
 def is_linear(work_of: Callable[[int], Callable[[], object]], size: int) -> tuple[bool, list[int]]:
-    """Whether twice as much input costs twice as much: constants drop out of the differences between three sizes."""
+    """Check that twice as much input costs twice as much, and return the counts: constants drop out of the differences
+    between three sizes."""
     counts = [lines_run(work_of(size * times)) for times in (1, 2, 4)]
     return counts[2] - counts[1] <= 2.4 * (counts[1] - counts[0]) + size, counts

@@ -61,13 +61,13 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def told(server: Server, classes: str, answers: list[tuple[int, str | None, bytes]]) -> tuple[list[str], str]:
-    """What the bridge makes of these answers, a line for each; and what it says to the user."""
+    """Return what the bridge makes of these answers, a line for each; and what it says to the user."""
     server.answers = answers
     return ask(server.server_port, server.home, classes, len(answers))
 
 
 def ask(port: int, home: Home, classes: str, times: int) -> tuple[list[str], str]:
-    """The same of whoever has that port, when the CA of `home` is pinned."""
+    """Return the same for any server at that port, when the CA of `home` is pinned."""
     words = [f"sparkpace://127.0.0.1:{port}", str(times), str(home.ca_file)]
     command = ["java", "-cp", classes, "org.sparkpace.bridge.WireHarness", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -139,7 +139,7 @@ def test_a_token_may_be_roots_file_for_a_group_of_the_drivers_as_a_pod_sees_a_se
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts file systems")
 def test_a_token_that_others_may_read_is_good_where_a_pod_has_its_secrets(classes: str, tmp_path: Path) -> None:
-    """In memory and read-only, as the kubelet mounts a secret; the mount is gone with the process."""
+    """A kubelet mounts a secret in memory and read-only; the mount is gone with the process."""
     place = tmp_path / "place"
     place.mkdir()
     mounted = """\

@@ -1,4 +1,4 @@
-"""Each part of a cluster dies while a job runs on real Spark, `up` starts just what is missing, `down` leaves nothing."""
+"""Healing: parts of a cluster die while a job runs on real Spark, `up` starts just what is missing, `down` leaves nothing."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ start(Home(home), Plan(
     agent_options=("--allow-mount", str(home.parent / "shown"), "--network", "host"),
 ))
 """
-"""What `up` does without its preparing: no class archive is made for a few small jobs,"""
+"""Script of `up` without its preparations: no class archive is made for a few small jobs."""
 PLAIN = ("--conf", "spark.executor.extraClassPath=/nothing", "rounds.py")
-"""nor by an agent."""
+"""Words of a job for which an agent does not make one, either."""
 
 
 @pytest.fixture
 def mortal(tmp_path: Path) -> Iterator[LocalCluster]:
-    """A cluster of its own, so that all of it may die."""
+    """Provide a cluster of its own, so that all of it may die."""
     yield from _cluster(tmp_path, "process")
 
 
@@ -70,7 +70,7 @@ def begin(cluster: LocalCluster, workers: int = 1) -> None:
 
 
 def parts(cluster: LocalCluster) -> dict[str, Any]:
-    """Who holds the home's locks: master, supervisors, children."""
+    """Return the processes that hold the home's locks: master, supervisors, children."""
     home = cluster.home
     locks = {"master": home.master_lock} | {
         f"{kind} {name}": lock
@@ -81,7 +81,7 @@ def parts(cluster: LocalCluster) -> dict[str, Any]:
 
 
 def kill(cluster: LocalCluster, *names: str) -> None:
-    """At once, so that no supervisor brings its child back meanwhile."""
+    """Kill at once, so that no supervisor brings its child back meanwhile."""
     living = parts(cluster)
     for name in names:
         send(living[name], signal.SIGSTOP)
@@ -196,7 +196,7 @@ def test_down_ends_executors_and_control_groups_whose_agents_died(mortal: LocalC
 
 
 def one_in_docker(cluster: LocalCluster, docker_engine: Any, stop_file: Path) -> tuple[Engine, Job]:
-    """An application with one executor in a container, which runs until `stop_file` is there."""
+    """Start an application with one executor in a container, which runs until `stop_file` is there."""
     begin(cluster)
     job = cluster.submit("--name", "doomed", *PLAIN, str(stop_file))
     cluster.running("doomed", executors=1)
@@ -214,7 +214,7 @@ def test_down_removes_a_container_whose_application_ended_without_an_agent(
     assert job.finish().ok().answer["ok"]
     eventually(lambda: not engine.containers(ended=False), "the executor's end")
     assert len(engine.containers()) == 1
-    # an engine that does not answer is told of, and nothing is forgotten
+    # an engine that does not answer is reported, and nothing is forgotten
     away = {"DOCKER_HOST": f"unix://{stop_file}.no-socket"}
     done = mortal_docker.command("down", check=1, environment=away)
     assert "executors of worker w1 may be left" in done.stderr

@@ -1,4 +1,4 @@
-"""How applications end, on real Spark: the driver decides, whoever sees it end, and `--after APP:success` follows."""
+"""Outcomes of applications on real Spark: the driver decides, whoever sees it end, and `--after APP:success` follows."""
 
 from __future__ import annotations
 

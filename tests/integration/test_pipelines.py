@@ -1,4 +1,4 @@
-"""Pipelines on real Spark: jobs in order, each with its share of the time, split again at each end; and what is refused."""
+"""Pipelines on real Spark: a file's jobs, each with its share of the time, split again at each end; and refusals."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def home_disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 @pytest.fixture
 def on_small_disk(tmp_path: Path, home_disk: SmallDisk) -> Iterator[LocalCluster]:
-    """One worker of two cores, executors as processes; nothing but its home is on the small disk."""
+    """Provide a worker of two cores, executors as processes; only its home is on the small disk."""
     (tmp_path / "shown").mkdir()
     home_disk.path.chmod(0o700)
     made = LocalCluster(Home(home_disk.path), "process")
@@ -71,7 +71,7 @@ def test_a_full_disk_under_the_home(on_small_disk: LocalCluster, home_disk: Smal
 
     assert cluster.summary("doomed")["end_reason"] == "it was killed"
     cluster.command("set", application_id, "--deadline", "2h")
-    # nothing that was told meanwhile is lost with the master
+    # nothing that was reported meanwhile is lost with the master
     told = stages_done(cluster, application_id)
     eventually(lambda: "can be written again" in cluster.log("master"), "the store's recovery")
     eventually(lambda: stages_done(cluster, application_id) > told, "news of the driver")

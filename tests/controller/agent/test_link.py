@@ -1,4 +1,4 @@
-"""Who may give orders to a worker, and what an agent makes of a master that speaks another version of the wire."""
+"""Masters that may give orders to a worker, and an agent's answer to a master that speaks another version of the wire."""
 
 from __future__ import annotations
 

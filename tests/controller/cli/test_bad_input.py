@@ -26,7 +26,7 @@ from tests.fakes.tls import make_ca
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with an application in it; the home beside it does not exist yet."""
+    """Provide a working directory with an application in it; the home next to it does not exist yet."""
     work = tmp_path / "work"
     work.mkdir()
     (work / "app.py").write_text("raise SystemExit('never run')\n")

@@ -1,4 +1,4 @@
-"""What a shell offers for ids, profiles and workers, and that it hears nothing where they cannot be had."""
+"""Completions that a shell offers for ids, profiles and workers, and silence where they cannot be had."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cluster_at(home: Home, url: str) -> None:
 
 
 def offered(*words: str) -> list[str]:
-    """For the last of the words."""
+    """Return the completions of the last word."""
     shell = ShellComplete(main, {}, "sparkpace", "_SPARKPACE_COMPLETE")
     return [str(item.value) for item in shell.get_completions(list(words[:-1]), words[-1])]
 

@@ -1,4 +1,4 @@
-"""What a shell is told of our commands and options."""
+"""Commands and options of ours that a shell learns."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from stage_model.errors import BadInput
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """One that is not there yet, with a working directory beside it."""
+    """Provide a home that does not exist yet, with a working directory next to it."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("SPARKPACE_HOME", str(tmp_path / "home"))
@@ -201,7 +201,7 @@ def test_the_commands_take_what_their_table_says(home: Home) -> None:
 
 
 def given(*words: str, table: str = "") -> dict[str, object]:
-    """What a command with some options is called with."""
+    """Call a command with some options; return what it is called with."""
     seen: dict[str, object] = {}
 
     @click.command("up")

@@ -77,7 +77,7 @@ class Place:
 
     @property
     def file(self) -> dict[str, str]:
-        """What the --properties-file held that spark-submit was told to read."""
+        """Settings in the --properties-file that spark-submit was given."""
         return parse_properties((self.work / "arguments.conf").read_text())
 
 
@@ -190,7 +190,7 @@ def test_the_only_profile_of_the_main_file_is_planned_from_whatever_its_name(pla
 
 
 def test_a_dry_run_names_the_profile_that_may_be_meant(place: Place) -> None:
-    """The program gives itself a name with a date, which nobody knows before it runs."""
+    """The program gives itself a name with a date, which is not known before it runs."""
     for day in (24, 25):
         ProfileStore(place.home.profiles).add(profile(f"load-2026-11-{day}@app.py", [run("r", day)]))
     place.master.plan = PlanReply(known=False, reason="no profile yet")
@@ -429,7 +429,7 @@ def test_who_kills_the_command_ends_the_driver(place: Place) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "it runs\n"
     process.kill()
-    process.communicate(timeout=300)  # until nobody has its output open any more, the driver included
+    process.communicate(timeout=300)  # until no process has its output open any more, the driver included
     assert process.returncode == -signal.SIGKILL
 
 

@@ -57,7 +57,7 @@ def lines(*views: ApplicationView, width: int = 200) -> list[str]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Home, Server]]:
-    """A home whose cluster is a fake master with one application and one worker."""
+    """Provide a home whose cluster is a fake master with one application and one worker."""
     home = Home(tmp_path / "home")
     home.create()
     write_whole(home.submit_token_file, TOKEN.encode())
@@ -135,7 +135,8 @@ def test_top_leaves_ended_applications_out(home: tuple[Home, Server]) -> None:
 
 
 def looks(home: tuple[Home, Server], term: str) -> str:
-    """What `top` writes to such a terminal in three intervals; each look finds another name, and Ctrl-C ends the third."""
+    """Run `top` for three intervals; return what it writes to such a terminal. Each look finds another name, and Ctrl-C ends
+    the third."""
     console = Console(file=io.StringIO(), force_terminal=True, width=130, height=20, _environ={"TERM": term})
     waits: list[float] = []
 

@@ -1,4 +1,4 @@
-"""The HTTP API itself: who is let in by the version of the wire that a call is written in, and what the others are told.
+"""The HTTP API itself: the versions of the wire that are let in by what a call is written in, and the answer to the others.
 
 Called as a server calls it, with the two ends of a real connection, by which the kernel says who calls. What the calls do
 is `cluster`'s.
@@ -40,7 +40,7 @@ def decoded(kind: type[Message]) -> dict[str, Any]:
 
 
 class Connection:
-    """To a listener of this process; `uid` is whose the calling end is (another one needs root)."""
+    """A connection to a listener of this process; `uid` is that of the calling end (another one needs root)."""
 
     def __init__(self, uid: int | None = None, host: str = "127.0.0.1") -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -79,8 +79,8 @@ class Caller:
         token: str = "admin",
         chunks: Iterator[bytes] | None = None,
     ) -> Any:
-        """The answer's body; `status` and `spoken` are those of the last answer. `chunks` instead of a body: as it comes bit
-        by bit; what does not come to an end is never sent on."""
+        """Return the answer's body; `status` and `spoken` are those of the last answer. `chunks` instead of a body: sent bit
+        by bit as they come; a body without an end is never sent on."""
         headers = [(b"authorization", f"Bearer {token}".encode())]
         if speaks is not None:
             headers.append((HEADER.lower().encode(), speaks.encode()))
@@ -115,7 +115,7 @@ class Caller:
         return msgspec.json.decode(sent[1]["body"]) if "json" in self.kind else sent[1]["body"].decode()
 
     def status_of(self, method: str, path: str, token: str) -> int:
-        """Of a call with a body that fits none, so that nothing is done."""
+        """Return the status of a call with a body that fits none, so that nothing is done."""
         self(method, path, 0, token=token)
         return self.status
 
@@ -169,7 +169,7 @@ def test_every_answer_names_the_version(call: Caller) -> None:
 
 
 def padded(size: int, **fields: Any) -> Iterator[bytes]:
-    """A JSON object of that many bytes or a few more, in parts."""
+    """Yield a JSON object of that many bytes or a few more, in parts."""
     yield b'{"padding": "' + b"x" * (size // 2)
     yield b"x" * (size - size // 2) + b'", ' + msgspec.json.encode({"more": "", **fields})[1:]
     yield b""
@@ -254,7 +254,7 @@ MAY = {
     "POST /v1/workers/{id}/sync": {"own worker"},
     "GET /v1/workers/{id}/changes": {"own worker"},
 }
-"""Who may call what. A route that is not here fails the test."""
+"""Tokens that may make each call. A route that is not here fails the test."""
 
 
 def test_each_route_lets_in_who_may_call_it_and_nobody_else(call: Caller) -> None:
@@ -366,7 +366,7 @@ def test_what_cannot_be_stored_is_refused_in_one_sentence_and_what_can_is_on_the
     assert synced[1:] == [store.commits]
     call("POST", f"/v1/applications/{registered['application_id']}/kill", {})
     call("GET", "/v1/applications")
-    assert len(synced) == 2  # nothing has changed, so nobody waits
+    assert len(synced) == 2  # nothing has changed, so no one waits
     [(pages,)] = store._db.execute("PRAGMA page_count")
     store._db.execute(f"PRAGMA max_page_count={pages}").close()
     while call.status != 507:  # what is left of the last pages

@@ -239,7 +239,7 @@ def test_after_a_restart_nothing_is_started_before_those_that_were_there_have_re
 
 SCRIPT = """#!/bin/sh
 printf '%s\\n' "$SPARKPACE_MASTER" "$SPARKPACE_HOME" "$SPARKPACE_AGENT_OPTIONS" "$@" > "$SPARKPACE_HOME/asked"
-if [ "$1" = end ]; then echo "never heard of $2" >&2; exit 3; fi
+if [ "$1" = end ]; then echo "does not know $2" >&2; exit 3; fi
 """
 
 
@@ -261,7 +261,7 @@ def test_a_users_program_is_told_name_size_pieces_and_labels(script: Path, tmp_p
 
 def test_its_failure_is_told_with_its_last_line(script: Path, tmp_path: Path) -> None:
     provider = CommandProvider(script, "https://127.0.0.1:7070", tmp_path)
-    with pytest.raises(RuntimeFailed, match="end grown-1 ended with code 3: never heard of grown-1"):
+    with pytest.raises(RuntimeFailed, match="end grown-1 ended with code 3: does not know grown-1"):
         provider.end("grown-1")
     script.unlink()
     with pytest.raises(RuntimeFailed, match="did not run"):

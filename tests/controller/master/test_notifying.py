@@ -1,4 +1,4 @@
-"""What a master tells its operator's web hook: deadlines at risk, ends, refusals, and no secret."""
+"""Notifications of a master to its operator's web hook: deadlines at risk, ends, refusals, and no secret."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Told:
         cluster.state.notifying = Notifying(self.sender, "this-cluster", lambda: 1e9)
 
     def heard(self, count: int) -> list[dict[str, Any]]:
-        """As soon as there are so many."""
+        """Return the notifications as soon as there are `count`."""
         assert wait_until(lambda: self.sender.counts() == ({"sent": count} if count else {}, 0), PATIENCE_S, 0.01)
         return [one.told for one in self.hook.heard]
 

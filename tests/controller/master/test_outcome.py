@@ -1,4 +1,4 @@
-"""How an application ended, by all that may be known of its driver: each rule, and who waits for whose word."""
+"""Outcomes of applications, by all that may be known of their drivers: each rule, and who waits for whose word."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def driver() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def begin(cluster: FakeCluster, driver: subprocess.Popen[bytes], main: str = "app.py", **conf: str) -> str:
-    """An application whose driver lives until `driver` is told to end."""
+    """Begin an application whose driver lives until `driver` is ended."""
     identity = of(driver.pid)
     assert identity is not None
     cluster.worker("w1")
@@ -109,7 +109,7 @@ def begin(cluster: FakeCluster, driver: subprocess.Popen[bytes], main: str = "ap
 
 
 def end(cluster: FakeCluster, application_id: str, *events: AnyEvent, said: str | None = None) -> None:
-    """All events of a run, or those given; the farewell; and the worker has cleaned up."""
+    """Send all events of a run, or those given, and the farewell; the worker has cleaned up."""
     cluster.now_s += 9
     cluster.driver(application_id, *(events or one_stage_run(1000)), ended=True, driver_end=said)
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=0))
@@ -124,7 +124,7 @@ def die(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
 
 
 def told(cluster: FakeCluster, application_id: str) -> tuple[str, bool]:
-    """The outcome of an application, in its view; and whether its record is there and says the same."""
+    """Return the outcome of an application, in its view; and whether its record is there and says the same."""
     view = cluster.state.commands.view(application_id, cluster.now_s)
     summary = cluster.path / "runs" / application_id / "summary.json"
     assert view.finished == summary.exists()
@@ -251,7 +251,7 @@ def test_a_success_of_which_events_are_missing_teaches_nothing(cluster: FakeClus
 
 
 def test_who_comes_after_a_success_follows_the_outcome(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
-    """All jobs of the first one were done; its driver failed afterwards."""
+    """The jobs of the first one were all done; its driver failed afterwards."""
     first = begin(cluster, driver, submission=SUBMISSION)
     second = cluster.register(conf={"spark.pace.after": f"{first}:success"})
     end(cluster, first)

@@ -1,4 +1,4 @@
-"""Jobs with one end together in the master: each one's share, refusals of the whole, and shares split anew.
+"""Jobs with one end together in the master: each one's share, refusals of the whole, and shares split again.
 
 The profile is of `finished_run`: 3 s of start-up and 8 core-seconds on one core, so T(c) = 3 + 8 / c.
 """
@@ -115,8 +115,8 @@ def test_a_whole_that_cannot_end_in_time_is_refused(cluster: FakeCluster) -> Non
 
 
 def test_a_submission_asks_for_the_whole_before_its_driver_starts(cluster: FakeCluster) -> None:
-    """3 s of start-up and 8 core-seconds each, one after the other: 22 s on the one core; the driver is not there yet. What
-    the first one was promised is a part of the whole, and nothing that this one has to fit beside."""
+    """Each job takes 3 s of start-up and 8 core-seconds, one after the other: 22 s on the one core; the driver is not there
+    yet. The promise to the first one is a part of the whole, and nothing that this one has to fit next to."""
     first = join(cluster, "a", "20s")
 
     def asked(by_s: float, after: str, uid: int = os.getuid(), name: str = "nightly") -> tuple[bool | None, str]:

@@ -1,4 +1,4 @@
-"""Where the master puts executors, why, and who gives way."""
+"""Places of executors, the reasons for them, and executors that give way."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_evict_ends_the_fewest_of_lower_priority_with_a_record(tmp_path: Path) -
     assert scene.where(before) == []
     assert scene.where(two) == ["w2"]
     high = scene.register("high", 2, priority="high", placement_evict="true")
-    assert scene.where(high) == ["w2"]  # there nobody has to end
+    assert scene.where(high) == ["w2"]  # there no executor has to end
     application = scene.state.applications[one]
     victim = next(e for e in application.executors.values() if e.record.worker_id == "w1")
     assert victim.record.planned_end
@@ -337,7 +337,7 @@ def test_executors_that_cannot_be_on_a_new_worker_keep_nobody_waiting(tmp_path: 
     asked = registration(instance="fixed", name="fixed", conf=fixed, wanted={"0": ExecutorWish(count=None)})
     first = answered(scene.state.drivers.register(asked, scene.cluster.clock)).application_id
     assert scene.where(first) == ["small"]
-    # for so many slots 4 MiB are too little
+    # for that many slots 4 MiB are too little
     scene.offers["large"] = {**scene.offers["small"], "cores": 64.0}
     scene.sync()
     assert scene.where(first) == ["small"]

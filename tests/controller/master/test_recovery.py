@@ -29,7 +29,7 @@ def cluster(tmp_path: Path) -> FakeCluster:
 
 
 def again(cluster: FakeCluster, meanwhile: Callable[[], object] = lambda: None) -> None:
-    """The master ends, something happens, and it starts again."""
+    """End the master, let something happen, and start it again."""
     cluster.state.store.close()
     meanwhile()
     cluster.restart()
@@ -89,7 +89,7 @@ class TestLostDatabase:
             cluster.register(conf=deadline, age_s=79.0, instance="another")
         known = cluster.worker("w1", report(application_id, "1")).desired
         assert [plan.application_id for plan in known.applications] == [application_id]
-        # what runs is taken over, wherever it is heard of first, and has a new one beside it where there is none
+        # what runs is taken over, wherever it is first reported, and a new one starts where one is missing
         assert [spec.executor_id for spec in known.executors] == ["1"]
         assert [spec.executor_id for spec in cluster.worker("w2", report(application_id, "2")).desired.executors] == ["2"]
         [new] = cluster.worker("w3").desired.executors
@@ -239,7 +239,7 @@ class TestProfiles:
 
 
 class TestRows:
-    """Rows that cannot be read: told in one sentence, kept aside, and everything else is restored."""
+    """Rows that cannot be read: reported in one sentence, kept aside, and everything else is restored."""
 
     def change(self, cluster: FakeCluster, sql: str, *values: object) -> None:
         def change() -> None:

@@ -1,4 +1,4 @@
-"""What the master keeps on disk survives a restart, whole messages at a time."""
+"""State that the master keeps on disk survives a restart, whole messages at a time."""
 
 from __future__ import annotations
 
@@ -164,10 +164,10 @@ def test_a_store_that_cannot_be_opened_is_no_damaged_one(tmp_path: Path) -> None
 
 
 class TestLater:
-    """What counts already is stored when it can be."""
+    """Changes that count already are stored when they can be."""
 
     def filled(self, store: Store) -> Callable[[], None]:
-        """The file may not grow any more, as on a full disk; what makes it grow again."""
+        """Keep the file from growing, as on a full disk; return what makes it grow again."""
         [(pages,)] = store._db.execute("PRAGMA page_count")
         store._db.execute(f"PRAGMA max_page_count={pages}")
         return lambda: store._db.execute("PRAGMA max_page_count=1000000").close()
@@ -210,7 +210,7 @@ class TestLater:
             with pytest.raises(NotStored, match=r"cannot be written .*; accepted: the same once it can"):
                 refused()
         clear()
-        assert not store.catch_up()  # nobody waits for the disk at each message
+        assert not store.catch_up()  # no one waits for the disk at each message
         assert store.catch_up(again=True)
         assert [name for name, _, _ in store.applications()] == ["app"]
         assert not store.failing
@@ -346,10 +346,10 @@ class TestSchema:
 
 
 class TestLasting:
-    """Which commits are on the disk: the master's answers wait for theirs."""
+    """Commits that are on the disk: the master's answers wait for theirs."""
 
     class Slow(Store):
-        """Says when it brings its commits to the disk, and how many these were."""
+        """A store that says when it brings its commits to the disk, and how many these were."""
 
         def __init__(self, path: Path) -> None:
             super().__init__(path)
@@ -413,7 +413,7 @@ class TestLasting:
     def test_nor_does_one_that_fails(self, path: Path, caplog: pytest.LogCaptureFixture) -> None:
         store, log = Store(path), path.with_name(f"{path.name}-wal")
         log.unlink()
-        log.symlink_to(log.name)  # a loop, which nobody can open
+        log.symlink_to(log.name)  # a loop, which no one can open
 
         async def answers() -> None:
             lasting = Lasting(store)

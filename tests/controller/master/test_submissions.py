@@ -125,7 +125,7 @@ def test_what_comes_after_the_success_of_one_that_never_starts_does_not_start(cl
     assert "which did not succeed" in reply.reason
     assert not other.ask().reason, "it only has to have ended"
     later = Submission(cluster, "later", "clean:success")
-    assert not later.ask().reason, "the one that never started is none of that name any more"
+    assert not later.ask().reason, "the one that never started no longer counts under that name"
 
 
 def test_after_a_restart_of_the_master_a_job_is_kept_to(cluster: FakeCluster) -> None:

@@ -1,4 +1,4 @@
-"""Which events follow from two looks, worked out by hand; the rule of risk is the alert's."""
+"""Events that follow from two looks, worked out by hand; the rule of risk is the alert's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which URLs notifications may go to."""
+"""URLs to which notifications may go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notifications on their way to a real HTTP server: taken, tried again, given up, dropped; nobody waits for it."""
+"""Notifications on their way to a real HTTP server: taken, tried again, given up, dropped; no one waits for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sending(
 
 
 def until(one: Sender, **counts: int) -> None:
-    """Waits until that became of notifications, and nothing waits."""
+    """Wait until the notifications have these outcomes, and nothing waits."""
     assert wait_until(lambda: one.counts() == (counts, 0), PATIENCE_S, 0.01), one.counts()
 
 
@@ -151,7 +151,7 @@ def test_a_certificate_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         with sending(hook.url) as one:
             one.put("n1", b"{}")
             until(one, given_up=1)
-        assert hook.heard == [], "nothing is told to whom nobody vouches for"
+        assert hook.heard == [], "nothing is sent to a receiver that no one vouches for"
         monkeypatch.setenv("SSL_CERT_FILE", str(home.ca_file))
         with sending(hook.url) as one:
             one.put("n1", b"{}")

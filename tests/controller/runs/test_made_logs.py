@@ -164,7 +164,7 @@ CASES = {
         (40, 40, 10),
     ),
     # on one slot each the two short stages follow each other while the long one runs
-    "a chain beside a long stage": Case(
+    "a chain during a long stage": Case(
         [[MadeJob((MadeStage(1, 10_000), MadeStage(1, 5_000), MadeStage(1, 10_000, parents=(1,))))]], {4: 26}, (10, 5, 10)
     ),
     "a job that failed": Case(

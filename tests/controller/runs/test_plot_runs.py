@@ -1,4 +1,4 @@
-"""Several runs in one picture: on one axis from the first submission, cores summed, and a file that is a picture."""
+"""Pictures of several runs: on one axis from the first submission, cores summed, and a file that is a picture."""
 
 from __future__ import annotations
 

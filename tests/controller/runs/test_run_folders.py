@@ -1,4 +1,4 @@
-"""Which run a word names, on disk."""
+"""The run on disk that a word names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an application says of its pipeline: taken, or refused by name."""
+"""Settings of an application about its pipeline: taken, or refused by name."""
 
 from __future__ import annotations
 

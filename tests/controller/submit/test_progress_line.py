@@ -1,4 +1,4 @@
-"""What `submit` says at a run's end."""
+"""The lines of `submit` at a run's end."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def cells(tab: Page, region: str) -> list[list[str]]:
 
 @pytest.fixture(params=["light", "dark"])
 def tab(chromium: Path, jobs: list[str], request: pytest.FixtureRequest) -> Iterator[Page]:
-    """In one theme. The jobs are there before, as Playwright has a loop of its own on this thread."""
+    """Open a tab in one theme. The jobs are there before, because Playwright has a loop of its own on this thread."""
     with tab_of(chromium, color_scheme=request.param) as tab:
         yield tab
 

@@ -1,4 +1,4 @@
-"""Which peers understand each other, and what the others are told."""
+"""Peers that understand each other, and the answer to the others."""
 
 from __future__ import annotations
 

@@ -114,10 +114,10 @@ def test_steps_are_found_by_their_beginning_in_order_of_their_numbers() -> None:
 
 
 def test_a_goal_without_a_figure_is_neither_met_nor_missed() -> None:
-    goal = Goal(goal="late", measured=None, limit=2.0, unit="%", n=5, not_measured="nobody looked")
+    goal = Goal(goal="late", measured=None, limit=2.0, unit="%", n=5, not_measured="no one looked")
     assert goal.met is None
     condition = judged(goal, "all")
-    assert (condition.holds, condition.detail) == (False, "nobody looked, limit 2, n=5")
+    assert (condition.holds, condition.detail) == (False, "no one looked, limit 2, n=5")
 
 
 def test_percentiles_are_values_that_were_measured() -> None:

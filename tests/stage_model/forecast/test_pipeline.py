@@ -16,7 +16,7 @@ NEAR = 1e-3
 
 
 def work(core_s: float, slots: int = 4, fixed_s: float = 0.0) -> Forecast:
-    """So many core-seconds with tasks on all slots: T(c) = fixed + core_s / c up to so many cores."""
+    """Make work of `core_s` core-seconds with tasks on all slots: T(c) = fixed + core_s / c up to `slots` cores."""
     return Forecast((*(0.0,) * (slots - 1), core_s / slots), fixed_s)
 
 
