@@ -48,7 +48,7 @@ def clear_worker(home: Home, worker_id: str, runtime: str, removed: Removed, lef
             # processes may be of an earlier life of the worker, with another runtime
             for name in {"process", *ADOPTING, *({runtime} & RUNTIMES.keys())}:
                 removed.executors += runtime_module(name).end_all(owner)
-            # the proofs of its executors' identity, where no agent saw them end
+            # the secrets by which its executors proved themselves, where no agent saw them end
             shutil.rmtree(home.agent(worker_id) / ORDERS, ignore_errors=True)
             home.child_lock(worker_id).unlink()
             return names

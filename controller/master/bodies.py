@@ -29,7 +29,7 @@ AT_ONCE, EACH_S = 64 * MIB, 4 * MIB
 """Bytes that each owner of connections (`connections`) may bring at once, and a second in the long run: some 7,000 ended
 tasks."""
 OWNERS = 1000
-"""Owners that are remembered before those that may bring all again are forgotten."""
+"""Most owners that are remembered before those that may bring all again are forgotten."""
 
 
 class Allowance:

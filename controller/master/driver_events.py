@@ -53,8 +53,8 @@ def parts(sync: DriverSync, size: int = 0) -> Iterator[DriverSync]:
 
 
 def too_much(application: Application) -> str:
-    """Return what the driver has reported more of than is kept; empty if all is well. The answer is the same live and at a
-    restart, because it counts what was stored."""
+    """Return the limit that the driver's reports exceed; empty if all is well. The answer is the same live and at a restart,
+    because it counts what was stored."""
     run = application.run
     counted = (
         (len(run.attempts), STAGES, "stage attempts"),

@@ -63,7 +63,7 @@ class Executor:
     progress: Progress | None = None
     """The progress of an adopted executor, as its driver reported it last."""
     at_risk: bool = False
-    """True if the user is informed of what the agent reports as a risk to the deadline."""
+    """True if the user was informed of what the agent reports as a risk to the deadline."""
 
     @property
     def live(self) -> bool:

@@ -1,4 +1,4 @@
-"""The one guard: a failure in one application's part is that application's, and everything else goes on.
+"""The one guard: a failure in one application's part stays with that application, and everything else goes on.
 
 Nothing else in the master catches everything; after a `with` block of one of these, the code goes on, whatever was raised
 inside.

@@ -17,7 +17,7 @@ log = logging.getLogger("sparkpace.master")
 LONGEST_S = 2.0
 """The longest wait of an answer: a disk that hangs must not stop control."""
 APART_S = 0.005
-"""The time from the end of a sync to the next, so that many answers share one; the first answer after it does not wait."""
+"""The time from the end of a sync to the next, so that many answers share one; an answer by itself does not wait for it."""
 
 
 class Lasting:

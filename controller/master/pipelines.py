@@ -126,7 +126,7 @@ class Pipelines:
         """Return the split of a pipeline's time. Names of jobs are ids of applications and of submissions."""
         left_s, cores = _left_s(members[-1], now_s), self._cores(now_s, attached=members[-1].attached)
         jobs = self._jobs(members, now_s)
-        if not cores:  # the cores it could have are not known; its time is split when a worker is there
+        if not cores:  # the cores that the pipeline could have are not known; its time is split when a worker is there
             due_s = {job.name: left_s for job in jobs if job.forecast is not None} if left_s > 0 else {}
             return TimeSplit(feasible=True, cores=0.0, least_s=0.0, due_s=due_s)
         return split_time(jobs, left_s, cores)

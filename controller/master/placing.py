@@ -305,8 +305,8 @@ class Placing:
 
 
 def _need_on(application: Application, profile_id: str, wish: ExecutorWish) -> Callable[[float], Need]:
-    """Return the need of a further executor by a worker's cores; the function raises `BadInput` where the executor cannot
-    run."""
+    """Return a function from a worker's cores to the need of a further executor there; it raises `BadInput` where the
+    executor cannot run."""
     registration = application.record.registration
 
     def need(cores: float) -> Need:

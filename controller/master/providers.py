@@ -144,8 +144,8 @@ class DockerProvider:
             raise RuntimeFailed(f"its container did not start: {error}") from error
 
     def _host_config(self) -> dict[str, Any]:
-        """Return host network and pids: executors and drivers are reached by the host's address, drivers are known by their
-        pid."""
+        """Return a configuration with the host's network and pids: executors and drivers are reached by the host's address,
+        drivers are known by their pid."""
         writable = {str(self._home), tempfile.gettempdir(), self._environment.get("XDG_CACHE_HOME", ""), SOCKET}
         shown = {*map(str, (*host_folders(), *self._grown.folders)), *filter(None, writable)}
         binds: dict[str, Mapping[str, str]] = {

@@ -114,7 +114,7 @@ class Recorder:
             log.warning("%d quota changes of %s are not recorded: %s", len(quotas), folder.name, error)
 
     def samples(self, application_id: str) -> list[Sample]:
-        """Return all samples of a run, once they are written. Raise `OSError` where they cannot be."""
+        """Return all samples of a run, once they are written. Raise `OSError` where they cannot be written or read."""
         self.add(application_id, ())
         with self._lock:
             if application_id in self._unwritten:

@@ -39,7 +39,7 @@ from stage_model.forecast.promises import Claim, Promised
 log = logging.getLogger("sparkpace.master")
 
 SAVE_S = 10.0
-"""Time between two times that the counters of live executors are stored."""
+"""Time after which the counters of live executors are stored again."""
 MOST_SAVED = 50
 """Applications of which counters are stored in one pass."""
 AT_A_TIME = 32

@@ -17,7 +17,7 @@ RECOVERED_S = 10.0
 """An executor stays starved until it has been given enough for this long: cores that others leave at the end of a stage they
 take back at once."""
 SURETY = 4.0
-"""Tasks must wait for a starved executor in this multiple of those that the others may end while it ends one: tasks differ,
+"""A starved executor gets a task where this many times as many wait as the others may end while it ends one: tasks differ,
 and cores may become fewer still."""
 
 

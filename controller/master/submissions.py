@@ -24,7 +24,7 @@ class Submissions:
         self.registry, self.admission, self.waiting = registry, admission, registry.waiting
 
     async def ask(self, submission: str, asked: StartRequest, uid: int, clock: Callable[[], float]) -> StartReply:
-        """Return the answer whether the driver of a submission of that user may start. Raise `BadInput` for what cannot be
+        """Answer whether the driver of a submission of that user may start. Raise `BadInput` for a submission that cannot be
         planned, or cannot come after another one, `Unavailable` where too many wait."""
         if asked.plan is not None:
             plan = await self.admission.plan(asked.plan, clock(), uid=uid)

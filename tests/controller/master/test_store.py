@@ -406,7 +406,7 @@ class TestLasting:
             hangs.set()
 
         asyncio.run(answers())
-        told = [r.levelno for r in caplog.records if "a loss of power now would lose it" in r.message]
+        told = [r.levelno for r in caplog.records if "a loss of power now would lose them" in r.message]
         assert told == [logging.ERROR]
         store.close()
 
@@ -422,6 +422,6 @@ class TestLasting:
                 await lasting.reached()
 
         asyncio.run(answers())
-        told = [r.levelno for r in caplog.records if "a loss of power now would lose it" in r.message]
+        told = [r.levelno for r in caplog.records if "a loss of power now would lose them" in r.message]
         assert told == [logging.ERROR]
         store.close()
