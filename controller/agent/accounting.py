@@ -17,12 +17,12 @@ from stage_model.history.stage_run import StageKey
 from stage_model.progress import Progress, StageProgress
 
 STAGES_KEPT = 512
-"""Stage attempts kept per executor, the last touched ones: the master adds up what it was told, and a hostile file may
+"""Stage attempts kept per executor, the last touched ones: the master adds up all that agents report, and a hostile file may
 name new ones all the time."""
 
 
 class _Stage(OwnStage):
-    """Changed only while `Account.observed` makes the account that holds it."""
+    """A stage's counters, changed only while `Account.observed` makes the account that holds them."""
 
     records_done: float = 0.0
     allocated_core_s: float = 0.0
@@ -30,11 +30,11 @@ class _Stage(OwnStage):
     speed: float = 0.0
     touched_s: float = 0.0
     each_core_s: float = 0.0
-    """What a task that had run all the time would have used."""
+    """CPU core-seconds that a task running all the time would have used."""
     begun: tuple[float, ...] = ()
     """`each_core_s` when the running tasks began, the oldest first."""
     moves: bool = False
-    """Whether the next observation may change it although nothing is claimed of it."""
+    """True if the next observation may change the stage although the progress file claims nothing of it."""
 
 
 _NEW = _Stage()
@@ -54,8 +54,8 @@ class Account(Struct, frozen=True):
     def observed(
         self, now_s: float, cpu_s: float, quota_cores: float, progress: Progress | None, throttled_s: float | None = None
     ) -> Account:
-        """The account after an observation. `cpu_s`: cumulative container CPU; `throttled_s`: cumulative seconds that the
-        quota held its threads back, None if not known; `quota_cores`: in force since the last observation. The value of a
+        """Return the account after an observation. `cpu_s`: cumulative container CPU; `throttled_s`: cumulative seconds that
+        the quota held its threads back, None if not known; `quota_cores`: in force since the last observation. The value of a
         counter at the first observation belongs to no stage. A counter that has started again adds nothing this time."""
         elapsed = 0.0 if self.at_s is None else now_s - self.at_s
         used = 0.0 if self.cpu_s is None else max(0.0, cpu_s - self.cpu_s)
@@ -86,7 +86,7 @@ class Account(Struct, frozen=True):
         return Account(self.slots, stages, cpu_s, throttled_s, now_s, busy_at_s, self.up or progress is not None)
 
     def _held_back_s(self, throttled_s: float | None) -> float | None:
-        """Seconds that the quota held threads back since the last observation; None if not known."""
+        """Return the seconds that the quota held threads back since the last observation; None if not known."""
         if throttled_s is None or self.at_s is None:
             return None if throttled_s is None else 0.0
         return None if self.throttled_s is None else max(0.0, throttled_s - self.throttled_s)
@@ -94,7 +94,7 @@ class Account(Struct, frozen=True):
     def _take(
         self, progress: Progress, stages: dict[StageKey, _Stage], moved: dict[StageKey, _Stage]
     ) -> dict[StageKey, float]:
-        """Updates counters (never backwards) of what is claimed; returns each stage's weight: running tasks now, before, or
+        """Update the counters (never backwards) of claimed stages; return each stage's weight: running tasks now, before, or
         ended between."""
         weights: dict[StageKey, float] = {}
         running_left = self.slots
@@ -119,12 +119,12 @@ class Account(Struct, frozen=True):
         return weights
 
     def executor(self, now_s: float) -> ObservedExecutor:
-        """The executor as `decide_demand` sees it."""
+        """Return the executor as `decide_demand` sees it."""
         idle_s = None if self.busy_at_s is None else now_s - self.busy_at_s
         return ObservedExecutor(self.slots, self.stages, idle_s, self.up)
 
     def uses(self, since_s: float = 0.0) -> Iterable[StageUse]:
-        """Counters of the stages that have run since `since_s`."""
+        """Yield the counters of the stages that have run since `since_s`."""
         for (stage, attempt), s in self.stages.items():
             if s.touched_s < since_s:
                 continue
@@ -144,7 +144,7 @@ class Account(Struct, frozen=True):
 
 
 def _sum(before: float | None, more: float | None, share: float) -> float | None:
-    """The sum, None for ever once a part is not known: a sum without that part would be too small."""
+    """Return the sum, None for ever once a part is not known: a sum without that part would be too small."""
     return None if before is None or more is None else before + more * share
 
 
@@ -156,8 +156,8 @@ def _update(stage: _Stage, claim: StageProgress, running: int) -> None:
 
 
 def _follow(stage: _Stage, running_before: int, done_before: int, core_s: float) -> None:
-    """Shares what the stage used since the last observation among its running tasks, as the quota slows them alike. Those
-    that began first are taken to end first, and those that are new to have begun half-way."""
+    """Share the stage's use since the last observation among its running tasks, because the quota slows them alike. Tasks
+    that began first are taken to end first, and new tasks to have begun half-way."""
     each = core_s / max(1, stage.running, running_before)
     stage.each_core_s += each
     begun = stage.begun[stage.done - done_before :]

@@ -1,8 +1,8 @@
 """The demand of a law for an application with several deadlines at once: one for each action under way, and its own.
 
-The one that needs most counts: cores cannot be given to one action alone, as tasks of all of them share the executors. Which
-of them runs first is up to Spark's scheduler: in order of submission, or in turn in FAIR pools. Not covered: which actions
-there are (`controller.master.actions`) and what is still to come of each (`controller.master.planning`).
+The aim that needs most counts: cores cannot be given to only one action, because tasks of all actions share the executors.
+Their order is up to Spark's scheduler: order of submission, or turns in FAIR pools. Not covered: the actions under way
+(`controller.master.actions`) and the work to come of each (`controller.master.planning`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from stage_model.plan import Aim, ApplicationPlan
 
 
 def by_law(law: Law, view: View) -> Decision:
-    """The decision of the law; where there are several aims, the decision for the aim that needs most cores. The application
-    is ranked by the first aim that can be kept."""
+    """Return the law's decision; where there are several aims, the decision for the aim that needs most cores. The first aim
+    that can be kept ranks the application."""
     aims = view.plan.aims
     if not aims or not law.foresees:
         return law.decide(view)
@@ -46,8 +46,8 @@ def _actions(plan: ApplicationPlan) -> list[Aim]:
 
 
 def _in_order(law: Law, view: View, aim: Aim) -> Decision:
-    """First in, first out: what was submitted before the aim's last stage has to end, too. An action between two of its
-    stages counts as submitted before."""
+    """Decide for first in, first out: stages submitted before the aim's last stage have to end, too. An action between two of
+    its stages counts as submitted before."""
     last = max([stage for stage, _ in aim.stages], default=math.inf)
     before = [other for other in _actions(view.plan) if min([stage for stage, _ in other.stages], default=-math.inf) <= last]
     stages = [stage for stage in view.stages if stage.plan.stage <= last]
@@ -55,8 +55,8 @@ def _in_order(law: Law, view: View, aim: Aim) -> Decision:
 
 
 def _fair(law: Law, view: View, aim: Aim) -> Decision:
-    """FAIR: one of n that have something to do gets an n-th of the cores, as if each was in a pool of its own. So it needs n
-    times more than alone; yet never more than what ends all of them by then."""
+    """Decide for FAIR: one of n busy actions gets an n-th of the cores, as if each was in a pool of its own. So it needs n
+    times more than if it ran by itself; yet never more than what ends all of them by its deadline."""
     actions = _actions(view.plan)
     everything = law.decide(structs.replace(view, plan=_with_future(view.plan, aim, actions)))
     of_aims = {stage for other in actions for stage in other.stages}
@@ -68,7 +68,7 @@ def _fair(law: Law, view: View, aim: Aim) -> Decision:
 
 
 def _with_future(plan: ApplicationPlan, aim: Aim, beside: Sequence[Aim]) -> ApplicationPlan:
-    """The plan of one aim: the work to come of these aims runs side by side. The aim's end depends on its own last task."""
+    """Return one aim's plan: the work to come of these aims runs side by side. The aim's end depends on its own last task."""
     return structs.replace(
         plan,
         future_busy=reduce(add, [other.future_busy for other in beside]),

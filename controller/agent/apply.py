@@ -1,7 +1,7 @@
-"""Which quota writes a period needs, in which order: pure.
+"""The quota writes that a period needs, in order: pure.
 
-Only changed quotas are written (through Docker, each is told to the engine, too), and those that lower come before those that
-raise, so that the sum never passes the worker's capacity on the way.
+Only changed quotas are written (through Docker, the engine gets each, too), and lowering writes come before raising ones, so
+that the sum never passes the worker's capacity on the way.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ class QuotaChange(Struct, frozen=True):
 
     @property
     def lowers(self) -> bool:
-        """An unlimited quota counts as infinite: limiting it is lowering."""
+        """True if the change lowers the quota; an unlimited quota counts as infinite."""
         return self.before is None or self.cores < self.before
 
 
 def changes(current: Mapping[ExecutorKey, float | None], wanted: Mapping[ExecutorKey, float]) -> list[QuotaChange]:
-    """Writes that bring `current` quotas (None: unlimited) to `wanted` ones; executors not in `current` are left out."""
+    """Return writes that bring `current` quotas (None: unlimited) to `wanted` ones; executors not in `current` are left
+    out."""
     todo = [
         QuotaChange(key, before, wanted[key])
         for key, before in current.items()

@@ -1,9 +1,9 @@
-"""Who gets which cores of a worker this period (docs/control.md, "From law to quota"). Pure.
+"""Division of a worker's cores among executors this period (docs/control.md, "From law to quota"). Pure.
 
 Floors first; then demands by priority; within a priority the applications that can still make their deadline (earliest
-first), then those past it or beyond saving (largest debt first), then those without one. What nobody asks for stays
-unallocated. Everything is counted in whole quanta, so no sum drifts. Not covered: what is asked for (the laws) and how
-it is written (`apply`).
+first), then those past it or beyond saving (largest debt first), then those without one. Cores that no executor asks for stay
+unallocated. Everything is counted in whole quanta, so no sum drifts. Not covered: the demands (the laws) and the writing of
+quotas (`apply`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class CoreRequest(Struct, Generic[Key], frozen=True):
-    """What one executor asks for. Cores, except where a name says otherwise.
+    """One executor's request, in cores except where a name says otherwise.
 
     `left_s` until the application's deadline (None: it has none; 0 or less: past), `beyond_saving`: no number of cores
     makes it any more, `debt_core_s`: withheld from the application by earlier squeezes. A larger `priority` wins.
@@ -42,15 +42,15 @@ class CoreRequest(Struct, Generic[Key], frozen=True):
 def arbitrate(
     requests: Sequence[CoreRequest[Key]], capacity: float, quantum: float, *, period_s: float = PERIOD_S
 ) -> dict[Key, float]:
-    """Cores for every request, in the order given; their sum never exceeds `capacity`.
+    """Return cores for every request, in the order given; their sum never exceeds `capacity`.
 
-    Grants are multiples of `quantum`: demands and floors are rounded up to it, the capacity down. Only where the floors
-    alone exceed the capacity do all shrink alike, in quanta if that leaves each at least one, else in hundredths of a
-    core; below 0.01 core each nothing can be kept and every one gets 0.01 (admission prevents that).
-    The outcome does not depend on the order of the requests, as long as their keys sort apart by their text.
+    Grants are multiples of `quantum`: demands and floors are rounded up to it, the capacity down. Only where the sum of the
+    floors exceeds the capacity do all shrink alike, in quanta if that leaves each at least one, else in hundredths of a core;
+    below 0.01 core each nothing can be kept and every one gets 0.01 (admission prevents that). The outcome does not depend on
+    the order of the requests, as long as their keys sort apart by their text.
     """
     total = max(0, _floor(capacity, quantum))
-    # By text, because keys may be of any kind: only needs to be the same order every time.
+    # Sorted by text, because keys may be of any kind: the order only needs to be the same every time.
     ordered = sorted(requests, key=lambda request: repr(request.key))
     floors = {request.key: _ceil(request.floor, quantum) for request in ordered}
     if sum(floors.values()) > total:
@@ -69,7 +69,7 @@ def arbitrate(
 
 
 def _ranks(requests: Sequence[CoreRequest[Key]], period_s: float) -> Iterator[list[CoreRequest[Key]]]:
-    """Groups that share alike, first served first. Executors of one application always share a group."""
+    """Yield groups that share alike, first served first. Executors of one application always share a group."""
     for priority in sorted({request.priority for request in requests}, reverse=True):
         same = [request for request in requests if request.priority == priority]
         late = [r for r in same if r.left_s is not None and (r.beyond_saving or r.left_s <= 0)]
@@ -81,7 +81,7 @@ def _ranks(requests: Sequence[CoreRequest[Key]], period_s: float) -> Iterator[li
 
 
 def _by_deadline(requests: Sequence[CoreRequest[Key]], period_s: float) -> Iterator[list[CoreRequest[Key]]]:
-    """Earliest first; each group holds those closer than a period to its earliest, so groups cannot chain endlessly."""
+    """Yield groups, earliest first; each holds requests less than a period after its earliest, so none chains endlessly."""
     group: list[CoreRequest[Key]] = []
     start_s = -math.inf
     for request in sorted(requests, key=lambda r: r.left_s or 0.0):
@@ -97,7 +97,7 @@ def _by_deadline(requests: Sequence[CoreRequest[Key]], period_s: float) -> Itera
 
 
 def _in_proportion(wishes: Mapping[Key, int], available: int) -> dict[Key, int]:
-    """Whole shares in proportion to the wishes, none above its wish; largest remainder, then the order given."""
+    """Return whole shares in proportion to the wishes, none above its wish; largest remainder, then the order given."""
     asked = sum(wishes.values())
     if asked <= available:
         return dict(wishes)
@@ -110,7 +110,7 @@ def _in_proportion(wishes: Mapping[Key, int], available: int) -> dict[Key, int]:
 
 
 def _shrink(requests: Sequence[CoreRequest[Key]], capacity: float, quantum: float) -> dict[Key, float]:
-    """All floors cut to one fraction of themselves: to whole quanta if each keeps one, else to hundredths of a core."""
+    """Cut all floors to one fraction of themselves: to whole quanta if each keeps one, else to hundredths of a core."""
     fraction = min(1.0, capacity / math.fsum(request.floor for request in requests))
     quanta = {request.key: _floor(request.floor * fraction, quantum) for request in requests}
     if all(quanta.values()):
@@ -123,12 +123,12 @@ def _shrink(requests: Sequence[CoreRequest[Key]], capacity: float, quantum: floa
 
 
 def _finite(demand: float, capacity: float) -> float:
-    """Who asks without limit asks for the whole worker."""
+    """Return the demand; an unlimited one is for the whole worker."""
     return capacity if demand == math.inf else demand
 
 
 def _ceil(cores: float, quantum: float) -> int:
-    """Whole quanta that cover `cores`; what floats blur (0.15 / 0.05) does not count."""
+    """Return the whole quanta that cover `cores`; rounding errors of floats (0.15 / 0.05) do not count."""
     return max(0, math.ceil(cores / quantum - 1e-9))
 
 

@@ -1,4 +1,4 @@
-"""From an executor's decision to its request at the arbiter, and whether what it got is a squeeze: pure.
+"""The step from an executor's decision to its request at the arbiter, and the test for a squeezed grant: pure.
 
 Not covered: the decision (`decide`) and the sharing (`arbitrate`).
 """
@@ -14,7 +14,7 @@ from stage_model.units import NORMAL_PRIORITY
 def request(
     key: Key, application_id: str, decision: Decision, plan: ApplicationPlan | None, floor: float
 ) -> CoreRequest[Key]:
-    """`plan` is aged to now; None: none has come yet. `floor` in cores."""
+    """Return the executor's request. `plan` is aged to now; None: no plan has come yet. `floor` in cores."""
     return CoreRequest(
         key=key,
         application_id=application_id,
@@ -28,5 +28,5 @@ def request(
 
 
 def is_squeezed(decision: Decision, grant: float, capacity: float, quantum: float) -> bool:
-    """Whether others took cores that a law asked for: `grant` is less than the demand that the worker could have met."""
+    """Return True if others took cores that a law asked for: `grant` is less than the worker could have given."""
     return decision.planned and grant < min(decision.demand, capacity) - quantum

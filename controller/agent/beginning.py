@@ -1,6 +1,6 @@
-"""How an executor begins on this worker: it is started here, or one that another cluster manager has started is adopted.
+"""The ways in which an executor begins on this worker: started here, or adopted after another cluster manager started it.
 
-On a thread of the launcher's, which decides when, keeps count of failures and tries again.
+All of this runs on a thread of the launcher's, which decides when, counts failures and tries again.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Spec = ExecutorSpec | AdoptedSpec
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """`memory_mb` is the container's limit; `credentials` go into the executor's own file, None: it needs none, or nobody has
-    told them yet. One that is adopted has neither."""
+    """An executor to begin. `memory_mb` is the container's limit; `credentials` go into the executor's own file, None: the
+    executor needs no credentials, or they are not known yet. An adopted executor has neither."""
 
     key: ExecutorKey
     spec: Spec
@@ -44,14 +44,14 @@ class Beginner(Protocol):
     """One way in which executors begin."""
 
     def begin(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:
-        """`cores` is the newest grant; what is not `wanted` any more is left out. Raises `RuntimeRefused`, `RuntimeFailed`
-        and `OSError`."""
+        """Begin the executor unless it is not `wanted` any more; `cores` gives the newest grant. Raise `RuntimeRefused`,
+        `RuntimeFailed` and `OSError`."""
 
     def read_spec(self, data: bytes) -> Spec:
-        """What was remembered of one as JSON. Raises what `UNREADABLE` names."""
+        """Read an executor's spec, remembered as JSON. Raise the exceptions in `UNREADABLE`."""
 
     def images(self) -> tuple[str, ...]:
-        """Executor images that are here, as far as is known."""
+        """Return the executor images that are here, as far as is known."""
 
 
 class AdoptingBeginner:
@@ -82,7 +82,7 @@ class StartingBeginner:
         self._archives = ClassArchives(runtime, site.archive_root)
         self._versions: dict[tuple[str | None, str, int], str] = {}
         self._images: tuple[str, ...] | None = None
-        """Those that were here when last looked."""
+        """Images that were here at the last look."""
 
     def begin(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:
         spec = start.spec
@@ -110,7 +110,7 @@ class StartingBeginner:
         return self._images or ()
 
     def _check_python(self, spec: ExecutorSpec) -> None:
-        """Spark's Python workers must be of the driver's minor version; found out before anything starts."""
+        """Check before anything starts that Spark's Python workers would be of the driver's minor version."""
         if spec.python is None:
             return
         known = (spec.image, spec.python.executable, spec.uid)
@@ -123,7 +123,7 @@ class StartingBeginner:
             )
 
     def _python_version(self, spec: ExecutorSpec, python: PythonEnvironment) -> str:
-        """Minor version ("3.11") of the Python that executors would run, asked of itself. Raises `RuntimeRefused`."""
+        """Ask the Python that executors would run for its minor version ("3.11"). Raise `RuntimeRefused`."""
         binds = python_binds(spec, self._site)
         argv = [python.executable, "-I", "-c", VERSION_PROGRAM]
         try:

@@ -1,7 +1,7 @@
-"""The agent's own copy of a driver's bridge jar: executors are shown this, which nobody changes behind the agent's back.
+"""The agent's own copy of a driver's bridge jar: executors are shown this copy, which no one changes behind the agent's back.
 
-A registration may name any path. What is no bridge of some release of Sparkpace's, or cannot be read by its submitter, is
-refused.
+A registration may name any path. A file that is no bridge of some release of Sparkpace's, or that its submitter cannot read,
+is refused.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from stage_model.errors import RuntimeRefused
 
 MOST_BYTES = 8 << 20
 KEPT = 8
-"""Copies; the oldest go. A running executor keeps its own."""
+"""Number of copies kept; the oldest go. A running executor keeps its own."""
 
 
 def own_copy(jar: HeldPath, uid: int, gid: int, folder: Path) -> HeldPath:
-    """In `folder`, which is the agent's. Raises `RuntimeRefused` for what is no bridge jar, `OSError`."""
+    """Return the copy in the agent's `folder`. Raise `RuntimeRefused` for a file that is no bridge jar, and `OSError`."""
     content = with_rights_of(uid, gid, lambda: _content(jar)) if jar.file else b""
     if not _is_bridge(content):
         raise RuntimeRefused(
-            f"bridge jar {str(jar.real)!r} is none of Sparkpace's, or over {MOST_BYTES >> 20} MiB; accepted: the jar that "
+            f"bridge jar {str(jar.real)!r} is not one of Sparkpace's, or over {MOST_BYTES >> 20} MiB; accepted: the jar that "
             f"`sparkpace conf` names"
         )
     # by time, too: a JVM takes a class archive only with the very jar, of that time, that it was made with

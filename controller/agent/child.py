@@ -1,8 +1,8 @@
-"""The agent process proper: wires runtime, loop, launcher and link, and ticks until told to end.
+"""The agent process proper: wires runtime, loop, launcher and link, and ticks until it has to end.
 
-Started by `supervisor` with its options as JSON on standard input; writes one byte to standard output per tick, which is
-the supervisor's proof of life. SIGTERM ends it cleanly: quotas are opened, executors go on. So does the supervisor's death,
-as nobody would look after it any more.
+Started by `supervisor` with its options as JSON on standard input; writes one byte to standard output per tick, which is the
+supervisor's proof of life. SIGTERM ends it cleanly: quotas are opened, executors go on. So does the supervisor's death,
+because no one would look after the agent any more.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from stage_model.settings import QuotaSettings
 log = logging.getLogger("sparkpace.agent")
 
 LEAST_PAUSE_S = 0.05
-"""Stage events wake the loop, but not more often than this,"""
+"""Shortest time between two turns of the loop: stage events wake it no more often,"""
 WOKEN_SHARE = 0.05
-"""and not so often that being woken takes more than this part of a core: with a hundred executors there are many."""
+"""nor so often that being woken takes more than this part of a core: with a hundred executors there are many events."""
 LONGEST_BACKOFF_S = 10.0
 BEAT_S = 5.0
-"""A control period may be longer than the supervisor's patience: a loop that waits for its turn beats so often meanwhile."""
+"""A control period may be longer than the supervisor's patience: a loop that waits for its turn beats this often."""
 LINK_PATIENCE_S = 120.0
-"""Each of its calls has a time-out of 30 s at most."""
+"""Each call of the link has a time-out of 30 s at most."""
 STOP_PATIENCE_S = 300.0
 START_PATIENCE_S = 3600.0
 """An image may be built for half an hour, and a class archive made after it."""
@@ -96,7 +96,7 @@ class Child:
         self.link = Link(options.master_url, home.ca_file, token, options.worker_id, self.gate, self._newest, self._deliver)
 
     def run(self) -> int:
-        """Ticks until SIGTERM, the supervisor's death, or a thread that hangs; returns the exit code, 0 if all is well."""
+        """Tick until SIGTERM, the supervisor's death, or a thread that hangs; return the exit code, 0 if all is well."""
         signal.signal(signal.SIGTERM, self._asked_to_stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if not self.alone:
@@ -137,7 +137,7 @@ class Child:
                 return STUCK_CODE
             if self.gate.foreign and not self._sure:
                 log.error("the master is of cluster %s, not %s as records here say", self.gate.foreign, self.gate.cluster_id)
-                self._release()  # nobody will know of them
+                self._release()  # no one will know of them
                 return OTHER_CLUSTER_CODE
             self.stop.wait(pause_s(time.process_time() - spent_s, self.options.period_s))
         if not self._release():
@@ -146,7 +146,7 @@ class Child:
         return code
 
     def _release(self) -> bool:
-        """At a clean stop; whether nobody is held back any more."""
+        """Lift all limits at a clean stop; return True if no executor is held back any more."""
         if isinstance(self.runtime, Adopter):
             log.warning("executors are let go: the agent was stopped")
             released = let_go_all(self.runtime, self._beat)
@@ -161,11 +161,11 @@ class Child:
         self.wake.wait(max(0.0, left_s))
 
     def _beat(self) -> None:
-        """Proof of life for the supervisor; without one this child ends, too."""
+        """Give the supervisor proof of life; without a supervisor this child ends, too."""
         try:
             os.write(1, b".")
         except BrokenPipeError:
-            log.error("the supervisor is gone, so nobody looks after this agent: it ends")
+            log.error("the supervisor is gone, so nothing looks after this agent: it ends")
             self._asked_to_stop()
 
     def _asked_to_stop(self, *_: object) -> None:
@@ -197,7 +197,8 @@ class Child:
 
 
 def pause_s(cpu_s: float, period_s: float) -> float:
-    """How long the loop cannot be woken after a turn that took `cpu_s` of CPU; the next period comes in time all the same."""
+    """Return the seconds that the loop cannot be woken after a turn that took `cpu_s` of CPU; the next period comes in time
+    all the same."""
     return min(period_s, max(LEAST_PAUSE_S, cpu_s / WOKEN_SHARE))
 
 

@@ -1,9 +1,9 @@
 """Class archives: an executor's JVM maps the classes it needs, parsed and verified, instead of taking them from 200 jars.
 
 The JDK's class data sharing (`java -Xshare:dump`) makes the file, once per Spark, Java and submitter, before the first
-executor that could use it starts. An archive is code: it is made by its submitter and used by executors of theirs alone. It
-is a gain, never a need: whatever goes wrong, executors start without. Why so: docs/decisions/0013-class-archive.md. Not
-here: which classes (`experiments.bench.class_list` makes the list anew).
+executor that could use it starts. An archive is code: it is made by its submitter and used only by the submitter's executors.
+It is a gain, never a need: whatever goes wrong, executors start without. Reasons: docs/decisions/0013-class-archive.md. Not
+here: the choice of classes (`experiments.bench.class_list` makes the list again).
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ log = logging.getLogger("sparkpace.agent")
 
 CLASS_LIST = Path(__file__).with_name("executor_classes.txt.gz")
 TIMEOUT_S = 120.0
-"""An executor waits for it."""
+"""Longest time to make an archive: an executor waits for it."""
 LEAST_CORES, LEAST_BYTES = 0.5, 1 << 30
-"""Making one takes the place of the executor that waits for it, so it must have this much: below, it would take minutes, or
-might not fit."""
+"""Least place for making an archive, which has that of the executor waiting for it: with less, it would take minutes or might
+not fit."""
 MOST_BYTES = 1 << 30
-"""A larger file is no archive of ours."""
+"""Size of the largest file that can be an archive of ours."""
 COMPRESSED_HEAP_MB = 32 << 10
-"""From this heap on a JVM has pointers of another size, with which no archive of a smaller heap can be used."""
+"""Heap from which on a JVM has pointers of another size, with which no archive of a smaller heap can be used."""
 
 
 def class_path_of(argv: Sequence[str]) -> str | None:
-    """The class path of an executor if it is the bridge and Spark's jars alone, and its heap one that archives suit."""
+    """Return the class path of an executor if it has only the bridge and Spark's jars, and archives suit the heap."""
     match argv:
         case [_, "-cp", path, heap, *_] if re.fullmatch(r"/[^:*]+\.jar:/[^:*]+/\*", path):
             size = re.fullmatch(r"-Xmx(\d+)m", heap)
@@ -53,8 +53,8 @@ def class_path_of(argv: Sequence[str]) -> str | None:
 class ClassArchives:
     """The archives below `root`, in a folder per submitter: `KEY.CONTENT.jsa`, where CONTENT is of the file's SHA-256.
 
-    `root` is shared by the agents of one home; making one is given up after `timeout_s`. Used by the launcher's thread
-    only."""
+    `root` is shared by the agents of one home; making an archive is given up after `timeout_s`. Only the launcher's thread
+    uses this."""
 
     def __init__(self, runtime: Starter, root: Path, timeout_s: float = TIMEOUT_S) -> None:
         self._runtime, self._root, self._timeout_s = runtime, root, timeout_s
@@ -62,7 +62,7 @@ class ClassArchives:
         self._sound: dict[Path, tuple[int, ...]] = {}
 
     def add_to(self, launch: Launch, java: JavaProgram) -> Launch:
-        """`launch` with its archive, which is made now if there is none; as it was where none can be had."""
+        """Return `launch` with its archive, which is made now if it is missing; unchanged where no archive can be had."""
         class_path = class_path_of(launch.argv)
         if class_path is None:
             return launch
@@ -89,7 +89,7 @@ class ClassArchives:
         return replace(launch, argv=[launch.argv[0], *use(archive), *launch.argv[1:]], binds=[*launch.binds, Bind(folder)])
 
     def _find(self, folder: Path, key: str, uid: int) -> Path | None:
-        """A JVM believes what an archive holds, so one that is not as it was made is removed."""
+        """Return the archive of `key`. A JVM believes archives, so one that has changed since it was made is removed."""
         for path in folder.glob(f"{key}.*.jsa"):
             with suppress(FileNotFoundError):
                 now = file_stamp(path.lstat())
@@ -103,7 +103,7 @@ class ClassArchives:
         return None
 
     def _make(self, folder: Path, key: str, launch: Launch, class_path: str) -> Path:
-        """Raises `RuntimeRefused`, `RuntimeFailed`, `OSError`."""
+        """Make the archive of `key`. Raise `RuntimeRefused`, `RuntimeFailed`, `OSError`."""
         began_s = time.monotonic()
         for directory in (self._root, folder):
             directory.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ class ClassArchives:
 
 @contextmanager
 def _scratch(folder: Path, launch: Launch) -> Iterator[Path]:
-    """A directory of the submitter's with the list of classes in it."""
+    """Provide a directory of the submitter's with the list of classes in it."""
     scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
     try:
         classes = scratch / "classes"
@@ -152,7 +152,7 @@ def _scratch(folder: Path, launch: Launch) -> Iterator[Path]:
 
 
 def _binds(launch: Launch, class_path: str) -> list[Bind]:
-    """What of an executor's mounts the class path needs."""
+    """Return the executor's mounts that the class path needs, read-only."""
     places = _places(class_path)
     return [
         replace(bind, writable=False) for bind in launch.binds if any(place.is_relative_to(bind.path) for place in places)
@@ -160,13 +160,14 @@ def _binds(launch: Launch, class_path: str) -> list[Bind]:
 
 
 def _places(class_path: str) -> tuple[Path, Path]:
-    """The bridge, and the directory of Spark's jars."""
+    """Return the bridge's path and the directory of Spark's jars."""
     bridge, jars = class_path.removesuffix("/*").split(":")
     return Path(bridge), Path(jars)
 
 
 def _content(path: Path, uid: int) -> str:
-    """Of the file's SHA-256. Raises `RuntimeRefused` for what is no archive of that submitter: it was theirs to put there."""
+    """Return 16 digits of the file's SHA-256. Raise `RuntimeRefused` for a file that is no archive of that submitter, who
+    could put any file there."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_uid != uid or found.st_size > MOST_BYTES:

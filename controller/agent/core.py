@@ -1,8 +1,8 @@
 """One control period of one worker, pure: `step(snapshot, state, now_s) -> (orders, state)`. Read it first.
 
-What each executor has done (`accounting`), what it needs (`decide` and its law), who gets which cores (`arbitrate`), which
-quotas change and in which order (`apply`), and the samples for the records. The agent, the simulator and the benchmarks are
-shells around this function: they look, call it, and do what it orders. Not covered: memory (`resizing`), starting (`loop`).
+Its parts: each executor's work (`accounting`) and need (`decide` and its law), the division of cores (`arbitrate`), the quota
+changes and their order (`apply`), and the samples for the records. The agent, the simulator and the benchmarks are shells
+around this function: they look, call it, and do what it orders. Not covered: memory (`resizing`), starting (`loop`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from stage_model.progress import Progress
 from stage_model.settings import SHORTEST_PERIOD_S, QuotaSettings
 
 SAMPLED_AFTER = 0.9
-"""Of a period since the last samples, a look takes new ones: stage events wake the loop in between."""
+"""Part of a period since the last samples after which a look takes new ones: stage events wake the loop in between."""
 
 MOST_ORDERED, LONGEST_REASON = 100, 200
-"""Quotas that one sample tells, the last ones, and letters of the reason of each."""
+"""Most quotas in one sample, the last ones, and most letters of the reason of each."""
 
 LAST_PERIODS = 10.0
 LAST_PART = 0.25
-"""So many periods before a deadline the next one comes after this part of a period."""
+"""Part of a period after which the next one comes within `LAST_PERIODS` of a deadline."""
 
 
 class TimedPlan(Struct, frozen=True):
@@ -47,9 +47,9 @@ class TimedPlan(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True):
-    """One executor in this period. `observed` None: it has not started, or is gone. `progress` None: it told nothing that can
-    be believed. `waits`: it is not there yet and may not start. `floor`: cores that it must have. `silent`: what it told is
-    too old to go by."""
+    """One executor in this period. `observed` None: it has not started, or is gone. `progress` None: it reported nothing that
+    can be believed. `waits`: it is not there yet and may not start. `floor`: cores that it must have. `silent`: its last
+    report is too old to go by."""
 
     slots: int
     observed: Observed | None
@@ -60,7 +60,7 @@ class Seen(Struct, frozen=True):
 
     @property
     def shares(self) -> bool:
-        """Whether it asks for cores: what runs no more, not yet or never must hold none that others can use."""
+        """True if the executor asks for cores: one that has ended, or may not start, must hold none that others can use."""
         return self.observed.running if self.observed else not self.waits
 
     @property
@@ -79,8 +79,8 @@ class Snapshot(Struct, frozen=True):
 
 
 class Held(Struct, frozen=True):
-    """What is remembered of one executor. `sampled`: time and container CPU at its last sample; `over`: it has exited and its
-    last sample is taken; `ordered`: quotas since that sample."""
+    """Memory of one executor. `sampled`: time and container CPU at its last sample; `over`: it has exited and its last sample
+    is taken; `ordered`: quotas since that sample."""
 
     account: Account
     law: LawState = LawState()
@@ -91,7 +91,7 @@ class Held(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """From period to period. `at_s`, `sampled_s`: the last step and the last one with samples, if there was one."""
+    """Memory from period to period. `at_s`, `sampled_s`: times of the last step and of the last step with samples, if any."""
 
     held: Mapping[ExecutorKey, Held] = {}
     at_s: float | None = None
@@ -99,8 +99,8 @@ class State(Struct, frozen=True):
 
 
 class Orders(Struct, frozen=True):
-    """`grants` in cores; `changes` bring the observed quotas to them, those that lower first. `troubles`: errors that nobody
-    thought of, each of which is its executor's alone."""
+    """The outcome of a period: `grants` in cores; `changes` bring the observed quotas to them, lowering ones first.
+    `troubles`: unforeseen errors, each of which concerns only its executor."""
 
     grants: Mapping[ExecutorKey, float]
     changes: tuple[QuotaChange, ...]
@@ -109,8 +109,8 @@ class Orders(Struct, frozen=True):
 
 
 def next_period_s(plans: Iterable[TimedPlan], period_s: float, now_s: float) -> float:
-    """Seconds until the next period. Near the deadline of an application they are short, as nobody can make good what is
-    decided too late."""
+    """Return the seconds until the next period. Near an application's deadline they are few, because a late decision cannot
+    be made good."""
     for timed in plans:
         lefts_s = [aim.left_s for aim in timed.plan.aims] or [timed.plan.left_s or 0.0]
         if any(0 < left_s - (now_s - timed.at_s) < LAST_PERIODS * period_s for left_s in lefts_s):
@@ -119,19 +119,19 @@ def next_period_s(plans: Iterable[TimedPlan], period_s: float, now_s: float) -> 
 
 
 def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]:
-    """One period at `now_s` (monotonic seconds). Changes neither of its arguments; raises nothing because of one executor."""
+    """Run one period at `now_s` (monotonic seconds). Change neither argument; raise nothing because of one executor."""
     dt_s = snapshot.period_s if state.at_s is None else now_s - state.at_s
     troubles: dict[ExecutorKey, Exception] = {}
     looks: list[tuple[ExecutorKey, Seen, Held, Account, Decision | None]] = []
     requests = defaultdict[str, list[CoreRequest[ExecutorKey]]](list)
-    """By node."""
+    """Requests by node."""
     accounts: dict[ExecutorKey, Account] = {}
-    # what goes wrong with an executor is its trouble alone: whoever carries out the orders tells it
+    # an executor's error concerns only that executor: the shell that carries out the orders reports it
     for key, seen in snapshot.executors.items():
         accounts[key] = state.held[key].account if key in state.held else Account(seen.slots)
         try:
             accounts[key] = _accounted(accounts[key], seen, now_s)
-        except Exception as error:  # noqa: BLE001 - told by the shell
+        except Exception as error:  # noqa: BLE001 - the shell reports it
             troubles[key] = error
     beside = _beside(snapshot.executors, accounts)
     for key, seen in snapshot.executors.items():
@@ -145,7 +145,7 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
                     plan = with_others(timed.now(now_s), beside.get(key, ()))
                     executor = account.executor(now_s)
                     decision = _decision(snapshot, seen, executor, before.law, plan, dt_s, now_s - timed.at_s)
-            except Exception as error:  # noqa: BLE001 - told by the shell
+            except Exception as error:  # noqa: BLE001 - the shell reports it
                 troubles[key] = error
             # what it cannot have is left to others
             decision = structs.replace(decision, demand=min(decision.demand, seen.most_cores))
@@ -176,7 +176,7 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
                 shown = decision or Decision(0.0, law, "exited")
                 sample = _sample(key, snapshot, shown, grants.get(key, 0.0), observed, sampled, timed, now_s)
                 samples.append(structs.replace(sample, ordered=ordered) if ordered else sample)
-            except Exception as error:  # noqa: BLE001 - told by the shell
+            except Exception as error:  # noqa: BLE001 - the shell reports it
                 troubles[key] = error
             sampled, over, ordered = (now_s, observed.cpu_s), not observed.running, ()
         held[key] = Held(account, law, decision, sampled, over, ordered)
@@ -187,7 +187,7 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
 def _beside(
     executors: Mapping[ExecutorKey, Seen], accounts: Mapping[ExecutorKey, Account]
 ) -> dict[ExecutorKey, list[Account]]:
-    """The accounts of an application's other executors on this worker, where it has several."""
+    """Return the accounts of an application's other executors on this worker, where it has several."""
     running = defaultdict[str, list[ExecutorKey]](list)
     for key, seen in executors.items():
         if seen.observed is not None and seen.observed.running:
@@ -217,9 +217,9 @@ def _decision(
     dt_s: float,
     age_s: float,
 ) -> Decision:
-    """What its application's plan, which came `age_s` ago and is aged to now, asks for the executor."""
+    """Decide by the application's plan, which came `age_s` ago and is aged to now, how many cores the executor needs."""
     if seen.silent:
-        return Decision(float(executor.slots), law, "not heard of lately")
+        return Decision(float(executor.slots), law, "no recent report")
     period_s, quota = snapshot.period_s, snapshot.quota
     decision = decide_demand(plan, executor, law, dt_s=dt_s, period_s=period_s, quota=quota, age_s=age_s)
     if math.isnan(decision.demand):
@@ -255,7 +255,7 @@ def _sample(
 
 
 def _ordered(change: QuotaChange, snapshot: Snapshot, decision: Decision, timed: TimedPlan, now_s: float) -> OrderedQuota:
-    """The reason is what its law says, and that others came first if they did."""
+    """Return the order; its reason is the law's, and says so if others came first."""
     reason = decision.reason[:LONGEST_REASON]
     if is_squeezed(decision, change.cores, snapshot.cores, snapshot.quota.core_quantum):
         reason += f"; squeezed: {decision.demand:.2f} asked for"
@@ -268,7 +268,7 @@ def _ordered(change: QuotaChange, snapshot: Snapshot, decision: Decision, timed:
 
 
 def _rate(before: tuple[float, float] | None, now_s: float, cpu_s: float) -> float | None:
-    """Cores used since `before` (time, CPU); None when nothing was seen before."""
+    """Return the cores used since `before` (time, CPU); None when nothing was seen before."""
     if before is None or now_s <= before[0]:
         return None
     return max(0.0, cpu_s - before[1]) / (now_s - before[0])

@@ -1,8 +1,9 @@
-"""How many cores one executor should have now: the pure decision of an agent's period.
+"""The number of cores that one executor should have now: the pure decision of an agent's period.
 
 The laws control the *application's* progress over all its executors; this module divides an application's demand over its
-executors by runnable tasks and treats what laws do not know: before the first task, between stages, no profile, no deadline,
-a stage the master has not described yet. Arbitration between applications is `arbitrate`; reading the world is `loop`.
+executors by runnable tasks and treats the cases that laws do not know: before the first task, between stages, no profile, no
+deadline, a stage the master has not described yet. Arbitration between applications is `arbitrate`; reading the world is
+`loop`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from stage_model.plan import ApplicationPlan
 from stage_model.settings import QuotaSettings
 
 SILENT_S = 10.0
-"""A plan that came longer ago is of a master that is away: it sends one every two seconds."""
+"""Age beyond which a plan is of a master that is away: a master sends one every two seconds."""
 
 
 class OwnStage(Struct):
-    """What this executor has done of a stage attempt, as `accounting` counts it; not to be changed here. `seen_records` and
+    """Work of the executor on a stage attempt, as `accounting` counts it; not to be changed here. `seen_records` and
     `seen_core_s`: `records_running` and `cpu_running_core_s`, summed over the observations."""
 
     running: int = 0
@@ -39,15 +40,15 @@ class OwnStage(Struct):
 
 
 class HasStages(Protocol):
-    """What an executor has done, by stage attempt."""
+    """An executor's work, by stage attempt."""
 
     @property
     def stages(self) -> Mapping[StageKey, OwnStage]: ...
 
 
 class ObservedExecutor(Struct, frozen=True):
-    """This executor as observed. `idle_s`: seconds since a task last ran here, None before the first task. `up`: it has told
-    something, so it has started."""
+    """The executor as observed. `idle_s`: seconds since a task last ran here, None before the first task. `up`: the executor
+    has reported progress, so it has started."""
 
     slots: int
     stages: Mapping[StageKey, OwnStage]
@@ -56,7 +57,7 @@ class ObservedExecutor(Struct, frozen=True):
 
 
 def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
-    """The plan `age_s` seconds after it was sent: less time left, and the other executors gone on at their last speed."""
+    """Return the plan `age_s` seconds after sending: less time left, and the other executors gone on at their last speed."""
     if age_s <= 0:
         return plan
     stages = [
@@ -74,7 +75,7 @@ def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
 
 
 def with_others(plan: ApplicationPlan, others: Sequence[HasStages]) -> ApplicationPlan:
-    """The plan where the application has further executors on this worker: they count with those elsewhere."""
+    """Return the plan with the application's further executors on this worker, which count with those elsewhere."""
     if not others:
         return plan
     stages = []
@@ -98,7 +99,7 @@ NOTHING_DONE = OwnStage()
 
 
 def live_stages(plan: ApplicationPlan, executor: ObservedExecutor) -> list[StageLive]:
-    """The plan's stages with this executor's own part added."""
+    """Return the plan's stages with this executor's own part added."""
     stages = []
     for s in plan.stages:
         own = executor.stages.get((s.stage, s.attempt), NOTHING_DONE)
@@ -120,8 +121,8 @@ def live_stages(plan: ApplicationPlan, executor: ObservedExecutor) -> list[Stage
 
 
 START_CORES = 1.0
-"""An executor that starts before there is work for it is one busy thread most of the time; more would be taken from others
-for nothing. Once it is up it needs none until there is."""
+"""An executor that starts before there is work for it is one busy thread most of the time; more cores would be taken from
+others for nothing. Once up, it needs no cores until there is work."""
 
 
 def decide_demand(
@@ -134,7 +135,8 @@ def decide_demand(
     quota: QuotaSettings,
     age_s: float = 0.0,
 ) -> Decision:
-    """Demand of this executor. `plan` came `age_s` ago and must be aged to now; `dt_s`: since the last decision."""
+    """Return the demand of this executor. `plan` came `age_s` ago and must be aged to now; `dt_s`: since the last
+    decision."""
     stages = live_stages(plan, executor)
     waiting = sum([s.waiting for s in stages])
     own_running = sum([s.running for s in executor.stages.values()])
@@ -184,7 +186,8 @@ def decide_demand(
 
 
 def _undescribed(plan: ApplicationPlan, executor: ObservedExecutor) -> bool:
-    """Whether tasks of a stage run here that the plan does not know: by its law it would have no cores."""
+    """Return True if tasks of a stage run here that the plan does not know: by the plan's law the stage would have no
+    cores."""
     known = {stage.key for stage in plan.stages}
     return any(stage.running and key not in known for key, stage in executor.stages.items())
 
@@ -198,9 +201,9 @@ def _idle(
     *,
     others_run: bool,
 ) -> Decision:
-    """No runnable task. Where other executors still run the stage's last tasks, nothing is asked for: the next stage
-    cannot follow before they end. Else it usually follows at once: for two periods the executor asks for its part of what the
-    stages to come need, or where the law cannot tell, for what it had."""
+    """Decide for no runnable task. While other executors still run the stage's last tasks, nothing is asked for: the next
+    stage cannot follow before they end. Else it usually follows at once: for two periods the executor asks for its part of
+    the cores that the stages to come need or, where the law cannot tell, for its last demand."""
     if others_run or executor.idle_s is None or executor.idle_s >= 2 * period_s:
         return Decision(0.0, state, "no runnable task")
     law = LAWS[plan.law]

@@ -1,7 +1,7 @@
-"""What work that is not ours uses of a machine whose executors other cluster managers start: pure.
+"""The part of a machine that foreign work uses where other cluster managers start the executors: pure.
 
-The machine's busy time less that of the executors that are paced here. It moves, so it is smoothed: what strangers take from
-one period to the next is theirs anyway, as nothing holds them back."""
+The machine's busy time less that of the executors that are paced here. It moves, so it is smoothed: cores that strangers take
+from one period to the next are theirs anyway, because nothing holds them back."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import math
 from msgspec import Struct
 
 SMOOTHED_S = 10.0
-"""After so long two thirds of a change are believed."""
+"""Time after which two thirds of a change are believed."""
 MOST_SHARE = 0.5
-"""Of the machine, however busy strangers are: they also use what ours leave for a while, and what once counted as theirs
-would never come back. Beyond that the kernel's weights decide."""
+"""Largest foreign share of the machine, however busy strangers are: they also use cores that our executors leave for a while,
+and cores once counted as theirs would never come back. Beyond it the kernel's weights decide."""
 
 
 class Foreign(Struct, frozen=True):
-    """`cores` that foreign work uses. `busy_s`, `own_s`: CPU seconds of the machine and of the executors paced here, at the
+    """Foreign work, which uses `cores`. `busy_s`, `own_s`: CPU seconds of the machine and of the executors paced here, at the
     last look."""
 
     cores: float = 0.0
@@ -26,11 +26,11 @@ class Foreign(Struct, frozen=True):
     own_s: float = 0.0
 
     def leaves(self, cores: float) -> float:
-        """Of a machine of so many cores."""
+        """Return the cores that foreign work leaves of a machine with `cores`."""
         return cores - min(self.cores, MOST_SHARE * cores)
 
     def after(self, now_s: float, busy_s: float, own_s: float) -> Foreign:
-        """`own_s` may fall when an executor has gone."""
+        """Return the state after a look at `now_s`. `own_s` may fall when an executor has gone."""
         if self.at_s is None:
             return Foreign(0.0, now_s, busy_s, own_s)
         elapsed_s = now_s - self.at_s

@@ -1,7 +1,7 @@
-"""What an agent knows of its executors besides what runtime and core do, and what they tell of themselves.
+"""An agent's knowledge of its executors besides that of runtime and core, and the executors' own reports.
 
-An executor tells by a file, or through its driver where another cluster manager has started it. What it tells is user code's
-word: it is checked, and what is wrong with it is told, not obeyed.
+An executor reports in a file, or through its driver where another cluster manager has started it. Its report is user code's
+word: it is checked, and errors in it are noted, not obeyed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from controller.wire.worker import AdoptedSpec, Desired, ExecutorSpec
 from stage_model.progress import MemoryProgress, Progress, what_is_wrong
 
 COMPLAINT_S = 60.0
-"""Between two notes about one executor's progress file."""
+"""Shortest time between two notes about one executor's progress file."""
 
 
 @dataclass(slots=True)
@@ -34,24 +34,25 @@ class KnownExecutor:
     log_dir: str
     spec: ExecutorSpec | None = None
     adopted: bool = False
-    """Another cluster manager has started it."""
+    """True if another cluster manager has started the executor."""
     remark: str = ""
-    """What the runtime said of it last."""
+    """The runtime's last remark on the executor."""
     progress: Progress | None = None
-    """What it told in this period."""
+    """The executor's report in this period."""
     heard: tuple[int, float] | None = None
-    """Of one that tells through its driver: the number of its last word, and when that was new."""
+    """Number of the last report through the driver and the time when it was new; None without such a report."""
     told_cpu: ToldCpu = field(default_factory=ToldCpu)
-    """Its CPU, where the runtime cannot count it."""
+    """The executor's CPU as reported, where the runtime cannot count it."""
     needed: Needed = field(default_factory=Needed)
     memory: MemoryProgress | None = None
-    """What it said last of its off-heap memory."""
+    """The executor's last report on its off-heap memory."""
     complaint: str = ""
     complained_s: float = -math.inf
 
 
 class KnownExecutors:
-    """Of a worker that `adopts` or starts them. `clock` is monotonic seconds; `note` takes a line for the master."""
+    """The executors of a worker that `adopts` or starts them. `clock` is monotonic seconds; `note` takes a line for the
+    master."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class KnownExecutors:
         self.by_key: dict[ExecutorKey, KnownExecutor] = {}
 
     def take(self, key: ExecutorKey, spec: Spec) -> None:
-        """The master has described it."""
+        """Take the master's description of an executor."""
         known = self.by_key.get(key)
         if known is None:
             self.by_key[key] = self._know(key, spec.slots, spec)
@@ -75,7 +76,7 @@ class KnownExecutors:
             known.spec, known.slots = spec, spec.slots
 
     def read(self, key: ExecutorKey, seen: Observed, desired: Desired | None) -> None:
-        """What it tells now; one that is found here is taken over. Raises nothing for what is wrong with that."""
+        """Read the executor's current report; take over an unknown executor. Note errors in the report, raise none."""
         known = self.by_key.get(key) or self._adopt(key, seen)
         known.progress = None
         if seen.remark and seen.remark != known.remark:
@@ -93,7 +94,7 @@ class KnownExecutors:
         known.memory = known.progress.memory if known.progress else known.memory
 
     def told_cpu_s(self, key: ExecutorKey, seen: Observed) -> float:
-        """Its CPU seconds as it tells them, within its quota."""
+        """Return the executor's CPU seconds as it reports them, within its quota."""
         known = self.by_key[key]
         told_s = known.progress.cpu_s if known.progress else None
         quota = self._node_cores if seen.quota_cores is None else seen.quota_cores
@@ -106,7 +107,7 @@ class KnownExecutors:
         return read_progress(known.control_dir, key.executor_id, uid)
 
     def _told_progress(self, key: ExecutorKey, desired: Desired | None) -> Progress | None:
-        """What it told through its driver. Raises `ProgressRefused`."""
+        """Return the executor's report through its driver. Raise `ProgressRefused`."""
         progress = desired.progress.get("/".join(key)) if desired else None
         known = self.by_key[key]
         if progress is not None and (known.heard is None or known.heard[0] != progress.sequence):
@@ -116,7 +117,7 @@ class KnownExecutors:
         return progress
 
     def _adopt(self, key: ExecutorKey, seen: Observed) -> KnownExecutor:
-        """An executor found here: its slots are the worker's until the master describes it again."""
+        """Take over an executor found here: its slots are the worker's until the master describes it again."""
         spec = self._launcher.remembered(key)
         slots = spec.slots if spec else max(1, round(self._node_cores + 0.49))
         known = self.by_key[key] = self._know(key, slots, spec)

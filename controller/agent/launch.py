@@ -1,9 +1,9 @@
-"""From the master's `ExecutorSpec` to a `Launch` on this worker: fills placeholders, checks what may be mounted.
+"""The step from the master's `ExecutorSpec` to a `Launch` on this worker: fills placeholders, checks mounts.
 
 A token holder can register any path, so the agent decides. Each path is opened once, with the submitter's rights on files,
-and held: all checks are of what is held, and so is the bind. Paths that the user asked for must lie in allowed roots; Spark
-and a Python environment are always read-only, and so is the bridge jar, of which the agent's own copy is shown. What of all
-this is secret is masked (`controller.agent.masks`).
+and held: all checks are of the held file, and so is the bind. Paths that the user asked for must lie in allowed roots; Spark
+and a Python environment are always read-only, and so is the bridge jar, of which the agent's own copy is shown. Secrets in
+any of these are masked (`controller.agent.masks`).
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from stage_model.errors import RuntimeFailed, RuntimeRefused
 log = logging.getLogger("sparkpace.agent")
 
 RESOURCES_FILE = "resources.json"
-"""Among an executor's orders: which pieces it has, for Spark."""
+"""Name of the file with the executor's pieces of resources, for Spark, among the executor's orders."""
 CREDENTIALS_FILE = "credentials"
-"""There, too: what it proves itself to its driver with, its user's alone."""
+"""Name of the file, also there, with which the executor proves itself to its driver; only its user may read it."""
 NOT_FILES = ("/proc", "/sys", "/dev")
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - files like others, whoever made them
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - files like others, from any maker
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """This worker's places and rules. Executors never see `home` but for their own directories in it. `local_root` is shared
+    """The worker's places and rules. Executors never see `home` but for their own directories in it. `local_root` is shared
     by the workers of one host: executors of one host read each other's shuffle files from disk
-    (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the agent writes. `mounts`
-    is true if executors see only those files of the host that are mounted for them; otherwise they see all files, and only
-    paths that they cannot do without are checked. `own_networks`: each application has one here, which is `closed` for all of
-    them or as they wish."""
+    (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the agent writes. `mounts` is true
+    if executors see only those files of the host that are mounted for them; otherwise they see all files, and only paths that
+    they cannot do without are checked. `own_networks`: each application has one here, which is `closed` for all applications
+    or as each wishes."""
 
     host: str
     home: Path
@@ -84,7 +84,8 @@ class Site:
 
 
 def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_mb: int) -> Launch:
-    """`memory_mb` is the container's limit. Raises `RuntimeRefused` for a path that is not allowed or not what it claims."""
+    """Make the executor's launch. `memory_mb` is the container's limit. Raise `RuntimeRefused` for a path that is not allowed
+    or not what it claims to be."""
     _check_words(spec)
     key = ExecutorKey(spec.application_id, spec.executor_id)
     names = {
@@ -130,7 +131,8 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
 
 
 def _network(spec: ExecutorSpec, site: Site) -> OwnNetwork | None:
-    """Raises `RuntimeRefused` when executors in a network of their own could not reach this driver, or cannot have one."""
+    """Return the executor's own network, None for the host's. Raise `RuntimeRefused` when executors in one could not reach
+    this driver, or cannot have one."""
     if not site.own_networks:
         if spec.closed:
             raise RuntimeRefused(
@@ -156,7 +158,7 @@ def _network(spec: ExecutorSpec, site: Site) -> OwnNetwork | None:
 
 
 def _check_words(spec: ExecutorSpec) -> None:
-    """Raises `RuntimeRefused` for what no kernel takes: it would fail anew at each try, deep inside a runtime."""
+    """Raise `RuntimeRefused` for values that no kernel takes: they would fail at each try, deep inside a runtime."""
     for name, value in spec.environment.items():
         if not name or "=" in name or "\0" in name + value:
             raise RuntimeRefused(f"environment variable {name[:80]!r} cannot be set; accepted: names without '=', no NUL")
@@ -168,10 +170,10 @@ def _check_words(spec: ExecutorSpec) -> None:
 
 
 def make_directories(spec: ExecutorSpec, site: Site, credentials: bytes | None = None) -> None:
-    """The executor's directories, owned by the submitter and closed to others. Raises `OSError`, and `RuntimeFailed` where
-    the `credentials` that it needs are not known yet."""
+    """Make the executor's directories, owned by the submitter and closed to others. Raise `OSError`, and `RuntimeFailed`
+    where the `credentials` that it needs are not known yet."""
     if spec.authenticated and credentials is None:
-        raise RuntimeFailed("its driver has not told this master yet what its executors prove themselves with")
+        raise RuntimeFailed("its driver has not given this master its executors' credentials yet")
     key = ExecutorKey(spec.application_id, spec.executor_id)
     _make_beneath(site.local_root, site.control_dir(key), spec, owned_from=1)
     _make_beneath(site.run_root, site.log_dir(key), spec, owned_from=3)
@@ -185,7 +187,7 @@ def make_directories(spec: ExecutorSpec, site: Site, credentials: bytes | None =
 
 
 def resource_file(resources: Mapping[str, Sequence[str]]) -> bytes:
-    """Spark's own form (ResourceUtils.parseAllocatedFromJsonFile): which addresses of which resources an executor has."""
+    """Write an executor's resources and their addresses in Spark's own form (ResourceUtils.parseAllocatedFromJsonFile)."""
     return msgspec.json.encode(
         [
             {"id": {"componentName": "spark.executor", "resourceName": name}, "addresses": addresses}
@@ -195,7 +197,7 @@ def resource_file(resources: Mapping[str, Sequence[str]]) -> bytes:
 
 
 def _write_credentials(path: Path, credentials: bytes, spec: ExecutorSpec) -> None:
-    """Readable for the submitter, for nobody else and at no time; the folder is the agent's own. Raises `OSError`."""
+    """Write the file so that only the submitter can ever read it; the folder is the agent's own. Raise `OSError`."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o400)
     with os.fdopen(descriptor, "wb") as file:
@@ -209,7 +211,7 @@ def _has_orders(spec: ExecutorSpec) -> bool:
 
 
 def make_orders_dir(site: Site, key: ExecutorKey) -> Path:
-    """Where the executor's orders lie: the agent's own, and readable for whoever the executor runs as. Raises `OSError`."""
+    """Make the directory of the executor's orders: the agent's own, and readable for the executor's user. Raise `OSError`."""
     directory = site.orders_dir(key)
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o755)
@@ -217,7 +219,7 @@ def make_orders_dir(site: Site, key: ExecutorKey) -> Path:
 
 
 def _make_beneath(root: Path, directory: Path, spec: ExecutorSpec, *, owned_from: int) -> None:
-    """Makes `directory`, level by level; from level `owned_from` below `root` on they become the submitter's.
+    """Make `directory`, level by level; from level `owned_from` below `root` on they become the submitter's.
 
     An application may write between the levels, so each is opened without following links before an agent that is root
     gives it away: a link put there would hand over what it points to.
@@ -238,14 +240,14 @@ def _make_beneath(root: Path, directory: Path, spec: ExecutorSpec, *, owned_from
 
 
 class _Opened:
-    """What a submitter's paths lead to, each looked at once: a path that is named twice means the same both times."""
+    """Targets of a submitter's paths, each looked at once: a path that is named twice means the same both times."""
 
     def __init__(self, spec: ExecutorSpec) -> None:
         self._spec = spec
         self._held: dict[str, HeldPath] = {}
 
     def __call__(self, path: str) -> HeldPath:
-        """Raises `RuntimeRefused` for what the submitter cannot reach, and what is neither a file nor a directory."""
+        """Open `path` once. Raise `RuntimeRefused` if the submitter cannot reach it, or it is no file or directory."""
         if path not in self._held:
             self._held[path] = self._open(path)
         return self._held[path]
@@ -323,14 +325,14 @@ def _python_wanted(spec: ExecutorSpec, opened: _Opened) -> list[Wanted]:
 
 
 def python_binds(spec: ExecutorSpec, site: Site) -> list[Bind]:
-    """What a program sees that runs the Python of `spec`. Raises `RuntimeRefused`."""
+    """Return the binds of a program that runs the Python of `spec`. Raise `RuntimeRefused`."""
     return _masked(_python_wanted(spec, _Opened(spec)), spec, site)
 
 
 def python_roots(python: PythonEnvironment) -> list[Path]:
-    """Directories of the driver's Python environment to show inside; none for a system Python, which the image has.
+    """Return the directories of the driver's Python environment to show inside; none for a system Python: the image has it.
 
-    Raises `RuntimeRefused` when they are not a Python environment."""
+    Raise `RuntimeRefused` when they are not a Python environment."""
     roots = []
     for prefix in dict.fromkeys((python.prefix, python.base_prefix)):
         path = Path(prefix)

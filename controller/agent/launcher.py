@@ -1,10 +1,10 @@
-"""Starts and stops executors beside the control loop, so that a slow engine never delays a quota.
+"""Starts and stops of executors outside of the control loop, so that a slow engine never delays a quota.
 
-Starts are done one at a time on one thread, stops on another: a start may have to wait for an image or a class archive. How
-an executor begins is `beginning`'s.
-Level-triggered: the loop says each period what should start or stop; what is under way is not begun twice. Whatever goes
-wrong with one executor is that executor's: it is told, counted and tried again. Keeps a 0600 record of every executor started
-(without its environment), so that a restarted agent can adopt it and tell its driver's fate.
+Starts are done one at a time on one thread, stops on another: a start may have to wait for an image or a class archive. The
+way in which an executor begins is `beginning`'s. Level-triggered: the loop says each period which executors should start or
+stop; a start or stop under way is not begun twice. An error with one executor concerns only that executor: it is reported,
+counted and tried again. The launcher keeps a 0600 record of every executor started (without its environment), so that a
+restarted agent can adopt it and tell its driver's fate.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STOP_GRACE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class _Retry:
-    """A start that failed `tries` times in a row, the last time for this `reason`; not before `at_s` again."""
+    """A start that failed `tries` times in a row, the last time for this `reason`; the next try is not before `at_s`."""
 
     at_s: float
     wait_s: float
@@ -73,16 +73,16 @@ class Launcher:
         self._refused: dict[ExecutorKey, str] = {}
         self._retry: dict[ExecutorKey, _Retry] = {}
         self.images: tuple[str, ...] = ()
-        """Those that were here when last looked."""
+        """Images that were here at the last look."""
         record_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def run_starts(self, wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
-        """The thread of starts: works them off until `stop`; `wake` tells the loop that something changed."""
+        """Run the thread of starts: work them off until `stop`; `wake` tells the loop that something changed."""
         self.images = self._beginner.images()
         self._run(self._starts, wake, stop, beat)
 
     def run_stops(self, wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
-        """The thread of stops, and of what is removed after them."""
+        """Run the thread of stops, and of removals after them."""
         self._run(self._stops, wake, stop, beat)
 
     @staticmethod
@@ -111,7 +111,7 @@ class Launcher:
         self._starts.put(lambda: self._start(start))
 
     def withdraw(self, key: ExecutorKey) -> None:
-        """It is not wanted any more: a start that still waits is left out."""
+        """Leave out a waiting start of an executor that is not wanted any more."""
         with self._lock:
             if key in self._under_way:
                 self._withdrawn.add(key)
@@ -127,7 +127,7 @@ class Launcher:
         return "refused" if key in self._refused else "starting"
 
     def reason(self, key: ExecutorKey) -> str:
-        """Why it is refused, or did not start at the last try; empty if nothing speaks against it."""
+        """Return the reason why the executor is refused, or did not start at the last try; empty without a reason."""
         retry = self._retry.get(key, NEVER_TRIED)
         return self._refused.get(key) or (f"it did not start (try {retry.tries}): {retry.reason}" if retry.tries else "")
 
@@ -135,7 +135,7 @@ class Launcher:
         return key in self._under_way or key in self._stopping
 
     def forget(self, key: ExecutorKey, *, application_over: bool = False) -> None:
-        """Drops what was kept of an executor; with the application over, its local directory, too."""
+        """Drop everything kept of an executor; with the application over, its local directory, too."""
         if application_over:
             local = self.site.local_dir(key)
             self._stops.put(lambda: shutil.rmtree(local, ignore_errors=True))
@@ -145,7 +145,7 @@ class Launcher:
         self._record(key).unlink(missing_ok=True)
 
     def remembered(self, key: ExecutorKey) -> Spec | None:
-        """The spec (without environment) of an executor that began in an earlier life of this agent."""
+        """Return the spec (without environment) of an executor that began in an earlier life of this agent."""
         try:
             return self._beginner.read_spec(self._record(key).read_bytes())
         except (FileNotFoundError, *UNREADABLE):
@@ -170,7 +170,7 @@ class Launcher:
         except (RuntimeFailed, OSError) as error:
             log.warning("executor %s of %s did not start, next try in %.0f s: %s", *key[::-1], self._later(key, error), error)
         except Exception as error:
-            # what nobody thought of is this executor's trouble, not that of all those after it
+            # an unforeseen error is this executor's trouble, not that of all those after it
             wait_s = self._later(key, error)
             log.exception("executor %s of %s did not start, next try in %.0f s", *key[::-1], wait_s)
         finally:
@@ -183,7 +183,7 @@ class Launcher:
             return key not in self._withdrawn
 
     def _later(self, key: ExecutorKey, error: Exception) -> float:
-        """Notes a failed start; returns the seconds to the next try."""
+        """Note a failed start; return the seconds to the next try."""
         before = self._retry.get(key, NEVER_TRIED)
         wait_s = min(LAST_RETRY_S, max(FIRST_RETRY_S, 2 * before.wait_s))
         self._retry[key] = _Retry(self.clock() + wait_s, wait_s, before.tries + 1, (str(error) or type(error).__name__)[:300])

@@ -1,9 +1,9 @@
-"""How much applications keep on this worker's disk, measured on a thread beside the control loop.
+"""Bytes that applications keep on this worker's disk, measured on a thread next to the control loop.
 
 The kernel is asked about the whole disk first, which costs nothing; files are walked through only where an application may
 have passed the limit (`controller.local_limit`), and only until it has. The files are the application's: links are not
 followed. A file counts with its blocks (holes do not), once for each of its names, and with one block at least: so a walk
-ends after limit / 4 KiB files. Not seen: files that have lost their name and are still open, what lies below `MOST_LEVELS`,
+ends after limit / 4 KiB files. Not seen: files that have lost their name and are still open, anything below `MOST_LEVELS`,
 folders that this agent may not read.
 """
 
@@ -20,18 +20,18 @@ from controller.agent.threads import Beat
 from controller.local_limit import Disk, LocalLimit
 
 OVER_CODE = errno.EDQUOT
-"""Exit code that is told of an executor which was ended for its files. Its signal's would say that it is no fault of the
-application's, and Spark would try its tasks for ever."""
+"""Exit code reported for an executor that was ended for its files. The signal's code would say that the application is not at
+fault, and Spark would try its tasks for ever."""
 LOOK_S = 5.0
-"""Between two looks."""
+"""Time between two looks."""
 MOST_LEVELS = 64
-"""Of folders in folders; each holds a file descriptor."""
+"""Most levels of folders in folders; each holds a file descriptor."""
 LEAST_BYTES = 4096
-"""Of a file or folder: its inode is to be had for space, too."""
+"""Least size that a file or folder counts with: its inode takes space, too."""
 BATCH = 256
 """Files between two pauses."""
 WALK_SHARE = 0.1
-"""Of a core, at most, for walking."""
+"""Largest part of a core for walking."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 Places = Mapping[str, Sequence[Path]]
@@ -39,13 +39,13 @@ Places = Mapping[str, Sequence[Path]]
 
 
 def disk_of(path: Path) -> Disk:
-    """Raises `OSError`."""
+    """Return the size and free space of the disk with `path`. Raise `OSError`."""
     found = os.statvfs(path)
     return Disk(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
 
 def kept_bytes(folders: Iterable[Path], most: float, pause: Callable[[], None] = lambda: None) -> int:
-    """Bytes of files below `folders`; it stops counting soon after `most`. `pause` is called now and then."""
+    """Count the bytes of files below `folders`; stop soon after `most`. `pause` is called now and then."""
     total = 0
     for number, size in enumerate(size for folder in folders for size in _sizes(folder)):
         total += size
@@ -57,9 +57,10 @@ def kept_bytes(folders: Iterable[Path], most: float, pause: Callable[[], None] =
 
 
 def _sizes(folder: Path) -> Iterator[int]:
-    """Of everything in it. Folders are opened first and then read: a link in the place of one leads nowhere."""
+    """Yield the sizes of all files and folders below `folder`. Folders are opened first and then read: a link in the place of
+    a folder leads nowhere."""
     levels: list[tuple[int, list[str]]] = []
-    """Open folders, one in another, with the names of those in them that are still to be looked into."""
+    """Open folders, one in another, with the names of the folders in them that are still to be looked into."""
 
     def enter(name: str | Path, above: int | None) -> Iterator[int]:
         with suppress(OSError):  # gone meanwhile, or not to be read
@@ -82,7 +83,7 @@ def _sizes(folder: Path) -> Iterator[int]:
 
 
 def _read(here: int, below: list[str]) -> Iterator[int]:
-    """Sizes of what lies in one folder; names of the folders in it are added to `below`."""
+    """Yield the sizes of all entries of one folder; add the names of the folders in it to `below`."""
     with os.scandir(here) as entries:
         for entry in entries:
             with suppress(OSError):
@@ -101,14 +102,14 @@ class LocalUse:
         self._lock = threading.Lock()
 
     def take(self) -> Mapping[str, str]:
-        """Applications that kept too much at the last look, with the reason for ending their executors. Told once: what is
-        still so at the next look is told again."""
+        """Return the applications that kept too much at the last look, with the reason for ending their executors. Each
+        finding is returned once: one that still holds at the next look comes again."""
         with self._lock:
             over, self._over = self._over, {}
         return over
 
     def run(self, places: Callable[[], Places], wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
-        """The thread: looks until `stop`."""
+        """Run the thread: look until `stop`."""
         spent_s = 0.0
 
         def rest() -> None:
@@ -128,7 +129,7 @@ class LocalUse:
                     wake()
 
     def look(self, places: Places, disk: Disk, pause: Callable[[], None] = lambda: None) -> dict[str, str]:
-        """Who keeps too much now."""
+        """Return the applications that keep too much now, with the reason."""
         if not self.limit.may_be_passed(disk):
             return {}
         most = self.limit.most(disk)

@@ -1,8 +1,8 @@
 """The control loop of one worker, a shell around the pure core (`core`, read that first).
 
-`run_once`: look at every executor, let the core decide, write changed quotas, reconcile what should run, report; each phase
-is timed. The network is `link`'s, the process `child`'s. Nothing here stops an executor without an explicit order or a
-provably dead driver.
+`run_once`: look at every executor, let the core decide, write changed quotas, start and stop executors as ordered, report;
+each phase is timed. The network is `link`'s, the process `child`'s. Nothing here stops an executor without an explicit order
+or a provably dead driver.
 """
 
 from __future__ import annotations
@@ -40,15 +40,14 @@ from stage_model.settings import QuotaSettings
 log = logging.getLogger("sparkpace.agent")
 
 REPEATED_S = 60.0
-"""A stage's counters are reported for so long after it ran, or after the master last answered: a report may be lost."""
+"""Time for which a stage's counters are reported after it ran, or after the master last answered: a report may be lost."""
 UNHEARD_S = 10.0
-"""An executor that tells through its driver speaks every 2 s. One that has not been heard of for so long may have work that
-nobody here knows of."""
+"""Silence after which an executor that reports through its driver, every 2 s, may have work that is not known here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Desired state and when it came (monotonic seconds)."""
+    """Desired state and the time when it came (monotonic seconds)."""
 
     desired: Desired
     at_s: float
@@ -72,9 +71,9 @@ class Agent:
         machine_busy_s: Callable[[], float] | None = None,
         nodes: int = 1,
     ) -> None:
-        """`over_limit`: applications that keep too much on the disk, with the reason; each finding is told once.
-        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too. `nodes` that the worker's
-        cores are on, alike."""
+        """`over_limit`: applications that keep too much on the disk, with the reason; each finding is returned once.
+        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too. `nodes`: number of nodes
+        that share the worker's cores equally."""
         self.worker, self.site, self.runtime, self.launcher = worker, site, runtime, launcher
         self.instance, self.period_s, self.quota, self.clock = instance, period_s, quota, clock
         self.received: Received | None = None
@@ -89,18 +88,18 @@ class Agent:
         self._over_limit = over_limit
         self._machine_busy_s, self._foreign = machine_busy_s, Foreign()
         self._ended: dict[ExecutorKey, str] = {}
-        """Executors that this agent ended by itself, and why."""
+        """Executors that this agent ended by itself, with the reason."""
         self._heard_s = 0.0
         self._troubles: dict[ExecutorKey, str] = {}
         self._drivers: dict[ProcessId, bool] = {}
-        """Whether those asked about in this period live: an application's executors, several questions, one answer."""
+        """True for drivers found alive in this period: executors of one application share the answer."""
 
     def next_period_s(self) -> float:
-        """Seconds from one period's begin to the next one's."""
+        """Return the seconds from one period's start to the next one's."""
         return next_period_s(self.plans.values(), self.period_s, self.clock())
 
     def run_once(self) -> WorkerSync:
-        """One period: returns the report for the master."""
+        """Run one period; return the report for the master."""
         now_s = self.phases.begin()
         self._drivers.clear()
         self._take_desired()
@@ -126,10 +125,10 @@ class Agent:
 
     @contextmanager
     def _trouble_of(self, key: ExecutorKey) -> Iterator[None]:
-        """What goes wrong inside is this executor's trouble alone: told once as long as it stays the same."""
+        """Run the block so that an error in it concerns only this executor: reported once as long as it stays the same."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - it is told
+        except Exception as error:  # noqa: BLE001 - it is reported
             self._tell_trouble(key, error)
 
     def _tell_trouble(self, key: ExecutorKey, error: Exception) -> None:
@@ -158,13 +157,14 @@ class Agent:
                 self._knowing.read(key, seen, self.received.desired if self.received else None)
 
     def _count_told(self, observed: dict[ExecutorKey, Observed]) -> None:
-        """Where the runtime cannot count an executor's CPU, it is what the executor tells, within its quota."""
+        """Take the executor's own report of its CPU, within its quota, where the runtime cannot count it."""
         for key, seen in observed.items():
             if not seen.counted and key in self.known:
                 observed[key] = replace(seen, cpu_s=self._knowing.told_cpu_s(key, seen))
 
     def _share_memory(self, observed: Mapping[ExecutorKey, Observed]) -> None:
-        """Orders and limits of memory, and who may start: before CPU is shared, as one without memory needs none."""
+        """Give orders and limits of memory, and decide which executors may start: before CPU is shared, because an executor
+        without memory needs none."""
         if self.worker.adopts:  # their memory is their cluster manager's affair
             return
         self.resizing.share(
@@ -194,7 +194,7 @@ class Agent:
         return Snapshot(cores, self.period_s, self.quota, executors, self.plans)
 
     def _waits(self, key: ExecutorKey, known: KnownExecutor) -> bool:
-        """Whether one that is not there yet may not begin."""
+        """Return True if an executor that is not there yet may not begin."""
         if known.adopted:
             return self.launcher.state(key) == "refused"
         return self.resizing.may_start(key) is None
@@ -205,7 +205,7 @@ class Agent:
         self._tell_needs(observed)
         current = {key: observed[key].quota_cores for key in orders.grants if key in observed and observed[key].running}
         lowered = True
-        for change in orders.changes:  # those that lower come first
+        for change in orders.changes:  # lowering ones come first
             node = observed[change.key].node
             there = {key: cores for key, cores in current.items() if observed[key].node == node}
             if (change.lowers or lowered or self._has_room(there, change)) and self._set_quota(change):
@@ -214,12 +214,12 @@ class Agent:
                 lowered = False
 
     def _has_room(self, current: Mapping[ExecutorKey, float | None], change: QuotaChange) -> bool:
-        """After a failed lowering a quota is raised only while the sum of what is really set stays within its node."""
+        """Return True if the raise keeps the sum of the quotas really set within the node; asked after a failed lowering."""
         others = sum(math.inf if cores is None else cores for key, cores in current.items() if key != change.key)
         return others + change.cores <= self._node_cores + SAME_CORES
 
     def _tell_needs(self, observed: Mapping[ExecutorKey, Observed]) -> None:
-        """To a runtime that sets cores aside for executors."""
+        """Tell executors' needs to a runtime that sets cores aside for them."""
         if not isinstance(self.runtime, TakesNeeds):
             return
         for key, held in self.state.held.items():
@@ -231,14 +231,14 @@ class Agent:
                 self.runtime.tell_need(key, known.needed.cores)
 
     def _set_quota(self, change: QuotaChange) -> bool:
-        """Whether it was written, or the executor is gone and needs none."""
+        """Write the quota; return False, and note it, if that failed. A gone executor needs none: that counts as written."""
         held, begun_s = self.state.held.get(change.key), self.clock()
         try:
             self.runtime.set_quota(change.key, change.cores)
         except Exception as error:
             self.timings.add_quota_write(self.clock() - begun_s, written=False)
             if not isinstance(error, RuntimeFailed):
-                log.exception("quota %s/%s", *change.key)  # nobody thought of it; the others are to have theirs all the same
+                log.exception("quota %s/%s", *change.key)  # unforeseen; the other executors get theirs all the same
             self.note(f"quota of executor {change.key.executor_id} was not set and will be tried again: {error}")
             return False
         self.timings.add_quota_write(self.clock() - begun_s, written=True)
@@ -276,7 +276,7 @@ class Agent:
         self.plans = {a: plan for a, plan in self.plans.items() if a in applications}
 
     def _end_over_limit(self, observed: Mapping[ExecutorKey, Observed]) -> None:
-        """All executors of the application: they share its local directory."""
+        """End all executors of an application over its limit: they share its local directory."""
         for application, reason in self._over_limit().items():
             for key, seen in observed.items():
                 if key.application_id == application and seen.running:
@@ -285,14 +285,14 @@ class Agent:
                     self.note(f"executor {key.executor_id} of {application} is ended: {reason}")
 
     def places(self) -> dict[str, list[Path]]:
-        """Where each application's files lie on this worker; may be called on any thread."""
+        """Return the folders of each application's files on this worker; may be called on any thread."""
         places: dict[str, list[Path]] = {}
         for key in list(self.known):
             places.setdefault(key.application_id, [self.site.local_dir(key)]).append(self.site.log_dir(key))
         return places
 
     def _orphaned(self, key: ExecutorKey) -> bool:
-        """Only a driver that provably died here makes an orphan; silence does not."""
+        """Return True if the executor's driver provably died here; silence makes no orphan."""
         known = self.known.get(key)
         spec = known.spec if known else None
         if spec is None or not spec.driver_pid or spec.driver_boot_id != self.worker.boot_id:
@@ -324,19 +324,19 @@ class Agent:
             self._ended.pop(key, None)
 
     def _told(self, key: ExecutorKey) -> bool:
-        """The master has said that this executor is over, so its last report has arrived."""
+        """Return True if the master has said that this executor is over, so its last report has arrived."""
         desired = self.received.desired if self.received else None
         return desired is not None and f"{key.application_id}/{key.executor_id}" in desired.stopped
 
     # ------------------------------------------------------------------ report
 
     def acknowledge(self, number: int, notes: Collection[str], at_s: float) -> None:
-        """At `at_s` (monotonic) the master had stored samples below `number` and seen these notes."""
+        """Take the news that at `at_s` (monotonic) the master had stored samples below `number` and seen these notes."""
         self.outbox.acknowledge(number, notes)
         self._heard_s = at_s
 
     def note(self, text: str) -> None:
-        """A line for the master; may be called on any thread."""
+        """Note a line for the master; may be called on any thread."""
         self.outbox.note(text)
 
     def _report(self, observed: Mapping[ExecutorKey, Observed]) -> WorkerSync:

@@ -1,7 +1,8 @@
-"""Whether another agent adopts executors of this machine, too, of whatever cluster, home or container.
+"""A claim of this machine, which shows if another agent adopts its executors, too, of any cluster, home or container.
 
-The claim is flock(2) on the root of the CPU control groups, which all of them see. The kernel drops it with its holder. It is
-told and nothing more: an executor that both want is paced by the first, and `adopt` tells of quotas that others write.
+The claim is flock(2) on the root of the CPU control groups, which all agents see. The kernel drops it with its holder.
+Another agent is only reported: an executor that both want is paced by the first, and `adopt` reports quotas that others
+write.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ NOT_ALONE = (
 
 
 def claim_machine(tree: CgroupTree | None = None) -> bool:
-    """Claims this machine until this process ends; False when another agent has. True where there are no control groups, as
-    nobody can tell there."""
+    """Claim this machine until this process ends; return False when another agent has claimed it, and True where there are no
+    control groups, because claims cannot be seen there."""
     root = (tree or CgroupTree()).cpu_root()
     if root is None:
         return True

@@ -1,7 +1,7 @@
-"""Which binds an executor gets, and what is masked within them: pure.
+"""The binds that an executor gets, and the masks within them: pure.
 
-A bind shows a whole tree, and a secret may lie anywhere in it. Everything is compared by where it lies really, so that no
-link leads around a mask. Which secrets there are: `controller.agent.secret_places`.
+A bind shows a whole tree, and a secret may lie anywhere in it. Paths are compared by their real places, so that no link leads
+around a mask. The secrets are found by `controller.agent.secret_places`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from stage_model.errors import RuntimeRefused
 
 
 class ShowReason(Enum):
-    """Why a path is to be shown."""
+    """The reason for showing a path."""
 
     OPTIONAL = auto()
     """Left out if it lies in a secret: the executor can do without."""
     NEEDED = auto()
     """Refused if it lies in a secret."""
     ASKED = auto()
-    """Named by the user: shows what lies in a secret, unless that one is closed."""
+    """Named by the user: shown even if it lies in a secret, unless the secret is closed."""
     OWN = auto()
     """The executor's own directory, which the agent made, wherever it lies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`path` is what the executor calls it, `real` where it lies: no part of `real` is a link. `held` and `firm` are the
-    bind's."""
+    """A path to be shown. `path` is its name for the executor, `real` its real place: no part of `real` is a link. `held` and
+    `firm` are the bind's."""
 
     path: Path
     real: Path
@@ -44,7 +44,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a secret lies really."""
+    """The real place of a secret."""
 
     path: Path
     folder: bool = True
@@ -52,8 +52,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """`name` is its usual path; `places` is where it lies, then where the links in it lead. `closed` says what it is if
-    nobody may ask for it; empty: a user's own, which they may show by its name."""
+    """A secret. `name` is its usual path; `places` is its real place, then the targets of the links in it. `closed` says what
+    it is if no one may ask for it; empty: a user's own secret, which the user may show by its name."""
 
     name: Path
     places: tuple[Place, ...]
@@ -61,9 +61,9 @@ class Secret:
 
 
 def masked(wanted: Sequence[Wanted], secrets: Sequence[Secret]) -> list[Bind]:
-    """One bind per path, shorter paths first, each with the masks that it needs; what is writable anywhere is writable.
+    """Return one bind per path, shorter paths first, each with its masks; a path that is writable anywhere is writable.
 
-    Raises `RuntimeRefused` for what is needed or asked for and cannot be shown."""
+    Raise `RuntimeRefused` for a path that is needed or asked for and cannot be shown."""
     asked = {one.real for one in wanted if one.reason == ShowReason.ASKED}
     secrets = _not_asked_for(secrets, asked)
     binds: dict[Path, Bind] = {}
@@ -76,7 +76,7 @@ def masked(wanted: Sequence[Wanted], secrets: Sequence[Secret]) -> list[Bind]:
 
 
 def _not_asked_for(secrets: Sequence[Secret], asked: set[Path]) -> list[Secret]:
-    """Without those that the user named, by themselves or by what a link in them leads to."""
+    """Return the secrets without those that the user named, by themselves or by the target of a link in them."""
     left = []
     for secret in secrets:
         if secret.closed:
@@ -87,7 +87,7 @@ def _not_asked_for(secrets: Sequence[Secret], asked: set[Path]) -> list[Secret]:
 
 
 def _may_be_shown(one: Wanted, reason: ShowReason, secrets: Sequence[Secret]) -> bool:
-    """Whether no secret around `one` keeps it from being shown. Raises `RuntimeRefused`."""
+    """Return True if no secret around `one` keeps it from being shown. Raise `RuntimeRefused`."""
     if reason == ShowReason.OWN:
         return True
     for secret in secrets:
@@ -104,7 +104,7 @@ def _may_be_shown(one: Wanted, reason: ShowReason, secrets: Sequence[Secret]) ->
 
 
 def _masks(one: Wanted, secrets: Sequence[Secret]) -> tuple[Mask, ...]:
-    """Over what lies in `one`; a mask within a mask would hide nothing more."""
+    """Return masks over the secrets in `one`; a mask within a mask would hide nothing more."""
     inside = {
         place.path: place
         for secret in secrets

@@ -1,9 +1,9 @@
-"""Which cluster a worker belongs to: whose orders its agent obeys, and which executors it takes for its own.
+"""The cluster of a worker: its agent obeys that cluster's orders, and takes its executors for its own.
 
-The master says it once; then a file of the worker's folder does, so that a restart needs no master. An agent in a pod loses
-that file with its pod, but not the records of executors that it has adopted, which stay on the node: they say it while no
-master answers. They say it only to an agent that is alone on its machine: agents of several clusters share that folder.
-Not here: orders that are refused (`link`).
+The master names it once; then a file of the worker's folder does, so that a restart needs no master. An agent in a pod loses
+that file with its pod, but not the records of executors that it has adopted, which stay on the node: they name it while no
+master answers. They do so only if no other agent is on the machine: agents of several clusters share that folder. Not here:
+orders that are refused (`link`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from stage_model.errors import Unavailable
 
 
 def find_cluster(options: AgentOptions, *, alone: bool) -> tuple[str, bool]:
-    """Its id, and whether the master has said so; `alone`: no other agent adopts executors of this machine. Raises
-    `Unavailable` where neither the master nor anything here tells."""
+    """Return the cluster's id, and True if it is from the master; `alone`: no other agent adopts executors of this machine.
+    Raise `Unavailable` where neither the master nor any file here names the cluster."""
     from controller.client import MasterClient  # most agents never need it
 
     home = Home(options.home)
@@ -41,8 +41,8 @@ def find_cluster(options: AgentOptions, *, alone: bool) -> tuple[str, bool]:
 
 
 def recall_cluster(options: AgentOptions, alone: Callable[[], bool]) -> str:
-    """What is known without a master, and only then asks whether it is `alone`; empty where there is nothing, so this worker
-    paces nobody."""
+    """Return the cluster's id as known without a master; records count only if the agent is `alone`, asked only then. Empty
+    where there is no id, so this worker paces no executors."""
     if known := _noted(options):
         return known
     recorded = _recorded(options)
@@ -61,7 +61,7 @@ def _noted(options: AgentOptions) -> str:
 
 
 def _recorded(options: AgentOptions) -> str:
-    """By the executors that are paced here and live, unless they are of several clusters."""
+    """Return the cluster of the live executors that are paced here; empty if they are of several clusters."""
     records = read_everybodys(records_of(Home(options.home).agent(options.worker_id)), AdoptedRecord)
     clusters = {
         record.cluster_id

@@ -1,7 +1,7 @@
-"""What an executor needs during the rest of the run, for a runtime that sets cores aside for it: pure.
+"""Cores that an executor needs during the rest of the run, for a runtime that sets cores aside for it: pure.
 
-The most that its law asked for lately. A forecast moves from period to period, and cores that were given away may not come
-back. Between stages, or while nothing can be told, what was needed before is still needed.
+The need is the largest recent demand of its law. A forecast moves from period to period, and cores that were given away may
+not come back. Between stages, or while nothing is known, the need stays.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ LATELY_S = 30.0
 
 
 class Needed(Struct, frozen=True):
-    """What was asked for lately: seconds and cores, each entry with fewer cores than the one before."""
+    """Recent demands: seconds and cores, each entry with fewer cores than the one before."""
 
     lately: tuple[tuple[float, float], ...] = ()
 
     def after(self, now_s: float, decision: Decision | None) -> Needed:
-        """With a decision of now; only one that a law planned says what the rest of the run needs."""
+        """Return the need after a decision of now; only a decision that a law planned says what the rest of the run needs."""
         if decision is None or not decision.planned:
             return self
         kept = [(at_s, cores) for at_s, cores in self.lately if now_s - at_s <= LATELY_S and cores > decision.demand]
@@ -27,5 +27,5 @@ class Needed(Struct, frozen=True):
 
     @property
     def cores(self) -> float | None:
-        """None before a law has said anything."""
+        """Cores needed; None before a law has planned anything."""
         return self.lately[0][1] if self.lately else None

@@ -1,8 +1,8 @@
-"""Opens the quotas of a worker: every running executor gets all its cores, so that a job may become expensive, never stuck.
+"""Opening of a worker's quotas: every running executor gets all its cores, so that a job may become expensive, never stuck.
 
-`open_all` is what an agent does at a clean stop, unless it has adopted its executors: those it lets go. As a program it is
-what the supervisor runs when its child is stuck, in a process of its own. No engine is waited for where an agent has left
-records of its executors.
+An agent calls `open_all` at a clean stop, or `let_go_all` if it has adopted its executors. The supervisor runs this module as
+a program, in a process of its own, when its child is stuck. No engine is waited for where an agent has left records of its
+executors.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ log = logging.getLogger("sparkpace.agent")
 OPENED_S = 6.0
 """Longest wait for a server to accept quotas; the supervisor gives the whole program 15 s, and tries again."""
 CLAIMED_S = 2.0
-"""A child that was just killed may hold its claim of the machine for a moment."""
+"""Longest wait for the claim of the machine, which a child that was just killed may hold for a moment."""
 LET_GO_S = 60.0
-"""Longest wait for executors to have what they had, which takes a server two patches each."""
+"""Longest wait for executors to get back their former quotas, which takes a server two patches each."""
 NEWS_S = 10.0
-"""It ends earlier where none had come to have it for so long."""
+"""The wait ends earlier if no executor has got them back for this long."""
 
 
 def open_all(runtime: Runtime, cores: float, *, within_s: float = OPENED_S) -> bool:
-    """Gives every running executor `cores`; whether all of them have it. One that fails keeps none of the others waiting."""
+    """Give every running executor `cores`; return True if all have them. A failure keeps no other executor waiting."""
     failed = set[ExecutorKey]()
     for key, seen in runtime.observe().items():
         if not seen.running:
@@ -53,8 +53,9 @@ def open_all(runtime: Runtime, cores: float, *, within_s: float = OPENED_S) -> b
 
 
 def let_go_all(runtime: Runtime, beat: Callable[[], None] = lambda: None, *, news_s: float = NEWS_S) -> bool:
-    """Executors of another cluster manager have what they had before they were adopted, and no trace of that is left; whether
-    all have. Each that has not is told of, and its record stays for the next agent. `beat` is called once in `news_s`."""
+    """Give executors of another cluster manager back their quotas from before they were adopted, and leave no trace; return
+    True if all have them. Each that has not is logged, and its record stays for the next agent. `beat` is called once in
+    `news_s`."""
     failed = dict[ExecutorKey, str]()
     for key, seen in runtime.observe().items():
         if seen.running and (reason := _why_not(runtime.stop, key)):
@@ -65,7 +66,7 @@ def let_go_all(runtime: Runtime, beat: Callable[[], None] = lambda: None, *, new
     gone = 0
     for key, seen in runtime.observe().items():
         if seen.running:
-            failed.setdefault(key, seen.remark or "nobody has answered yet")
+            failed.setdefault(key, seen.remark or "there is no answer yet")
         elif reason := _why_not(runtime.remove, key):
             failed[key] = reason
         else:
@@ -77,20 +78,20 @@ def let_go_all(runtime: Runtime, beat: Callable[[], None] = lambda: None, *, new
 
 
 def _why_not(act: Callable[[ExecutorKey], None], key: ExecutorKey) -> str:
-    """Why it failed, as a sentence; empty if it did not."""
+    """Return the reason of a failure, as a sentence; empty if there is no failure."""
     try:
         act(key)
     except PaceError as error:
         return str(error)
     except Exception as error:
-        # one that nobody foresaw keeps none of the others waiting
+        # an unforeseen error keeps none of the others waiting
         log.exception("executor %s of %s was not let go", *key[::-1])
         return str(error) or type(error).__name__
     return ""
 
 
 def _wait_while_they_go(left: Callable[[], int], beat: Callable[[], None], news_s: float) -> None:
-    """Until none is left, for as long as there are fewer from time to time."""
+    """Wait until no executor is left, for as long as there are fewer from time to time."""
     for _ in range(round(LET_GO_S / news_s)):
         before = left()
         beat()

@@ -1,4 +1,4 @@
-"""What an agent has to tell its master and keeps until the master has it: samples, and lines for its log."""
+"""Samples and log lines that an agent keeps for its master until the master has them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLES_KEPT = 100_000
 """Samples kept while the master is away; older ones are dropped (a day of one executor)."""
 NOTES_KEPT = 100
 SAMPLES_SENT = 2000
-"""In one report."""
+"""Most samples in one report."""
 
 
 class Outbox:
@@ -29,7 +29,7 @@ class Outbox:
         self._notes_lock = threading.Lock()
 
     def keep(self, samples: Sequence[Sample]) -> None:
-        """Rounded, as they travel and are stored."""
+        """Keep the samples, rounded as they travel and are stored."""
         self.samples += [_rounded(sample) for sample in samples]
         if len(self.samples) > SAMPLES_KEPT:
             dropped = len(self.samples) - SAMPLES_KEPT
@@ -37,7 +37,7 @@ class Outbox:
             self.note(f"dropped the {dropped} oldest samples: the master has been away for long")
 
     def note(self, text: str) -> None:
-        """A line for the master; may be called on any thread."""
+        """Note a line for the master; may be called on any thread."""
         log.warning("%s", text)
         with self._notes_lock:
             if text not in self._notes:
@@ -52,7 +52,7 @@ class Outbox:
         return tuple(self.samples[:SAMPLES_SENT])
 
     def acknowledge(self, number: int, notes: Collection[str]) -> None:
-        """The master has stored the samples below `number` and seen these notes."""
+        """Drop the samples below `number` and these notes: the master has them."""
         number = min(number, self.first + len(self.samples))
         self.samples = self.samples[max(0, number - self.first) :]
         self.first = max(self.first, number)

@@ -1,4 +1,4 @@
-"""How long each phase of a period took, and a line in the log when all of them took longer than a period."""
+"""Durations of a period's phases, and a line in the log when all of them took longer than a period."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 log = logging.getLogger("sparkpace.agent")
 
 TOLD_S = 60.0
-"""A slow period is told once in so many seconds."""
+"""Time in which one slow period is logged at most."""
 
 
 class Phases:
@@ -21,7 +21,7 @@ class Phases:
         self._begun_s = self._told_s = -math.inf
 
     def begin(self) -> float:
-        """A new period; returns the time."""
+        """Begin a new period; return the time."""
         self.took_s = {}
         self._begun_s = self._clock()
         return self._begun_s
@@ -30,7 +30,7 @@ class Phases:
         self.took_s[phase] = self._clock() - self._begun_s - sum(self.took_s.values())
 
     def tell(self, period_s: float) -> None:
-        """Says which phases a period that took too long was made of."""
+        """Log the phases of a period that took too long."""
         whole_s = sum(self.took_s.values())
         if whole_s > period_s and self._begun_s - self._told_s >= TOLD_S:
             self._told_s = self._begun_s

@@ -1,9 +1,9 @@
-"""Reads the progress file an executor writes. It comes from a container, so it is hostile input.
+"""Reading of the progress file that an executor writes. It comes from a container, so it is hostile input.
 
-Opened without following links, must be a regular file of the executor's user, at most `progress.MAX_BYTES` and
-`progress.MAX_STAGES`, of the schema, for that executor; counters may not be negative. Anything else is no progress at
-all, with the reason. Claimed progress is bounded further where it is used: by tasks (`stage_model.live`) and by container
-CPU (`accounting`).
+It is opened without following links, and must be a regular file of the executor's user, at most `progress.MAX_BYTES` and
+`progress.MAX_STAGES`, of the schema, for that executor; counters may not be negative. Anything else is no progress at all,
+with the reason. Claimed progress is bounded further at its use: by tasks (`stage_model.live`) and by container CPU
+(`accounting`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ProgressRefused(Exception):
 
 
 def read_progress(directory: Path, executor_id: str, uid: int) -> Progress | None:
-    """The executor's progress, None when there is none yet. Raises `ProgressRefused`."""
+    """Return the executor's progress, None when there is no file yet. Raise `ProgressRefused`."""
     try:
         descriptor = os.open(f"{directory}/{NAME}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What the master is told of one executor: pure."""
+"""The report to the master on one executor: pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from master_memory.resize import Container
 
 
 class Standing(NamedTuple):
-    """How far it is, and why: as in `ExecutorReport`."""
+    """State of an executor and the reason, as in `ExecutorReport`."""
 
     state: str
     reason: str = ""
@@ -27,7 +27,8 @@ def report_of(
     log_dir: str,
     since_s: float,
 ) -> ExecutorReport:
-    """`held`, `container`: what core and memory remember of it. Stages that ran after `since_s` (monotonic) are told."""
+    """Return the report. `held`, `container`: memory of core and of resizing on the executor. Stages that ran after `since_s`
+    (monotonic) are reported."""
     decision = held.decision if held else None
     running = container if container and container.running else None
     answer = running.answer if running else None

@@ -1,7 +1,7 @@
-"""The executors' memory on this worker: reads what is there, lets `master_memory.resize` decide, writes orders and limits.
+"""The executors' memory on this worker: reads its state, lets `master_memory.resize` decide, writes orders and limits.
 
 Orders are small files in a directory per executor that its container sees read-only; the newest one is also this agent's
-memory of what it ordered, so a restarted agent goes on with its number. Answers come with the progress file.
+memory of its last order, so a restarted agent goes on with its number. Answers come with the progress file.
 """
 
 from __future__ import annotations
@@ -28,23 +28,24 @@ log = logging.getLogger("sparkpace.agent")
 
 NAME = "memory.json"
 SHRINKING_CORES = 1.0
-"""What a squeezed executor gets while it shrinks: eviction and spilling are work, and others wait for it. At most half of the
-worker, so that it does not squeeze everybody else."""
+"""Cores of a squeezed executor while it shrinks: eviction and spilling are work, and others wait for it. It gets at most half
+of the worker, so that it does not squeeze everyone else."""
 
 
 SLOW_S = 30.0
-"""A shrink that takes longer is told: somebody may be waiting for it."""
+"""Time after which a shrink is reported: another executor may be waiting for it."""
 
 
 class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What the executor reads."""
+    """The file that the executor reads."""
 
     number: int
     off_heap_bytes: int
 
 
 class Resizing:
-    """`note` tells the master a line. `share` once a period; the rest are questions about the last one."""
+    """Memory of the executors. `note` takes a line for the master. `share` is called once a period; the rest are questions
+    about the last call."""
 
     def __init__(
         self, worker: WorkerInfo, site: Site, runtime: Runtime, launcher: Launcher, note: Callable[[str], None]
@@ -63,7 +64,7 @@ class Resizing:
         specs: Mapping[ExecutorKey, ExecutorSpec | None],
         told: Mapping[ExecutorKey, MemoryProgress | None],
     ) -> None:
-        """One period: orders, limits, and who may be started."""
+        """Decide one period's orders and limits, and which executors may be started."""
         wanted = desired.budgets_mb if desired else {}
         starting = self._starting(desired, observed)
         crossed = [key for key in self._begun if key not in {*starting, *observed} and self._launcher.busy(key)]
@@ -93,20 +94,20 @@ class Resizing:
             self._do(found.take)
 
     def may_start(self, key: ExecutorKey) -> int | None:
-        """The memory limit in MiB that an executor is to be started with; None: there is no room for it yet."""
+        """Return the memory limit in MiB that an executor is to be started with; None: there is no room for it yet."""
         return self._begun.get(key)
 
     def least_cores(self, key: ExecutorKey) -> float:
-        """Cores that it must have now for the sake of its memory."""
+        """Return the cores that the executor must have now for the sake of its memory."""
         container = self._containers.get(key)
         return min(SHRINKING_CORES, self._worker.cores / 2) if container and container.shrinks else 0.0
 
     def container(self, key: ExecutorKey) -> Container | None:
-        """As it was found in this period; None for one that does not run."""
+        """Return the container as found in this period; None for an executor that does not run."""
         return self._containers.get(key)
 
     def forget(self, key: ExecutorKey) -> None:
-        """The executor is over and the master knows."""
+        """Forget an executor that is over, which the master knows."""
         for kept in (self._orders, self._begun, self._containers, self._complaints, self._shrinks_since):
             kept.pop(key, None)
         shutil.rmtree(self._site.orders_dir(key), ignore_errors=True)
@@ -116,7 +117,7 @@ class Resizing:
     # ------------------------------------------------------------------ looking
 
     def _starting(self, desired: Desired | None, observed: Mapping[ExecutorKey, Observed]) -> list[ExecutorKey]:
-        """Executors that should run and do not, in the master's order."""
+        """Return the executors that should run and do not, in the master's order."""
         if desired is None:
             return []
         keys = (ExecutorKey(spec.application_id, spec.executor_id) for spec in desired.executors)
@@ -127,7 +128,7 @@ class Resizing:
         ]
 
     def _order(self, key: ExecutorKey) -> BudgetOrder | None:
-        """The last one given; after a restart of this agent, from its file."""
+        """Return the last order given; after a restart of this agent, from its file."""
         if key not in self._orders:
             try:
                 found = msgspec.json.decode((self._site.orders_dir(key) / NAME).read_bytes(), type=OrderFile)
@@ -139,7 +140,7 @@ class Resizing:
     def _say_unenforced(self) -> None:
         for key, one in self._containers.items():
             if one.running and one.limit_mb is None and one.floor_mb is not None:
-                self._complain(key, "free", "nothing here can limit its memory; its off-heap budget alone is kept")
+                self._complain(key, "free", "nothing here can limit its memory; only its off-heap budget is kept")
 
     def _say_slow(self) -> None:
         now_s = self._launcher.clock()
@@ -159,7 +160,7 @@ class Resizing:
     # ------------------------------------------------------------------ doing
 
     def _do(self, todo: Iterable[Move]) -> bool:
-        """Whether all went well. After a failed move the executor's further ones are left out."""
+        """Make the moves; return True if all went well. After a failed move the executor's further moves are left out."""
         failed: set[ExecutorKey] = set()
         for move in todo:
             key = ExecutorKey(*move.key)
@@ -181,14 +182,14 @@ class Resizing:
             case GiveOrder():
                 write_order(make_orders_dir(self._site, key), move.order)
                 self._orders[key] = move.order
-                if key in self._containers:  # at once: whoever shrinks from now on gets its core now
+                if key in self._containers:  # at once: an executor that shrinks from now on gets its core now
                     self._containers[key] = replace(self._containers[key], order=move.order)
                 log.info("off-heap %s/%s -> %d MiB (order %d)", *key, move.order.budget_mb, move.order.number)
             case Begin():
                 self._begun[key] = move.limit_mb
 
     def _complain(self, key: ExecutorKey, kind: str, text: str) -> None:
-        """Once as long as it goes on; its numbers may change meanwhile."""
+        """Complain once as long as the fault goes on; its numbers may change meanwhile."""
         told = self._complaints.setdefault(key, set())
         if kind not in told:
             told.add(kind)
@@ -196,7 +197,7 @@ class Resizing:
 
 
 def write_order(directory: Path, order: BudgetOrder) -> None:
-    """Whole or not at all; readable by whoever the executor runs as. Raises `OSError`."""
+    """Write the order whole or not at all, readable by the executor's user. Raise `OSError`."""
     new = directory / f"{NAME}.new"
     new.write_bytes(msgspec.json.encode(OrderFile(number=order.number, off_heap_bytes=order.budget_mb << 20)))
     new.chmod(0o644)
@@ -204,7 +205,7 @@ def write_order(directory: Path, order: BudgetOrder) -> None:
 
 
 def _answer(told: MemoryProgress | None) -> Answer | None:
-    """In whole MiB, the budget rounded up: a limit must not be lowered below it."""
+    """Return the answer in whole MiB, the budget rounded up: a limit must not be lowered below it."""
     if told is None:
         return None
     return Answer(told.order, -(-told.budget >> 20), -(-told.execution >> 20), -(-told.storage >> 20))

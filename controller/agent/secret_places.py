@@ -1,7 +1,7 @@
-"""What no executor is shown unasked, and where it lies on this machine: asks the file system and the user database.
+"""Secrets that no executor is shown unasked, and their places on this machine: asks the file system and the user database.
 
 Covers the homes of Sparkpace, the container engine's sockets, and the credentials of the submitter, of the agent's user and
-of everybody whose home is shown. Not covered: secrets in other places or of other names.
+of every user whose home is shown. Not covered: secrets in other places or of other names.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ CREDENTIAL_PLACES = (
     *(".pgpass", ".my.cnf", ".snowsql", ".snowflake", ".databrickscfg"),
     *(".npmrc", ".pypirc", ".m2/settings.xml", ".cargo/credentials.toml", ".cache/huggingface/token"),
 )
-"""Below a home directory (docs/operations.md names them)."""
+"""Places of credentials below a home directory (docs/operations.md names them)."""
 ENGINE = ("/run/docker.sock", "/run/docker", "/run/containerd", "/run/podman", "/run/crio", "/run/user")
-"""The last: engines and key agents of single users."""
+"""Places of container engines; the last has engines and key agents of single users."""
 COMMON_HOMES = Path("/home")
-"""Every directory in it is taken for a home: an agent in a container does not know the host's users."""
+"""Folder of which every directory is taken for a home: an agent in a container does not know the host's users."""
 
 
 def find_secrets(uid: int, shown: Sequence[Path], home: Path, environment: Mapping[str, str] = os.environ) -> list[Secret]:
-    """What an executor of `uid` that is shown the real paths `shown` must not see; `home` is this agent's."""
+    """Return the secrets that an executor of `uid` with the real paths `shown` must not see; `home` is this agent's."""
     entries = pwd.getpwall()
     with suppress(KeyError):  # a directory service may answer for a uid without listing it
         entries.append(pwd.getpwuid(uid))
@@ -50,7 +50,7 @@ def find_secrets(uid: int, shown: Sequence[Path], home: Path, environment: Mappi
 
 
 def _chosen_engine(environment: Mapping[str, str]) -> list[Path]:
-    """The socket of the engine that a variable or a Docker context names."""
+    """Return the socket of the engine that a variable or a Docker context names."""
     configuration = Path(environment.get("DOCKER_CONFIG") or Path.home() / ".docker", "config.json")
     if not (environment.get("DOCKER_HOST") or environment.get("DOCKER_CONTEXT") or configuration.exists()):
         return []
@@ -65,7 +65,7 @@ def _chosen_engine(environment: Mapping[str, str]) -> list[Path]:
 
 
 def homes_near(shown: Sequence[Path], homes: Sequence[Path]) -> list[Path]:
-    """Those of `homes`, and of the common ones, that hold or lie in one of the real paths `shown`."""
+    """Return those of `homes`, and of the common ones, that hold or lie in one of the real paths `shown`."""
     if any(COMMON_HOMES.is_relative_to(path) for path in shown):
         common = _listed(COMMON_HOMES)
     else:
@@ -75,9 +75,9 @@ def homes_near(shown: Sequence[Path], homes: Sequence[Path]) -> list[Path]:
 
 
 def secret_places(homes: Mapping[Path, bool], sparkpace: Iterable[Path], engine: Iterable[Path]) -> list[Secret]:
-    """Those that exist: credentials below `homes`, the homes of Sparkpace, the places of the engine.
+    """Return the secrets that exist: credentials below `homes`, the homes of Sparkpace, the places of the engine.
 
-    A home is False if it is of others: what their links lead to outside of it is not theirs to hide from this executor."""
+    A home is False if it is of others: targets of their links outside of it are not theirs to hide from this executor."""
     named: list[tuple[Path, str, Path | None]] = [
         *((path, "a home of Sparkpace", None) for path in dict.fromkeys(sparkpace)),
         *((path, "the container engine's", None) for path in engine),
@@ -95,7 +95,7 @@ def secret_places(homes: Mapping[Path, bool], sparkpace: Iterable[Path], engine:
 
 
 def _places(path: Path) -> Iterator[Place]:
-    """Where `path` lies, then where the links in that folder lead; nothing if it does not exist."""
+    """Yield the real place of `path`, then the targets of the links in that folder; nothing if it does not exist."""
     try:
         path.lstat()  # mostly there is nothing, which is known at once
     except PermissionError:
@@ -110,13 +110,14 @@ def _places(path: Path) -> Iterator[Place]:
     if first == Place(real, folder=True):
         for entry in _listed(real):
             target = Path(os.path.realpath(entry))
-            # a link to a folder around it would hide that one whole
+            # a link to a folder around it would hide that folder whole
             if target != entry and not real.is_relative_to(target) and (place := _place(target)):
                 yield place
 
 
 def _place(real: Path) -> Place | None:
-    """None if nothing is there. What this agent cannot look into it cannot mask in part: the place is then all of it."""
+    """Return the place of `real`, None if it does not exist. A folder that this agent cannot look into it cannot mask in
+    part: the place is then the whole folder."""
     for candidate in (real, *real.parents):
         try:
             return Place(candidate, stat.S_ISDIR(candidate.stat().st_mode))
@@ -128,7 +129,7 @@ def _place(real: Path) -> Place | None:
 
 
 def _listed(folder: Path) -> list[Path]:
-    """What is in it; nothing if it cannot be read."""
+    """Return the paths in `folder`; nothing if it cannot be read."""
     try:
         return sorted(folder.iterdir())
     except OSError:

@@ -1,4 +1,4 @@
-"""What one worker is made of: its places, its facts, its runtime. Built from options, nothing is decided here."""
+"""The parts of one worker: its places, its facts, its runtime. All are built from options; nothing is decided here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def make_site(options: AgentOptions) -> Site:
 
 
 def archive_root() -> Path:
-    """Of class archives: a cache that all clusters of this user share, since what an archive fits is in its name."""
+    """Return the folder of class archives: a cache for all clusters of this user, since an archive's name says what it
+    fits."""
     return cache_root() / "class-archives"
 
 
@@ -62,7 +63,7 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
 
 
 def make_runtime(options: AgentOptions, cluster_id: str) -> Starter | Adopter:
-    """The runtime of that name. Raises `Unavailable` when it cannot work here and never has."""
+    """Make the runtime that `options` name. Raise `Unavailable` when it cannot work here and never has."""
     folder = options.home / "agents" / options.worker_id
     pool = parse_pool(options.network_pool or DEFAULT_POOL) if options.own_networks else None
     owner = Owner(
@@ -76,8 +77,8 @@ def make_beginner(runtime: Starter | Adopter, site: Site) -> Beginner:
 
 
 def _address(options: AgentOptions) -> str:
-    """Where executors of this worker are reached, unless it was said: loopback with a loopback master, else the way out
-    towards the master."""
+    """Return the address of this worker's executors: the given one, else loopback with a loopback master, else that of the
+    way out towards the master."""
     if options.host is not None:
         return options.host
     host = urllib.parse.urlsplit(options.master_url).hostname or "127.0.0.1"

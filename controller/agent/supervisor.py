@@ -1,9 +1,9 @@
-"""Keeps an agent alive: starts its child, restarts it with back-off, and opens the quotas when no child ticks.
+"""The process that keeps an agent alive: starts a child, restarts it with back-off, opens the quotas when no child ticks.
 
 Fail open: when no child has ticked for 30 s, however many were started meanwhile, every executor gets the worker's capacity,
-tried again until it works. A child that hangs for so long is killed. At a stop the child opens the quotas; if it cannot,
-or there is none, they are opened here. If supervisor and child are both killed, quotas stay until the restart. Imports as
-little as possible, for it lives as long as the agent.
+tried again until it works. A child that hangs for that long is killed. At a stop the child opens the quotas; if it cannot, or
+there is no child, they are opened here. If supervisor and child are both killed, quotas stay until the restart. The
+supervisor imports as little as possible, for it lives as long as the agent.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from controller.options import AgentOptions
 from controller.start import ours
 
 SILENCE_S = 30.0
-"""Without a tick for so long a child counts as stuck."""
+"""Time without a tick after which a child counts as stuck."""
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 0.5, 30.0
 STEADY_S = 60.0
-"""A child that lived this long starts the back-off anew."""
+"""Life of a child after which the back-off starts from the beginning."""
 CLEAN_STOP_S = 10.0
 OPENING_S = 15.0
-"""Opening the quotas is given up after so long, and tried again: what hangs must not take the supervisor with it."""
+"""Time after which opening the quotas is given up, and tried again: a hang must not take the supervisor with it."""
 LOOK_S = 1.0
 CHILD = ours("controller.agent.child")
 OPENER = ours("controller.agent.open_quotas")
 
 
 class Supervisor:
-    """One worker's supervisor; `run` returns the exit code after SIGTERM or SIGINT. `child` and `opener` are the argvs of
-    what it starts; they read the options as JSON."""
+    """One worker's supervisor; `run` returns the exit code after SIGTERM or SIGINT. `child` and `opener` are the argvs of the
+    programs that it starts, which read the options as JSON."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Supervisor:
         self._child: subprocess.Popen[bytes] | None = None
         self._opened = False
         self._ticked_s = time.monotonic()
-        """When a child last ticked; at first, when this supervisor began."""
+        """Time when a child last ticked; at first, when this supervisor began."""
 
     def run(self) -> int:
         signal.signal(signal.SIGTERM, self._stop)
@@ -81,7 +81,7 @@ class Supervisor:
         return 0
 
     def _run_child(self) -> int | None:
-        """One life of a child: its exit code, 0 if it ended as it was told to; None if it could not be started."""
+        """Run one child to its end; return its exit code, 0 for an ordered end; None if it could not be started."""
         try:
             self._child = subprocess.Popen(self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except OSError as error:
@@ -123,20 +123,20 @@ class Supervisor:
             self._open_if_silent()
 
     def _open_if_silent(self) -> None:
-        """Once per silence, but tried again until it works."""
+        """Open the quotas once per silence, but try again until it works."""
         if not self._opened and time.monotonic() - self._ticked_s > self._silence_s:
             _say(f"no child has ticked for {self._silence_s:g} s: all quotas are opened")
             self._open_quotas()
 
     def _open_quotas(self) -> None:
-        """In a process of its own: the supervisor stays free of the runtimes' libraries."""
+        """Open the quotas in a process of its own: the supervisor stays free of the runtimes' libraries."""
         try:
             done = subprocess.run(self._opener, input=self._options, timeout=self._opening_s, check=False)
             self._opened = done.returncode == 0
         except subprocess.TimeoutExpired:
             _say(f"the quotas could not be opened within {self._opening_s:g} s; tried again while no child ticks")
         except OSError as error:
-            _say(f"the quotas could not be opened, as there is no process for it: {error}; tried again while no child ticks")
+            _say(f"the quotas could not be opened (no process for it: {error}); tried again while no child ticks")
 
     def _stop(self, *_: object) -> None:
         self._stopping.set()
@@ -145,20 +145,20 @@ class Supervisor:
 
 
 def _say(text: str) -> None:
-    # a log on a full disk ends nobody
+    # a log on a full disk ends no process
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} supervisor: {text}\n")
         sys.stderr.flush()
 
 
 def main() -> None:
-    """Run with the options as JSON in SPARKPACE_AGENT: what `sparkpace agent` becomes by exec, so that the command line's
+    """Run with the options as JSON in SPARKPACE_AGENT: `sparkpace agent` becomes this by exec, so that the command line's
     libraries do not stay in memory."""
     sys.exit(Supervisor(AgentOptions.from_json(os.environ.pop("SPARKPACE_AGENT"))).run())
 
 
 def become(options: AgentOptions) -> None:
-    """Replaces this process by a bare supervisor with the same options."""
+    """Replace this process by a bare supervisor with the same options."""
     os.environ["SPARKPACE_AGENT"] = options.to_json().decode()
     os.execv(sys.executable, ours("controller.agent.supervisor"))  # noqa: S606 - ourselves, no shell
 

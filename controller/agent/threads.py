@@ -1,8 +1,9 @@
 """The agent's threads besides its loop: none of them ends or hangs without a word.
 
-What one's work raises is told to the master, counted, and the work begun again with back-off. `check`, the watchdog's look,
-is asked every period: it starts a thread anew that has ended all the same, and names one that has hung for longer than its
-patience. Python cannot end a thread, so for that one the agent's child has to end and be started again (`child`).
+An exception in a thread's work is reported to the master and counted, and the work begins again with back-off. `check`, the
+watchdog's look, is called every period: it starts threads again that have ended all the same, and names those that have hung
+for longer than their patience. Python cannot end a thread, so for a hung one the agent's child has to end and be started
+again (`child`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ log = logging.getLogger("sparkpace.agent")
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0
 
 Beat = Callable[[], None]
-"""A thread's work calls it at least once in its patience."""
+"""Sign of life that a thread's work gives at least once in its patience."""
 
 
 @dataclass(slots=True)
@@ -32,7 +33,7 @@ class _One:
 
 
 class Threads:
-    """Runs until `stop` is set. `note` tells the master a line; `clock` is monotonic seconds."""
+    """Threads that run until `stop` is set. `note` takes a line for the master; `clock` is monotonic seconds."""
 
     def __init__(
         self, stop: threading.Event, note: Callable[[str], None], clock: Callable[[], float] = time.monotonic
@@ -41,13 +42,13 @@ class Threads:
         self._all: list[_One] = []
 
     def add(self, name: str, work: Callable[[Beat], None], *, patience_s: float) -> None:
-        """Begins `work`, which should go on until `stop` is set."""
+        """Begin `work`, which should go on until `stop` is set."""
         one = _One(name, work, patience_s, self._clock())
         self._all.append(one)
         self._begin(one)
 
     def check(self) -> list[str]:
-        """Starts ended threads anew; returns the names of those that hang."""
+        """Start ended threads again; return the names of those that hang."""
         for one in self._all:
             if one.thread is not None and not one.thread.is_alive() and not self._stop.is_set():
                 self._failed(one, "its thread ended")

@@ -1,4 +1,4 @@
-"""What an agent tells of its own speed: how long phases and quota writes took since it started."""
+"""An agent's report on its own speed: the durations of phases and quota writes since it started."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PeriodTimings:
         self._quota_writes, self._quota_failures = Histogram(), 0
 
     def add_period(self, took_s: Mapping[str, float]) -> None:
-        """The phases of a period that is over."""
+        """Count the phases of a period that is over."""
         for phase, seconds in took_s.items():
             self._phases.setdefault(phase, Histogram()).add(seconds)
 

@@ -1,8 +1,8 @@
-"""CPU that an executor tells of itself, where nobody else counts it: pure.
+"""CPU that an executor itself reports, where nothing else counts it: pure.
 
 It comes from user code, so it is believed only as far as the executor's quota allows: each second brings as much as the
-quota, and what was not used is kept for a few seconds, as words arrive late. What is claimed beyond that is counted later, at
-the pace of the quota. Counted from the first word on; a counter that starts anew takes nothing back.
+quota, and unused seconds are kept for a while, because reports arrive late. Claims beyond that are counted later, at the pace
+of the quota. Counting begins with the first report; a counter that starts again takes nothing back.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 from msgspec import Struct
 
 KEPT_S = 5.0
-"""Seconds of the quota that may be claimed at once. An executor speaks twice a second, by its driver and the master."""
+"""Seconds of the quota that may be claimed at once. An executor reports twice a second, by its driver and the master."""
 
 
 class ToldCpu(Struct, frozen=True):
-    """`cpu_s`: core-seconds that count. `told_s`: up to where its own counter is taken in. `room_s`: core-seconds that it may
-    claim now. `quota`: cores at the last look."""
+    """CPU of one executor. `cpu_s`: core-seconds that count. `told_s`: value up to which its own counter is taken in.
+    `room_s`: core-seconds that the executor may claim now. `quota`: cores at the last look."""
 
     cpu_s: float = 0.0
     told_s: float | None = None
@@ -24,7 +24,8 @@ class ToldCpu(Struct, frozen=True):
     quota: float = 0.0
 
     def after(self, now_s: float, told_s: float | None, quota: float) -> ToldCpu:
-        """`told_s` is what the executor's own counter shows (None: it told nothing), `quota` cores that are in force."""
+        """Return the CPU after a look. `told_s` is the executor's own counter (None: it reported nothing), `quota` cores that
+        are in force."""
         elapsed_s = 0.0 if self.at_s is None else max(0.0, now_s - self.at_s)
         most = max(quota, self.quota)  # it changed at some time between the looks
         room_s = min(self.room_s + most * elapsed_s, most * KEPT_S)

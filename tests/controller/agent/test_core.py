@@ -264,4 +264,4 @@ def test_an_executor_that_has_not_been_heard_of_gets_all_it_can_use_at_its_own_p
     assert orders.grants[OTHER] > 0.5
     decision = state.held[KEY].decision
     assert decision is not None
-    assert decision.reason == "not heard of lately"
+    assert decision.reason == "no recent report"

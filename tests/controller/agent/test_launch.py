@@ -287,7 +287,7 @@ class TestHolding:
         jar = tmp_path / "bridge.jar"
         jar.write_bytes(b"anything")
         for path in (jar, tmp_path, Path("/etc/passwd")):
-            assert "is none of Sparkpace's" in refusal(site, Mount(path=str(path), bridge=True))
+            assert "is not one of Sparkpace's" in refusal(site, Mount(path=str(path), bridge=True))
         make_bridge(jar, "first")
         os.utime(jar, ns=(5, 1_700_000_000_000_000_001))
         (bind,) = (b for b in launch(site, Mount(path=str(jar), bridge=True)).binds if b.path == jar)

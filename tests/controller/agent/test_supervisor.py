@@ -118,7 +118,7 @@ def test_an_opener_that_cannot_be_started_does_not_end_the_supervisor(
 ) -> None:
     supervisor = silent_for_long(options, DYING, ("/no/such/program",))
     supervisor._wait(0.01)
-    assert "could not be opened, as there is no process for it" in capfd.readouterr().err
+    assert "could not be opened (no process for it" in capfd.readouterr().err
 
 
 def stop_it(options: AgentOptions, child: tuple[str, ...], opener: tuple[str, ...], when: str) -> int:
