@@ -1,7 +1,7 @@
-"""Who may see the live page: one-time links, the sessions that they begin, and what a request must look like. Pure.
+"""Access to the live page: one-time links, the sessions that they begin, and the checks of a request. Pure.
 
 A browser sends cookies of 127.0.0.1 to every port there, and a job's Spark UI may listen on one. So all pages lie below a
-path that nobody can guess, and the cookie is for that path alone. Not covered: HTTP itself (`server`).
+path that no one can guess, and the cookie is only for that path. Not covered: HTTP itself (`server`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Callable, Mapping
 from stage_model.errors import BadInput, Denied
 
 LINK_S = 300.0
-"""A link that was not used so long is good no more."""
+"""Time after which an unused link is good no more."""
 SESSION_S = 12 * 3600.0
 MOST_SESSIONS = 100
-"""The oldest goes when there are more."""
+"""Most sessions; the oldest goes when there are more."""
 COOKIE = "sparkpace"
 
 
 class Entrance:
-    """`port` is where the proxy listens; `mint` gives words that nobody can guess. Times are monotonic seconds. Only hashes
-    of links and sessions are kept."""
+    """The page's links and sessions. The proxy listens on `port`; `mint` gives words that no one can guess. Times are
+    monotonic seconds. Only hashes of links and sessions are kept."""
 
     def __init__(self, port: int, mint: Callable[[], str]) -> None:
         self.hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
@@ -29,20 +29,20 @@ class Entrance:
         self._mint = mint
         self._link, self._link_ends_s = "", 0.0
         self._sessions: dict[str, float] = {}
-        """When each ends."""
+        """End of each session, by its hash."""
 
     def new_link(self, now_s: float) -> str:
-        """A URL that lets one browser in, within `LINK_S`. The one before is good no more."""
+        """Make a URL that lets one browser in, within `LINK_S`. The link before is good no more."""
         once = self._mint()
         self._link, self._link_ends_s = _hashed(once), now_s + LINK_S
         return f"http://{self.hosts[0]}{self.path}enter?once={once}"
 
     def is_stale(self, once: str, now_s: float) -> bool:
-        """Whether it is the last link, which was not used in time."""
+        """Return True if `once` is of the last link, which was not used in time."""
         return bool(self._link) and _hashed(once) == self._link and now_s >= self._link_ends_s
 
     def enter(self, once: str, now_s: float) -> str:
-        """Begins a session; returns what its cookie is to say. Raises `Denied`."""
+        """Begin a session; return its cookie's value. Raise `Denied`."""
         if not self._link or _hashed(once) != self._link or now_s >= self._link_ends_s:
             raise Denied("this link was used before or is too old; accepted: the last one that `sparkpace ui` has printed")
         self._link = ""
@@ -53,13 +53,13 @@ class Entrance:
         return session
 
     def check_session(self, cookie: str | None, now_s: float) -> None:
-        """Raises `Denied`."""
+        """Raise `Denied` unless the cookie is of a session that goes on."""
         if cookie is None or now_s >= self._sessions.get(_hashed(cookie), 0.0):
-            raise Denied("nobody has signed in here; accepted: the link that `sparkpace ui` has printed, opened once")
+            raise Denied("there is no session here; accepted: the link that `sparkpace ui` has printed, opened once")
 
     def check_sender(self, headers: Mapping[str, str], *, changes: bool) -> None:
-        """A page of another origin may call nothing; a call that `changes` something must name its own. `headers` have names
-        in lower case. Raises `Denied`."""
+        """Check that no page of another origin calls, and that a call that `changes` something names its origin. `headers`
+        have names in lower case. Raise `Denied`."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self.hosts:
             raise Denied(f"the page was asked for as {host!r:.80}; accepted: {' or '.join(self.hosts)}")
@@ -70,12 +70,12 @@ class Entrance:
 
 
 def check_size(headers: Mapping[str, str], most: int) -> None:
-    """Of a body. Raises `BadInput`."""
+    """Check the size of a body. Raise `BadInput`."""
     length = headers.get("content-length", "")
     if not length.isascii() or not length.isdigit() or int(length) > most:
         raise BadInput(f"the body has {length!r:.20} bytes; accepted: 0 to {most}, said before it is sent")
 
 
 def _hashed(word: str) -> str:
-    """Hashes are compared, so the time taken tells nothing of the word."""
+    """Return the word's hash. Hashes are compared, so the time taken tells nothing of the word."""
     return hashlib.sha256(word.encode()).hexdigest()

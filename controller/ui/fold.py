@@ -1,7 +1,8 @@
-"""One application's course for all who watch it: points of a curve, ordered quotas, stages. Pure.
+"""One application's course for all its viewers: points of a curve, ordered quotas, stages. Pure.
 
-Samples of all executors become one point per step. The last points may still change, as executors' samples come one after
-the other: a viewer is told from which point on to draw anew. Not covered: where the samples come from (`watch`).
+Samples of all executors become one point per step. The last points may still change, because executors' samples come one
+after the other: a viewer gets the number of the point from which on to draw again. Not covered: the source of the samples
+(`lookout`).
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from controller.wire.course import Course, StageCourse
 from controller.wire.worker import OrderedQuota, Sample
 
 LOST_S = 5.0
-"""An executor that sent no sample for so long no longer counts; a sample that comes so late is left out."""
+"""Time after which an executor without a sample no longer counts; a sample that comes this late is left out."""
 MOST_POINTS = 3600
-"""With more, the step doubles."""
+"""Most points; with more, the step doubles."""
 MOST_QUOTAS = 1000
 MOST_SHOWN = 1000
-"""Stages, the last ones."""
+"""Most stages, the last ones."""
 
 
 class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
-    """Cores and debt are sums over executors; `stage` is the last one that tells of progress."""
+    """One point. Cores and debt are sums over executors; `stage` is the last stage with known progress."""
 
     time_s: float
     stage: int | None
@@ -38,8 +39,8 @@ class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CourseNews(msgspec.Struct, frozen=True):
-    """What a viewer has to know: its points from number `first` on are replaced; quotas are added, the stages named are as
-    said now. `loading`: more of the past is to come."""
+    """News for a viewer: its points from number `first` on are replaced; quotas are added, the stages named are as given
+    here. `loading`: more of the past is to come."""
 
     application_id: str
     first: int
@@ -52,7 +53,7 @@ class CourseNews(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class SeenCourse:
-    """What a viewer has: counts, and in which step its points are."""
+    """A viewer's knowledge: counts, and the step of its points."""
 
     step_s: float = 0.0
     points: int = 0
@@ -62,8 +63,8 @@ class SeenCourse:
 
 @dataclass(slots=True)
 class Fold:
-    """`samples_next`, `quotas_next`, `since_s`: where to go on; `loading`: the past is not all here; `problem`: why nothing
-    new comes, if so."""
+    """A course as it grows. `samples_next`, `quotas_next`, `since_s`: the next place to ask from; `loading`: the past is not
+    all here; `problem`: the reason if nothing new comes."""
 
     application_id: str
     samples_next: int = 0
@@ -74,20 +75,20 @@ class Fold:
     _step_s: float = 1.0
     _points: list[CoursePoint] = field(default_factory=list)
     _settled: int = 0
-    """So many points never change again."""
+    """Number of points, the first ones, that never change again."""
     _pending: dict[int, dict[str, Sample]] = field(default_factory=dict)
-    """By step: the last sample of each executor."""
+    """The last sample of each executor, by step."""
     _latest: dict[str, Sample] = field(default_factory=dict)
-    """Before the pending steps."""
+    """The last samples before the pending steps."""
     _quotas: list[OrderedQuota] = field(default_factory=list)
     _quotas_seen: int = 0
-    """All that ever came."""
+    """Number of all quotas that ever came."""
     _stages: dict[tuple[int, int], tuple[int, StageCourse]] = field(default_factory=dict)
-    """With the number of the change that it came with."""
+    """Stages with the number of the change that brought each."""
     _changes: int = 0
 
     def take(self, course: Course) -> None:
-        """What was answered to where to go on."""
+        """Take the answer to a question from the next place."""
         self._take_samples(course.samples)
         self._quotas = [*self._quotas, *course.quotas][-MOST_QUOTAS:]
         self._quotas_seen += len(course.quotas)
@@ -96,7 +97,7 @@ class Fold:
         self.loading = course.more
 
     def since(self, seen: SeenCourse) -> tuple[CourseNews, SeenCourse]:
-        """What is new to a viewer who has `seen` so much, and what it has seen then."""
+        """Return the news for a viewer that has `seen` a part, and the part that it has seen then."""
         first = seen.points if seen.step_s == self._step_s else 0
         new = min(self._quotas_seen - seen.quotas, len(self._quotas))
         news = CourseNews(
@@ -141,7 +142,7 @@ class Fold:
         return math.floor(self._points[self._settled - 1].time_s / self._step_s) if self._settled else None
 
     def _thin(self) -> None:
-        """Of every two points one stays, and from now on a step is as long as two."""
+        """Keep one of every two points; from now on a step is as long as two."""
         self._step_s *= 2
         thinned: dict[int, CoursePoint] = {
             math.floor(point.time_s / self._step_s): point for point in self._points[: self._settled]

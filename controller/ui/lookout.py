@@ -1,7 +1,7 @@
-"""Asks the master once a second for all viewers together, and keeps what they are shown.
+"""Looks at the master, once a second for all viewers together, and the state that viewers are shown.
 
-Viewers wait for the next look and take what is new to them, so a slow one leaves out looks and holds up nobody. A master
-that does not answer is told, and what was seen last stays. Not covered: HTTP (`server`).
+Viewers wait for the next look and take the news in it, so a slow viewer leaves out looks and holds up no other. A master that
+does not answer is shown as trouble, and the last look stays. Not covered: HTTP (`server`).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ log = logging.getLogger("sparkpace.ui")
 
 PERIOD_S = 1.0
 KEPT_LOOKS = 900
-"""Of grants over time: a quarter of an hour."""
+"""Looks of grants over time: a quarter of an hour."""
 MOST_WATCHED = 50
-"""Applications at once."""
+"""Most applications watched at once."""
 KEPT_UNWATCHED = 10
-"""Courses that are kept though nobody watches, for who comes back."""
+"""Courses that are kept though no one watches, for viewers who come back."""
 MOST_ASKED = 5
-"""Calls for the past of a course in one look; the next look goes on."""
+"""Most calls for the past of a course in one look; the next look goes on."""
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """One look, in the master's own words; `at` is epoch seconds, for people. `trouble`: why it is not of now, if so."""
+    """One look, in the master's own words; `at` is epoch seconds, for people. `trouble`: the reason if it is not of now."""
 
     at: float = 0.0
     trouble: str = ""
@@ -44,7 +44,7 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 class PastGrants(msgspec.Struct, frozen=True):
-    """Cores granted at each look, of those applications that had any."""
+    """Cores granted at each look, for the applications that had any."""
 
     times: list[float]
     grants: dict[str, list[float]]
@@ -69,7 +69,7 @@ class Lookout:
     _new: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Look every period until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             begun_s = loop.time()
@@ -94,7 +94,7 @@ class Lookout:
         new.set()
 
     async def next_look(self, seen: int) -> int:
-        """Waits until there was one that is not `seen`; its number."""
+        """Wait for a look that is not `seen`; return its number."""
         while self.looks == seen:
             await self._new.wait()
         return self.looks
@@ -108,7 +108,8 @@ class Lookout:
 
     @contextmanager
     def watching(self, application_id: str) -> Iterator[Fold]:
-        """From the next look on its course is asked for, as long as somebody watches. Raises `Unavailable`."""
+        """Hold a viewer of the application: its course is asked for from the next look on, as long as there are viewers.
+        Raise `Unavailable`."""
         watched = self._watched.get(application_id)
         if watched is None:
             if sum(one.viewers > 0 for one in self._watched.values()) >= MOST_WATCHED:
@@ -133,7 +134,7 @@ class Lookout:
         return Picture(self.clock(), "", applications, workers), [self._follow(fold) for fold in folds]
 
     def _follow(self, fold: Fold) -> tuple[list[Course], str]:
-        """What has come of its course, and why nothing more has, if so."""
+        """Return the new parts of the course, and the reason if more cannot be had."""
         found: list[Course] = []
         samples, quotas = fold.samples_next, fold.quotas_next
         try:

@@ -28,8 +28,8 @@ def new_word() -> str:
 
 
 def serve_page(port: int, lasting: LastingClient, client: MasterClient, printed: Callable[[str], None]) -> None:
-    """Until SIGINT or SIGTERM; `printed` is called with each one-time link. Raises `Unavailable`, also where no master
-    answers at the start."""
+    """Serve the page until SIGINT or SIGTERM; `printed` is called with each one-time link. Raise `Unavailable`, also where no
+    master answers at the start."""
     client.health()
     with _loopback(port) as listening, suppress(KeyboardInterrupt):
         asyncio.run(_serve(listening, lasting, client, printed))
@@ -63,7 +63,7 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """Ends the streams first, as nobody else would."""
+    """A server that ends the streams first, because nothing else would."""
 
     def __init__(self, config: uvicorn.Config, page: Page) -> None:
         super().__init__(config)

@@ -1,5 +1,5 @@
-"""The live page's HTTP: static files, server-sent events, plans, `set` and `kill`. What is shown is `lookout`'s, who may
-see it `entrance`'s. The master's token never leaves this process.
+"""The live page's HTTP: static files, server-sent events, plans, `set` and `kill`. The data are `lookout`'s, access is
+`entrance`'s. The master's token never leaves this process.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of every answer. Trusted types: a text can never become HTML, whatever a script does."""
+"""Headers of every answer. Trusted types: a text can never become HTML, whatever a script does."""
 MOST_BODY = 4096
 RUNS_S = 5.0
-"""Ended runs are asked for so often at most, for all viewers together."""
+"""Shortest time between two questions for ended runs, for all viewers together."""
 STATUS = {Denied: 403, BadInput: 400, InfeasibleDeadline: 409}
 
 
 class ChangeForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The body of a `set`: as a person typed it; None leaves as it is."""
+    """The body of a `set`, as a person typed it; None leaves a value as it is."""
 
     deadline: str | None = None
     priority: str | None = None
@@ -67,8 +67,8 @@ class ChangeForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Page:
-    """`client` makes the changes, `printed` is called with each new link. `clock` is monotonic seconds, `now` the time in
-    the zone that deadlines without one are of."""
+    """The page's handlers. `client` makes the changes, `printed` is called with each new link. `clock` is monotonic seconds,
+    `now` the time in the zone of deadlines that name none."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Page:
         self._runs: tuple[float, tuple[EndedRun, ...]] | None = None
         self._runs_lock = asyncio.Lock()
         self.over = asyncio.Event()
-        """Streams end, so that the server can."""
+        """Event on which streams end, so that the server can end."""
 
     def application(self) -> ASGIApp:
         path, known = self.entrance.path, self._signed_in
@@ -126,7 +126,7 @@ class Page:
     # ------------------------------------------------------------------ calls
 
     async def enter(self, request: Request) -> Response:
-        """The one-time link. A new one is printed for the next viewer, also where this one has come too late."""
+        """Answer the one-time link. A new link is printed for the next viewer, also where this viewer has come too late."""
         once, now_s = request.query_params.get("once", ""), self.clock()
         try:
             session = self.entrance.enter(once, now_s)
@@ -148,7 +148,7 @@ class Page:
         return Response(self._static[name], media_type=STATIC[name])
 
     async def events(self, request: Request) -> Response:
-        """The cluster at each look; with `application=ID` its course, too; with `past` the grants before."""
+        """Stream the cluster at each look; with `application=ID` its course, too; with `past` the grants before."""
         return StreamingResponse(
             self._stream(request.query_params.get("application"), "past" in request.query_params),
             media_type="text/event-stream",
@@ -172,7 +172,7 @@ class Page:
                     yield _event("course", news)
 
     async def _next(self, look: int) -> int:
-        """The next look's number; 0 when the server ends."""
+        """Wait for the next look; return its number, 0 when the server ends."""
         waits = [asyncio.ensure_future(self.lookout.next_look(look)), asyncio.ensure_future(self.over.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -188,7 +188,7 @@ class Page:
         return _answer({"runs": self._runs[1]})
 
     async def plan(self, request: Request) -> Response:
-        """What a profile lets expect of the cluster: its curve, and an answer to a deadline or a number of cores; and the
+        """Answer with a profile's forecast on the cluster: its curve, the plan for a deadline or a number of cores, and the
         deadline in seconds."""
         said = {name: request.query_params.get(name, "").strip() for name in ("profile", "deadline", "cores")}
         if not said["profile"]:
@@ -231,7 +231,7 @@ class Page:
 
 
 def _with_headers(inner: ASGIApp) -> ASGIApp:
-    """`HEADERS` on all answers, also those that are Starlette's own."""
+    """Put `HEADERS` on all answers, also on Starlette's own."""
     more = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -250,7 +250,7 @@ def _headers(request: Request) -> Mapping[str, str]:
 
 
 def _event(name: str, data: object) -> bytes:
-    """JSON has no line ends, so this is one event whatever is in it."""
+    """Write one event, whatever is in the data: JSON has no line ends."""
     return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
 
 

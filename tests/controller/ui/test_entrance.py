@@ -47,7 +47,7 @@ def test_a_session_ends(entrance: Entrance) -> None:
     session = entrance.enter(once(entrance.new_link(0.0)), 0.0)
     entrance.check_session(session, SESSION_S - 1)
     for cookie, at_s in ((session, SESSION_S), (None, 1.0), ("guess", 1.0), ("", 1.0)):
-        with pytest.raises(Denied, match="nobody has signed in"):
+        with pytest.raises(Denied, match="there is no session here"):
             entrance.check_session(cookie, at_s)
 
 
