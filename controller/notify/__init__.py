@@ -1,1 +1,1 @@
-"""Tells a web hook of the operator's what happens to applications."""
+"""Notifications of a web hook of the operator's about events of applications."""

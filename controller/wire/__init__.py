@@ -1,1 +1,1 @@
-"""What travels between bridge, master, agents and commands, and in which version. See docs/protocol.md."""
+"""Messages between bridge, master, agents and commands, and their version. See docs/protocol.md."""

@@ -1,6 +1,6 @@
-"""What the live page asks the master for besides views: how a run goes or went, and the runs that have ended.
+"""Messages of the live page and the master besides views: the course of a run, and the runs that have ended.
 
-As JSON of these structs. See docs/protocol.md.
+They are sent as JSON of these structs. See docs/protocol.md.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from controller.wire.message import Message
 from controller.wire.worker import OrderedQuota, Sample
 
 COURSE_BYTES = 256 << 10
-"""Of each table in one answer, as stored: some four thousand samples."""
+"""Most bytes of each table in one answer, as stored: some four thousand samples."""
 MOST_STAGES = 1000
-"""In one answer, the last ones."""
+"""Most stages in one answer, the last ones."""
 
 
 class StageCourse(Message, frozen=True, kw_only=True):
@@ -27,11 +27,10 @@ class StageCourse(Message, frozen=True, kw_only=True):
 
 
 class Course(Message, frozen=True, kw_only=True):
-    """GET /v1/applications/ID/course?samples=N&quotas=N&since=S (scope submit): what was recorded behind these offsets, which
-    mean nothing but where to go on (0: the begin), and the stages that run or ended S whole seconds after submission or
-    later.
+    """GET /v1/applications/ID/course?samples=N&quotas=N&since=S (scope submit): the records behind these offsets, which only
+    serve to go on (0: the start), and the stages that run or ended S whole seconds after submission or later.
 
-    `more`: there is more already. Asked again, it answers the same and what has come."""
+    `more`: there is more already. Asked again, the master answers the same and the news."""
 
     samples: tuple[Sample, ...] = ()
     samples_next: int = 0
@@ -42,7 +41,7 @@ class Course(Message, frozen=True, kw_only=True):
 
 
 class EndedRun(Message, frozen=True, kw_only=True):
-    """What the record of a run says of it (docs/operations.md, Run folders); None: not known."""
+    """A run as its record describes it (docs/operations.md, Run folders); None: not known."""
 
     app_id: str
     name: str = ""
@@ -67,6 +66,6 @@ class EndedRun(Message, frozen=True, kw_only=True):
 
 
 class EndedRuns(Message, frozen=True, kw_only=True):
-    """GET /v1/runs (scope submit): of those that are kept, the one that ended first first."""
+    """GET /v1/runs (scope submit): the runs that are kept, in order of their ends."""
 
     runs: tuple[EndedRun, ...]

@@ -1,7 +1,7 @@
-"""How much may be in a message that a stranger's job has a hand in, said by types, so that it is refused where it is read.
+"""Limits of messages that a stranger's job has a hand in, said by types, so that larger ones are refused on reading.
 
-Numbers of what an application may make the master keep in all its life are here, too; who counts says so. What a body may
-weigh is `controller.master.bodies`'; of what is known of a run, `stage_model.history.run`'s.
+Limits of the data that an application may make the master keep in all its life are here, too; the code that counts refers to
+them. The size of a body is limited by `controller.master.bodies`, the knowledge of a run by `stage_model.history.run`.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ Text = Annotated[str, msgspec.Meta(max_length=1000)]
 """A name, an address, a version."""
 PathText = Annotated[str, msgspec.Meta(max_length=4096)]
 Words = Annotated[dict[str, str], msgspec.Meta(max_length=5000)]
-"""Settings or an environment; a body bounds what they weigh."""
+"""Settings or an environment; the limit of the body bounds their size."""
 InputBytes = Annotated[dict[str, int], msgspec.Meta(max_length=10_000)]
-"""By host."""
+"""Bytes of input by host."""
 Ids = Annotated[tuple[Text, ...], msgspec.Meta(max_length=10_000)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-"""Up to 31 years."""
+"""Seconds, up to 31 years."""
 
 APPLICATIONS, OF_A_USER = 2000, 500
-"""That have not ended."""
+"""Most applications that have not ended, of all users and of one."""
 EXECUTORS = 10_000
-"""Of an application, one after the other."""
+"""Most executors of an application, one after the other."""
 NOTICES, NOTICE_LENGTH = 200, 1000
-"""Of an application, for its terminal."""
+"""Most notices of an application, for its terminal, and characters of each."""
 CHANGES = 1000
-"""`sparkpace set` on an application."""
+"""Most changes of an application by `sparkpace set`."""
 NOTES, NOTE_LENGTH = 100, 1000
-"""Of an agent in one report, for the master's log."""
+"""Most notes of an agent in one report, for the master's log, and characters of each."""
 STAGES_UNTOLD = 512
-"""Stage attempts of an executor of which its driver has told nothing, the last ones: more than run at a time."""
+"""Stage attempts of an executor that its driver has not reported, the last ones: more than run at a time."""
 EVENT_BYTES = 1 << 30
-"""Of an application in the master's database."""
+"""Most bytes of an application's events in the master's database."""
 SAMPLES_BYTES = 256 << 20
-"""Of a run's table: three million rows."""
+"""Most bytes of a run's table: three million rows."""
