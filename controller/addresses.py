@@ -1,4 +1,4 @@
-"""Which addresses are this machine's, as the network namespace of this process has them, and a socket at one of them."""
+"""The addresses of this machine, as the network namespace of this process has them, and a socket at one of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stage_model.errors import Unavailable
 
 
 def is_local(address: str) -> bool:
-    """Whether this is an IPv4 address (no name) that this machine has."""
+    """Return True if `address` is an IPv4 address (no name) of this machine."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind((str(IPv4Address(address)), 0))
@@ -19,7 +19,7 @@ def is_local(address: str) -> bool:
 
 
 def on_this_machine(host: str) -> bool:
-    """Whether a name or an address is this machine's; yes where nobody can tell now."""
+    """Return True if a name or an address is this machine's, or if that cannot be found out now."""
     try:
         found = {str(one[4][0]) for one in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except OSError:
@@ -28,7 +28,7 @@ def on_this_machine(host: str) -> bool:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A TCP socket there, for 0 at a port that is free now; it does not listen yet. Raises `Unavailable`."""
+    """Return a TCP socket there, for port 0 at a port that is free now; it does not listen yet. Raise `Unavailable`."""
     found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -36,7 +36,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         found.close()
         raise Unavailable(
-            f"nobody can listen on --host {host} with --port {port} ({error.strerror}); accepted: an address of this machine "
-            "and a free port"
+            f"nothing can listen on --host {host} with --port {port} ({error.strerror}); accepted: an address of this "
+            "machine and a free port"
         ) from error
     return found

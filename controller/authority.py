@@ -1,6 +1,7 @@
-"""The cluster's CA and the certificate of its master: made here, pinned by whoever speaks to the master (`controller.tls`).
+"""The cluster's CA and the certificate of its master: made here, pinned by all clients of the master (`controller.tls`).
 
-The CA signs nothing but its master's certificate, so who answers under it is the master. Covers the library `cryptography`.
+The CA signs nothing but its master's certificate, so a server that answers under it is the master. Only this module uses the
+library `cryptography`.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from stage_model.errors import Unavailable
 
 LASTS = dt.timedelta(days=3650)
 EARLIER = dt.timedelta(days=1)
-"""A certificate holds from so long ago, for machines whose clocks are behind."""
+"""Time before its making from which a certificate holds, for machines whose clocks are behind."""
 ALWAYS = ("localhost", "127.0.0.1", "::1")
-"""What a master is called on its own machine."""
+"""Names of a master on its own machine."""
 
 
 def certify(ca: Path, public: Path, into: Path, names: Iterable[str]) -> None:
-    """Writes the master's key and certificate, good for `names` (hosts and addresses), into `into`.
+    """Write the master's key and certificate, good for `names` (hosts and addresses), into `into`.
 
-    `ca` has the CA's key and certificate; it is made if it is not there. `public` is its certificate alone, for those who pin
-    it. Raises `Unavailable` for files that cannot be used."""
+    `ca` has the CA's key and certificate; it is made if it is not there. `public` has only its certificate, for clients that
+    pin it. Raise `Unavailable` for files that cannot be used."""
     try:
         if not ca.exists():
             write_whole(ca, _new_ca())
@@ -60,7 +61,8 @@ def _new_ca() -> bytes:
 
 
 def names_of(host: str, further: Iterable[str] = ()) -> tuple[str, ...]:
-    """What a master that listens on `host` is called: by its machine always, by others where it listens for them."""
+    """Return the names of a master that listens on `host`: those for its own machine always, those for others where it
+    listens for them."""
     names = dict.fromkeys((*ALWAYS, host, *further))
     if host in ("0.0.0.0", "::"):
         names[socket.gethostname()] = None
@@ -77,7 +79,7 @@ def _signed(
     ca_key: ec.EllipticCurvePrivateKey,
     names: Iterable[str],
 ) -> x509.Certificate:
-    """A certificate of `key`; `ca` None: it is the CA's own."""
+    """Return a certificate of `key`; `ca` None: it is the CA's own."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     ca_public = ca_key.public_key()
     builder = (

@@ -1,4 +1,4 @@
-"""What of this machine a cluster needs: a JDK, a container engine, its cores and memory. Asking only."""
+"""The parts of this machine that a cluster needs: a JDK, a container engine, cores and memory. Asking only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stage_model.errors import Unavailable, Unusable
 LEAST_JAVA = 11
 """Spark 3.5 runs on 8, 11 and 17, Spark 4 on 17 and later; the bridge is built for 11."""
 SERVICE_CORES = 0.3
-"""Left to driver and services by default (issue 1)."""
+"""Cores left to driver and services by default (issue 1)."""
 MEMORY_SHARE = 0.8
 """Share of the machine's memory for executors by default; the rest is for drivers, services and page cache."""
 
@@ -31,7 +31,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str]) -> Java:
-    """The Java that Spark would use: JAVA_HOME, else `java` on PATH. Raises `Unavailable`."""
+    """Return the Java that Spark would use: JAVA_HOME, else `java` on PATH. Raise `Unavailable`."""
     given = environment.get("JAVA_HOME")
     binary = str(Path(given) / "bin" / "java") if given else shutil.which("java", path=environment.get("PATH", ""))
     remedy = "install one (Debian: apt install openjdk-17-jdk-headless) or set JAVA_HOME"
@@ -48,8 +48,8 @@ def find_java(environment: Mapping[str, str]) -> Java:
 
 
 def docker_version() -> str:
-    """The version of the engine that the `docker` command uses (`engine_place`), and where it is. Raises `Unavailable` when
-    no engine answers there, `Unusable` when whatever answers there does not speak our protocol."""
+    """Return the version and place of the engine that the `docker` command uses (`engine_place`). Raise `Unavailable` when no
+    engine answers there, `Unusable` when the server there does not speak our protocol."""
     # slow to import, and only two commands need it
     import requests
     from docker.errors import DockerException
@@ -76,7 +76,7 @@ def docker_version() -> str:
 
 
 def _knock(url: str) -> None:
-    """Connects to a local engine's socket once: the docker package leaves its own open where none answers."""
+    """Connect to a local engine's socket once: the docker package leaves its own open where none answers."""
     for scheme in ("http+unix://", "unix://"):
         if url.startswith(scheme):
             with socket.socket(socket.AF_UNIX) as probe:
@@ -85,12 +85,13 @@ def _knock(url: str) -> None:
 
 
 def machine_cores() -> float:
-    """Cores this process may use: affinity and, in a container, its CPU quota."""
+    """Return the cores that this process may use: affinity and, in a container, its CPU quota."""
     return min(float(len(os.sched_getaffinity(0))), CgroupTree().own_quota())
 
 
 def machine_busy_s() -> float:
-    """CPU seconds that all processors of the machine together were busy since its boot; what a host took from it counts."""
+    """Return the CPU seconds that all processors of the machine together were busy since its boot; time that a host took from
+    it counts."""
     times = psutil.cpu_times()
     return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
 

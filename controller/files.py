@@ -17,9 +17,9 @@ from stage_model.errors import BadInput, RuntimeFailed
 
 
 def local_path(text: str) -> str:
-    """The path that a URL file:/PATH or file:///PATH names (RFC 8089); what is no such URL is a path already.
+    """Return the path that a URL file:/PATH or file:///PATH names (RFC 8089); any other text is a path already.
 
-    Raises `BadInput` for a file of another machine."""
+    Raise `BadInput` for a file of another machine."""
     if not text.startswith("file:"):
         return text
     path = text.removeprefix("file:")
@@ -32,14 +32,14 @@ def local_path(text: str) -> str:
 
 
 def cache_root() -> Path:
-    """This user's own, for what all clusters of theirs share and can make again."""
+    """Return this user's own cache, for files that all clusters of the user share and can make again."""
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "sparkpace"
 
 
 def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
-    """Writes `path`, mode 0600; a reader or a crash never meets half of it. `lasting`: once this returns, a loss of power
-    loses nothing of it. Raises `OSError`."""
+    """Write `path`, mode 0600; a reader or a crash never meets half of it. `lasting`: once this returns, a loss of power
+    loses nothing of it. Raise `OSError`."""
     descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -56,12 +56,12 @@ def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
 
 
 def no_space(error: BaseException) -> bool:
-    """Whether the disk, or the user's share of it, is full: that passes."""
+    """Return True if the disk, or the user's share of it, is full: that passes."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder last: a renamed file is found after a loss of power."""
+    """Make the names in a folder last: a renamed file is found after a loss of power."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -79,8 +79,8 @@ def _takes(descriptor: int) -> bool:
 
 @contextmanager
 def locked(path: Path, within_s: float) -> Iterator[None]:
-    """Waits for the lock on `path`; it goes with its holder. Raises `RuntimeFailed` when the file cannot be opened, and when
-    another keeps the lock for longer than `within_s` seconds."""
+    """Hold the lock on `path`, after a wait for it; it goes with its holder. Raise `RuntimeFailed` when the file cannot be
+    opened, and when another process keeps the lock for longer than `within_s` seconds."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -95,15 +95,15 @@ def locked(path: Path, within_s: float) -> Iterator[None]:
 
 
 def why_unreadable(error: OSError | ValueError) -> str:
-    """For a sentence that names the file: without its number and path."""
+    """Return the error's text, without its number and path, for a sentence that names the file."""
     return str(getattr(error, "strerror", None) or error)
 
 
 def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool = False) -> bytes | None:
-    """The content of a plain file of at most `largest` bytes, None if there is none; `follow` links. `what` people call it.
-    `safe`: nobody but this user and root may change it, or put another in its place.
+    """Return the content of a plain file of at most `largest` bytes, None if it does not exist; `follow` links. `what`: the
+    file's name for people. `safe`: only this user and root may be able to change it, or put another in its place.
 
-    Raises `BadInput`: what is no plain file, as a device or a pipe, might never end."""
+    Raise `BadInput` for any other file: a device or a pipe might never end."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     except FileNotFoundError:
@@ -115,10 +115,10 @@ def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool 
         if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
             raise BadInput(f"{what} {path} is not a plain file of at most {largest >> 20} MB; give one that is, or remove it")
         if safe:
-            folders = dict.fromkeys((path.parent, path.resolve().parent))  # of a link, and of what it leads to
+            folders = dict.fromkeys((path.parent, path.resolve().parent))  # of a link, and of its target
             for at, found in ((path, status), *((folder, folder.stat()) for folder in folders)):
                 if _open_to_others(found):
-                    where = "" if at == path else f", as its folder {at} is open to them"
+                    where = "" if at == path else f", because its folder {at} is open to them"
                     raise BadInput(
                         f"{what} {path} may be changed by others{where} (mode {stat.S_IMODE(found.st_mode):04o}, user "
                         f"{found.st_uid}); accepted: one of yours or root's, after chmod go-w"
@@ -130,6 +130,7 @@ def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool 
 
 
 def _open_to_others(found: os.stat_result) -> bool:
-    """Whether somebody but this user and root may write there; in a folder with the sticky bit, each only has their own."""
+    """Return True if anyone but this user and root may write there; in a folder with the sticky bit, others can only change
+    their own files."""
     sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
     return found.st_uid not in (0, os.geteuid()) or bool(found.st_mode & 0o022 and not sticky)

@@ -11,8 +11,8 @@ LOCALTIME = Path("/etc/localtime")
 
 
 def local_zone(environment: Mapping[str, str]) -> tzinfo:
-    """The zone that TZ names or whose file TZ names (tzset(3)), else the machine's. Where the rules cannot be read (a TZ like
-    CET-1CEST, no file), the zone is the present offset from UTC."""
+    """Return the zone that TZ names or whose file TZ names (tzset(3)), else the machine's. Where the rules cannot be read (a
+    TZ like CET-1CEST, no file), the zone is the present offset from UTC."""
     name = environment.get("TZ", "").removeprefix(":")
     try:
         if name and not name.startswith("/"):

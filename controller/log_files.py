@@ -1,7 +1,7 @@
-"""Keeps a service's log small: the file in the home's `logs/` that `up` made its standard error.
+"""Small logs: each is a file in the home's `logs/` that `up` made a service's standard error.
 
-The file is copied and emptied, not renamed: a supervisor, its child and whatever these start write into the same one, and
-each of them may come to do this. Imports nothing that a supervisor should not carry about.
+The file is copied and emptied, not renamed: a supervisor, its child and the processes that these start write into the same
+file, and each of them may come to do this. The module imports nothing that a supervisor should not carry about.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import stat
 from pathlib import Path
 
 LARGEST = 10 << 20
-"""Bytes, from which on a log is put aside as NAME.1, and what was that as NAME.2."""
+"""Bytes from which on a log is put aside as NAME.1, and the former NAME.1 as NAME.2."""
 KEPT = 2
 STDERR = 2
 
 
 def keep_small(folder: Path, descriptor: int = STDERR, largest: int = LARGEST) -> None:
-    """Puts the log aside if it is too large; does nothing to what is no log in `folder`. What others write in the moment
-    between copying and emptying is lost. Raises nothing: where no copy can be made, as on a full disk, the log is emptied all
-    the same."""
+    """Put the log aside if it is too large; do nothing to a file that is no log in `folder`. Lines that others write in the
+    moment between copying and emptying are lost. Raise nothing: where no copy can be made, for instance on a full disk, the
+    log is emptied all the same."""
     with contextlib.suppress(OSError):
         if not _too_large(descriptor, largest):
             return
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
         if path.parent != folder.resolve() or not fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND:
             return
-        # processes that inherited the descriptor share one open file, and a lock belongs to that: so each opens the log anew
+        # processes that inherited the descriptor share one open file, and a lock belongs to that: so each opens the log again
         source = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(source, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""What the two services are started with. Parsed and checked by the command line, handed over whole."""
+"""Options of the two services. The command line parses and checks them, and hands them over whole."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ if TYPE_CHECKING:  # the supervisor reads this module and carries nothing more
 
 @dataclass(frozen=True, slots=True)
 class GrowthOptions:
-    """`provider` is "docker" or "command", `program` that of the latter, `image` the agent's of the former and `folders`
-    what it sees of this host beside the usual; `agent_options` are further words for agents."""
+    """Options of growth. `provider` is "docker" or "command", `program` that of the latter, `image` the agent's of the former
+    and `folders` the folders of this host that it sees in addition to the usual ones; `agent_options` are further words for
+    agents."""
 
     provider: str
     program: Path | None
@@ -29,34 +30,35 @@ class GrowthOptions:
 
 @dataclass(frozen=True, slots=True)
 class MasterOptions:
-    """`sparkpace master`. Tokens and state lie in `home` (see `controller.home`)."""
+    """Options of `sparkpace master`. Tokens and state lie in `home` (see `controller.home`)."""
 
     home: Path
     host: str = "127.0.0.1"
     names: tuple[str, ...] = ()
-    """Further ones under which it is reached: its certificate is good for them, too."""
+    """Further names of the master: its certificate is good for them, too."""
     port: int = 7070
     keep_runs: int = 100
     """Run folders kept; older ones are removed when a run ends."""
     law: str = "forecast"
     """Law of applications that name none."""
     memory_policy: str = "equal"
-    """How a worker's off-heap memory is divided (`master_memory.split.POLICIES`)."""
+    """Policy that divides a worker's off-heap memory (`master_memory.split.POLICIES`)."""
     placement: str = "spread"
     """Policy of applications that name none (`placement.policies.POLICIES`)."""
     placement_weights: str = ""
-    """Of placement's scores, as `placement.scores.parse_weights` reads them."""
+    """Weights of placement's scores, as `placement.scores.parse_weights` reads them."""
     topology: Path | None = None
     """File of networks with their hosts, racks and switches (`placement.topology`); read again when it changes."""
     growth: GrowthOptions | None = None
-    """Who starts workers for what fits nowhere; None: nobody."""
+    """Provider that starts workers for executors that fit nowhere; None: no provider does."""
     notify: Receiver | None = None
-    """The web hook that is told of deadlines at risk, ends and refusals; None: there is none."""
+    """Web hook for deadlines at risk, ends and refusals; None: no web hook."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """`sparkpace agent`. `runtime` is a row of `controller.runtime.table`: "auto" was decided by the command line."""
+    """Options of `sparkpace agent`. `runtime` is a row of `controller.runtime.table`: "auto" was decided by the command
+    line."""
 
     home: Path
     worker_id: str
@@ -72,38 +74,39 @@ class AgentOptions:
     image: str | None = None
     """Executor image for applications that name none; None: the runtime's own."""
     tmp_mb: int = 256
-    """Of /tmp in each container."""
+    """Size of /tmp in each container."""
     local_limit: str = "none"
-    """Of the files that an application keeps here (`controller.local_limit`)."""
+    """Limit of the files that an application keeps here (`controller.local_limit`)."""
     host: str | None = None
     """Address of its executors; None: loopback with a loopback master, else the way out towards the master."""
     resources: dict[str, int] = field(default_factory=dict)
-    """Whole pieces that it has besides cores and memory."""
+    """Whole pieces that the worker has besides cores and memory."""
     labels: dict[str, str] = field(default_factory=dict)
     network: str = "host"
-    """Of executors in containers: "open" or "closed" (one for each application), or "host"."""
+    """Network of executors in containers: "open" or "closed" (one for each application), or "host"."""
     network_pool: str = ""
-    """Where those come from (`networks.parse_pool`); empty: the usual pool."""
+    """Addresses for those networks (`networks.parse_pool`); empty: the usual pool."""
     shared: bool = False
-    """Others work on this machine: what they use is not for executors."""
+    """True if others work on this machine: cores that they use are not for executors."""
     signals: bool = False
-    """Adopted executors that cannot be paced otherwise may be stopped and continued."""
+    """True if adopted executors that cannot be paced otherwise may be stopped and continued."""
     nodes: int = 1
     """Machines that its executors are on; each has `cores` for them."""
     namespace: str | None = None
-    """Of Kubernetes; None: all."""
+    """Namespace of Kubernetes; None: all namespaces."""
 
     @property
     def own_networks(self) -> bool:
         return self.runtime == "docker" and self.network != "host"
 
     def to_json(self) -> bytes:
-        """For the agent's other processes; the standard library's JSON, as the supervisor carries nothing more."""
+        """Write the options for the agent's other processes, by the standard library's JSON, because the supervisor carries
+        nothing more."""
         return json.dumps(asdict(self), default=str).encode()
 
     @staticmethod
     def from_json(data: bytes | str) -> AgentOptions:
-        """The reverse."""
+        """Read options that `to_json` has written."""
         values = json.loads(data)
         values["home"] = Path(values["home"])
         values["allow_mounts"] = tuple(map(Path, values["allow_mounts"]))

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def printable(text: str, most: int) -> str:
-    """At most the first `most` characters; what cannot be printed becomes `?`."""
+    """Return the first `most` characters at most; those that cannot be printed become `?`."""
     return "".join(c if c.isprintable() else "?" for c in text[:most])

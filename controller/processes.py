@@ -1,7 +1,7 @@
-"""The services' processes as cluster.json names them: a reused pid is never mistaken for the one that was meant.
+"""The services' processes as cluster.json names them: a reused pid is never mistaken for the process that was meant.
 
-Covers asking and signalling, and what a service asks of the system for itself; starting is `controller.local.cluster`'s. How
-a process is told from its successor: `controller.runtime.process_identity`.
+Covers asking and signalling, and a service's own requests to the system; starting is `controller.local.cluster`'s.
+`controller.runtime.process_identity` distinguishes a process from its successor.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The process as it is now; None when it has ended."""
+    """Return the process as it is now; None when it has ended."""
     found = process_identity.of(pid)
     return None if found is None else ProcessId(pid=found.pid, start=found.start_ticks, boot_id=found.boot_id)
 
 
 def alive(process: ProcessId) -> bool:
-    """Whether exactly this process still runs."""
+    """Return True if exactly this process still runs."""
     return process_identity.is_alive(process_identity.ProcessIdentity(process.pid, process.start, process.boot_id))
 
 
 def send(process: ProcessId, signal_number: int) -> None:
-    """Signals the process; does nothing when it is gone."""
+    """Signal the process; do nothing when it is gone."""
     if alive(process):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal_number)
 
 
 def send_group(process: ProcessId, signal_number: int) -> None:
-    """Signals the process group led by `process`: itself and the children it started in its own session.
+    """Signal the process group led by `process`: itself and the children it started in its own session.
 
-    Does nothing once the leader is gone, since its number may then belong to somebody else.
+    Do nothing once the leader is gone, since its number may then belong to another process.
     """
     if alive(process):
         with contextlib.suppress(ProcessLookupError):
@@ -52,8 +52,8 @@ def send_group(process: ProcessId, signal_number: int) -> None:
 
 
 def allow_files() -> int:
-    """As many open files as the system lets this process have, and how many that is: of 1,024, an agent's would end at some
-    150 executors, which keep six each, and the master's at as many connections."""
+    """Let this process have as many open files as the system allows; return their number. Of 1,024, an agent's would end at
+    some 150 executors, which keep six each, and the master's at as many connections."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most

@@ -1,6 +1,6 @@
-"""What the services log, and how: to their standard error, which is kept small, and what libraries repeat once a minute.
+"""Logging of the services: to their standard error, which is kept small; repeated lines of libraries once a minute.
 
-Where the lines go is the starter's choice (`controller.local.cluster`); how files are kept small is `controller.log_files`'.
+The destination of the lines is the starter's choice (`controller.local.cluster`); `controller.log_files` keeps files small.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from controller.log_files import LARGEST, keep_small
 
 REPEATED_S = 60.0
 MOST_MESSAGES = 1000
-"""Remembered; some libraries put what differs each time into the message itself."""
+"""Messages remembered; some libraries put text that differs each time into the message itself."""
 OF_LIBRARIES = ("uvicorn.error", "asyncio")
 """Loggers of which a stranger's connections can make much noise."""
 
@@ -29,7 +29,8 @@ class SmallLog(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 class Seldom(logging.Filter):
-    """Lets a message through once in `REPEATED_S`, whatever is filled into it, with how often it was left out before."""
+    """A filter that lets a message through once in `REPEATED_S`, whatever is filled into it, with the number left out
+    before."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +51,7 @@ class Seldom(logging.Filter):
 
 
 def log_to_stderr(folder: Path, largest: int = LARGEST) -> None:
-    """Of this process; `folder` is the home's for logs."""
+    """Set up this process's log; `folder` is the home's for logs."""
     handler = SmallLog(folder, largest)
     logging.basicConfig(level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(message)s")
     for name in OF_LIBRARIES:

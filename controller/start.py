@@ -1,4 +1,4 @@
-"""Processes of our own: `ours` is the command for one, and this file, run by its path, is what such a process begins with.
+"""Processes of our own: `ours` is the command for one, and such a process begins with this file, run by its path.
 
 Not `python -m`: an installed Sparkpace keeps its packages off the path that other programs import from (docs/decisions/
 0019-one-name-installed.md), and `-m` looks into the current directory first, where a user may have a `controller` of his own.
@@ -14,7 +14,7 @@ START = Path(__file__).resolve()
 
 
 def ours(module: str, *words: str) -> tuple[str, ...]:
-    """The command that runs one of our modules as `__main__`."""
+    """Return the command that runs one of our modules as `__main__`."""
     return (sys.executable, str(START), module, *words)
 
 

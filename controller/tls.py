@@ -1,6 +1,6 @@
-"""Connections to the master, which must prove itself first: no CA is trusted but the one that the cluster's home has.
+"""Connections to the master, which must prove itself first: no CA is trusted but that in the cluster's home.
 
-Made by `controller.authority`; used by commands and agents. The bridge has its own end (`Pinned.java`).
+The CA is made by `controller.authority`; commands and agents use this module. The bridge has its own end (`Pinned.java`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from stage_model.errors import BadInput, Unavailable
 
 
 def address_of(url: str) -> tuple[str, int]:
-    """Host and port of a master's URL. Raises `BadInput`."""
+    """Return host and port of a master's URL. Raise `BadInput`."""
     accepted = "it must look like https://127.0.0.1:7070"
     try:
         parts = urllib.parse.urlsplit(url)
         host, port = parts.hostname, parts.port
-    except ValueError as error:  # a port out of range, a bracket that nobody closes
+    except ValueError as error:  # a port out of range, a bracket that is not closed
         raise BadInput(f"master URL {url[:200]!r} is not usable ({error}); {accepted}") from error
     if parts.scheme != "https" or not host or port == 0:
         raise BadInput(f"master URL {url[:200]!r} is not usable; {accepted}")
@@ -28,18 +28,18 @@ def address_of(url: str) -> tuple[str, int]:
 
 
 def connect_master(url: str, ca: Path, timeout_s: float) -> http.client.HTTPSConnection:
-    """A connection to the master at `url`, which has proved itself: only now may a token be sent.
+    """Connect to the master at `url`, which has proved itself once this returns: only then may a token be sent.
 
-    Raises `OSError` when nobody answers, `Unavailable` when somebody else does or `ca` cannot be used."""
+    Raise `OSError` when nothing answers, `Unavailable` when another server does or `ca` cannot be used."""
     connection = http.client.HTTPSConnection(*address_of(url), timeout=timeout_s, context=_pinning(ca))
     try:
         connection.connect()
     except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-        raise  # it hung up, as one that dies does
+        raise  # it hung up, as a dying server does
     except ssl.SSLError as error:
         why = getattr(error, "verify_message", "") or error.reason or error
         raise Unavailable(
-            f"what answers at {url} is not the master of the CA in {ca} ({why}); nothing was told to it"
+            f"what answers at {url} is not the master of the CA in {ca} ({why}); nothing was sent to it"
         ) from error
     return connection
 

@@ -1,4 +1,4 @@
-"""Waiting for something outside to happen, where nothing tells of it."""
+"""Waiting for outside events that nothing reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 
 def wait_until(done: Callable[[], bool], within_s: float, every_s: float = 0.1) -> bool:
-    """Looks every `every_s` seconds, first at once; False if `done()` did not hold within `within_s` seconds."""
+    """Wait until `done()` holds, asked every `every_s` seconds, first at once; return False if it does not within `within_s`
+    seconds."""
     until_s = time.monotonic() + within_s
     while not done():
         if time.monotonic() > until_s:

@@ -186,7 +186,7 @@ def test_a_file_that_others_may_replace_is_refused(home: Home) -> None:
         folder.chmod(mode)
         done = run("config", "check", *words)
         assert done.exit_code == 2
-        assert f"may be changed by others, as its folder {folder} is open to them (mode 0{mode:o}" in done.stderr
+        assert f"may be changed by others, because its folder {folder} is open to them (mode 0{mode:o}" in done.stderr
         folder.chmod(0o1777)
         assert run("config", "check", *words).exit_code == 0, "there, each may replace their own files"
 
