@@ -1,7 +1,7 @@
-"""Builds the bridge jar with `javac` against Spark's jars: `python bridge/build.py [--spark-jars DIR] [--out FILE]`.
+"""Build of the bridge jar with `javac` against Spark's jars: `python bridge/build.py [--spark-jars DIR] [--out FILE]`.
 
-One jar serves Spark 3.5 (Scala 2.12) and 4.x (Scala 2.13), so it does not matter which of them it is compiled against.
-The jar is reproducible: the same sources and compiler give the same bytes. Not covered: installing a JDK.
+One jar serves Spark 3.5 (Scala 2.12) and 4.x (Scala 2.13), so it may be compiled against either. The jar is reproducible: the
+same sources and compiler give the same bytes. Not covered: installing a JDK.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BuildError(Exception):
 
 
 def find_javac() -> Path:
-    """`javac` of JAVA_HOME, else of the path. Raises BuildError if there is none."""
+    """Find `javac` in JAVA_HOME, else on the path. Raise BuildError if it is missing."""
     home = os.environ.get("JAVA_HOME")
     beside = Path(home) / "bin" / "javac" if home else None
     if beside and beside.is_file():
@@ -47,7 +47,7 @@ def find_javac() -> Path:
 
 
 def pyspark_jars() -> Path:
-    """The jars of the pyspark that this Python imports. Raises BuildError if there is none."""
+    """Return the folder of jars of the pyspark that this Python imports. Raise BuildError without a pyspark."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         sentence = "this Python has no pyspark to compile against: install it or give --spark-jars DIR"
@@ -56,7 +56,7 @@ def pyspark_jars() -> Path:
 
 
 def compile_classes(javac: Path, spark_jars: Path, target: Path) -> None:
-    """Raises BuildError with the compiler's own words."""
+    """Compile the sources into `target`. Raise BuildError; the compiler's own words go to standard error."""
     if not any(spark_jars.glob("spark-core_*.jar")):
         sentence = f"--spark-jars {spark_jars} holds no spark-core jar; give the jars directory of a Spark installation"
         raise BuildError(sentence, MISUSE)
@@ -75,7 +75,7 @@ def compile_classes(javac: Path, spark_jars: Path, target: Path) -> None:
 
 
 def write_jar(roots: list[Path], out: Path) -> None:
-    """All files under `roots`, in order of name and without dates; replaces `out` whole or not at all."""
+    """Write all files under `roots`, in order of name and without dates; replace `out` whole or not at all."""
     files = {path.relative_to(root).as_posix(): path for root in roots for path in root.rglob("*") if path.is_file()}
     files_by_name = sorted(files.items(), key=lambda item: (not item[0].startswith("META-INF/"), item[0]))
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def write_jar(roots: list[Path], out: Path) -> None:
 
 
 def build(spark_jars: Path, out: Path) -> None:
-    """Compiles and packs. Raises BuildError."""
+    """Compile and pack the bridge. Raise BuildError."""
     javac = find_javac()
     with tempfile.TemporaryDirectory() as scratch:
         classes = Path(scratch)
