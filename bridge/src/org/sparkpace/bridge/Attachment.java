@@ -6,11 +6,11 @@ import org.apache.spark.*;
 import org.apache.spark.api.plugin.*;
 
 /** Driver side of an application whose executors another cluster manager starts: registers it with the master that
- * `spark.pace.master` names and tells what it does. Whatever fails, the job runs as it would without us; only what the user has
- * to mend (a deadline that cannot be met, a setting that cannot be read) ends it, before an executor is asked for. */
+ * `spark.pace.master` names and reports its progress. Whatever fails, the job runs as it would without us; only an error that the
+ * user has to mend (a deadline that cannot be met, a setting that cannot be read) ends it, before an executor is asked for. */
 final class Attachment implements DriverPlugin, Orders {
   static final String MASTER = "spark.pace.master";
-  /** In the map that executors' plugins get: they should tell of themselves. */
+  /** Entry of the map that executors' plugins get: they should report their progress. */
   static final String TELL = "tell";
   private final ExecutorReports reports = new ExecutorReports();
   private SparkContext sc;

@@ -11,12 +11,12 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkException;
 
-/** Spark's own authentication: whoever talks to the driver or an executor must know the application's secret. */
+/** Spark's own authentication: any peer of the driver or an executor must know the application's secret. */
 final class Authentication {
   private static final String ON = "spark.authenticate", SECRET = "spark.authenticate.secret", HIDDEN = "spark.redaction.regex";
 
-  /** Cannot be switched on here: Spark's RPC server listens since before any of our code runs. Who says nothing is refused, who
-   * says `false` is warned. */
+  /** Checks authentication, which cannot be switched on here: Spark's RPC server listens since before any of our code runs.
+   * A conf without the setting is refused, one with `false` gives a warning. */
   static void check(SparkContext sc) throws SparkException {
     SparkConf conf = sc.conf();
     if (!sc.env().securityManager().isAuthenticationEnabled()) {
@@ -25,7 +25,7 @@ final class Authentication {
             + " run `sparkpace conf -o FILE` and start with --properties-file FILE, or go on without it by " + ON + "=false");
       Terminal.say("warning: " + ON + "=false: whoever reaches a port of this driver or its executors can run code in them");
     } else if (conf.contains(HIDDEN) && !Pattern.compile(conf.get(HIDDEN)).matcher(SECRET).find()) {
-      // of the conf, event log and UI show what the user does not hide
+      // event log and UI show entries of the conf that the user does not hide
       conf.set(HIDDEN, conf.get(HIDDEN) + "|" + Pattern.quote(SECRET));
     }
   }

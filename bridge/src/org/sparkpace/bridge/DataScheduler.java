@@ -21,17 +21,17 @@ final class DataScheduler extends TaskSchedulerImpl {
     usersOwn = Arrays.stream(conf.getAll()).anyMatch(entry -> entry._1().startsWith(WAIT));
   }
 
-  /** Of the stages that begin from now on: `worth` of each host with data, at 1 or more together it is worth `waitMs`. */
+  /** Sets, for stages that begin from now on, the `worth` of each host with data; 1 or more together are worth `waitMs`. */
   void locality(double worth, long waitMs) {
     this.waitMs = waitMs;
     this.worth = worth;
   }
 
-  /** Executors that are given a task of a stage only while so many wait. */
+  /** Executors that are given a task of a stage only while this many wait. */
   void starved(Map<String, Integer> leastWaiting) { starved = leastWaiting; }
   int leastWaiting(String executorId) { return starved.getOrDefault(executorId, 0); }
 
-  /** Spark reads the setting when it makes a stage's task set. Whoever set it himself keeps it. */
+  /** Spark reads the setting when it makes a stage's task set. A user who set it keeps it. */
   @Override public TaskSetManager createTaskSetManager(TaskSet tasks, int maxTaskFailures) {
     if (worth >= 0 && !usersOwn) conf.set(WAIT, (worth * hosts(tasks) >= 1 ? waitMs : 0) + "ms");
     return new StageTasks(this, tasks, maxTaskFailures);

@@ -2,7 +2,7 @@ package org.sparkpace.bridge;
 import java.util.Map;
 
 /** The end of this JVM, in the words of the wire's `DriverEnd`. Code in a JVM cannot see the exit code, but the thread that ends
- * the JVM shows who asked for the end. */
+ * the JVM shows the origin of the end. */
 final class DriverEnd {
   static final String TO_COME = "to_come";
   private static volatile boolean mainFailed;

@@ -14,7 +14,7 @@ final class DriverSettings {
     String plugins = conf.get("spark.plugins", "").trim();
     if (Arrays.stream(plugins.split(",")).map(String::trim).noneMatch(plugin::equals))
       conf.set("spark.plugins", plugins.isEmpty() ? plugin : plugins + "," + plugin); // executors take it from here
-    // Off-heap memory can still be switched on: only executors use it. Who has a say of his own keeps his size.
+    // Off-heap memory can still be switched on: only executors use it. A user who has set a size keeps it.
     if (Arrays.stream(conf.getAll()).noneMatch(entry -> entry._1().startsWith("spark.memory.offHeap.")))
       required.stringPropertyNames().stream().filter(OFF_HEAP).forEach(key -> conf.setIfMissing(key, required.getProperty(key)));
     String ui = System.getenv("SPARK_LOCAL_IP"); // WebUI.bind reads nothing else
@@ -34,7 +34,7 @@ final class DriverSettings {
     return required;
   }
 
-  /** Says which settings are missing that can no more be added. */
+  /** Names the missing settings that can no more be added. */
   static void name(SparkConf conf, String mend) {
     if (conf.contains("spark.pace.submission")) return; // `sparkpace submit` has set everything
     TreeSet<String> missing = new TreeSet<>(required().stringPropertyNames());

@@ -14,7 +14,7 @@ final class EventListener extends SparkListener {
   private final Runnable urgent;
   private final Set<String> queries = new HashSet<>(); // ids of the SQL executions under way
 
-  /** `urgent` is run after events that change what has to be done: they should not wait for a batch. */
+  /** `urgent` is run after events that change the work to do: they should not wait for a batch. */
   EventListener(Journal journal, SteadyClock clock, Runnable urgent) {
     this.journal = journal;
     this.clock = clock;

@@ -5,7 +5,7 @@ import java.util.*;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.scheduler.*;
 
-/** What the executors of an attached application have told of themselves, for the master: the wire's `AttachedExecutor`s. */
+/** Reports of an attached application's executors on themselves, for the master: the wire's `AttachedExecutor`s. */
 final class ExecutorReports extends SparkListener {
   private static final int MOST = 65_536; // characters, as the agent takes of a progress file
   private final Map<String, Map<String, Object>> added = new ConcurrentHashMap<>();
@@ -17,7 +17,7 @@ final class ExecutorReports extends SparkListener {
   String applicationId() { return applicationId; }
 
   @Override public void onExecutorAdded(SparkListenerExecutorAdded e) {
-    if (!e.executorId().matches("[0-9]{1,10}")) { // the master would refuse all that is told with it
+    if (!e.executorId().matches("[0-9]{1,10}")) { // the master would refuse the whole message
       Terminal.say("executor " + e.executorId() + " goes on at whatever speed it has: its id is no number; accepted: ids as Spark's own cluster managers give");
       return;
     }
@@ -30,7 +30,7 @@ final class ExecutorReports extends SparkListener {
     told.remove(e.executorId());
   }
 
-  /** Comes from an executor, so from user code: what is no report of one that lives is left out. */
+  /** Takes a message of an executor, so of user code: one that is no report of a live executor is left out. */
   void take(Object message) {
     if (!(message instanceof String) || ((String) message).length() > MOST) return;
     try {
@@ -44,13 +44,13 @@ final class ExecutorReports extends SparkListener {
     }
   }
 
-  /** One report that the master cannot read would keep out all that the driver tells. */
+  /** True if the master can read `process`: an unreadable one would keep out the driver's whole message. */
   private static boolean isProcess(JsonNode process) {
     return process.path("pid").isInt() && process.path("start_ticks").canConvertToLong() && process.path("uid").isInt()
         && process.path("start_ticks").isIntegralNumber() && process.path("boot_id").isTextual() && process.path("pid_namespace").isTextual();
   }
 
-  /** Whether somebody told something since the last `living`. */
+  /** True if an executor has reported since the last `living`. */
   boolean news() { return news; }
 
   List<Object> living() {

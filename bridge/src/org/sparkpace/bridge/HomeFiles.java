@@ -25,13 +25,13 @@ final class HomeFiles {
     }
   }
 
-  /** Root's file for a group that we are in: what the kubelet makes of a secret for a pod of another user. */
+  /** Root's file for a group that we are in: the form that the kubelet gives a secret in a pod of another user. */
   private static boolean roots(Path file) throws IOException {
     return (Integer) Files.getAttribute(file, "unix:uid") == 0 && OwnProcess.owner("uid") != 0;
   }
 
-  /** In memory, read-only: a secret that the kubelet shows to a pod (0644 unless it is told otherwise). Only root mounts such a
-   * file system, and in the pod is nobody but the job. */
+  /** In memory, read-only: a secret that the kubelet shows to a pod (0644 unless set otherwise). Only root mounts such a
+   * file system, and only the job is in the pod. */
   private static boolean isPods(Path file) throws IOException {
     FileStore in = Files.getFileStore(file);
     return in.type().equals("tmpfs") && in.isReadOnly() && (Integer) Files.getAttribute(file, "unix:uid") == 0;

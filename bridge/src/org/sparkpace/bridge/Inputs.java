@@ -6,7 +6,7 @@ import java.util.*;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.*;
 
-/** Which hosts have how much of the application's input, as Hadoop's API tells of the paths in `spark.pace.placement.input`. */
+/** Bytes of the application's input on each host, by Hadoop's API, for the paths in `spark.pace.placement.input`. */
 final class Inputs {
   private static final int MOST_FILES = 100_000;
 

@@ -1,9 +1,9 @@
 package org.sparkpace.bridge;
 import java.util.*;
 
-/** The numbered events that the master has not acknowledged, and what is active now. A master whose disk is full takes events in
- * that it does not acknowledge: they are kept, and sent again when it asks for them. When numbers are lost (overflow, a master
- * that forgot) the active jobs, stages and executors go as a snapshot and numbering goes on behind it. */
+/** The numbered events that the master has not acknowledged, and the active jobs, stages and executors. A master whose disk is
+ * full takes events in that it does not acknowledge: they are kept, and sent again when it asks for them. When numbers are lost
+ * (overflow, a master that forgot) the active ones go as a snapshot and numbering goes on behind it. */
 final class Journal {
   private static final int CAPACITY = 50_000;
   private final ArrayDeque<Map<String, Object>> pending = new ArrayDeque<>();
@@ -23,7 +23,7 @@ final class Journal {
   /** Adds an event that makes something active under `key`. */
   synchronized void begin(String key, Map<String, Object> event) { active.put(key, event); add(event); }
 
-  /** Adds the event that ends it. */
+  /** Adds the event that ends the activity under `key`. */
   synchronized void end(String key, Map<String, Object> event) { active.remove(key); add(event); }
 
   /** The application's end; later calls do nothing. */

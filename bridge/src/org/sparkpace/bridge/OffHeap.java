@@ -10,9 +10,9 @@ import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.memory.*;
 
-/** Brings the off-heap memory of this running executor to the size that memory.json orders, and tells how far it is.
+/** Brings the off-heap memory of this running executor to the size that memory.json orders, and reports the state.
  * Spark takes that size at its start only, so its two numbers and two pools are changed together, under Spark's own lock:
- * what is free goes first, then cached blocks in bounded pieces; what running tasks hold is waited for, never taken. */
+ * free memory goes first, then cached blocks in bounded pieces; memory of running tasks is waited for, never taken. */
 final class OffHeap {
   static final String ORDERS_DIR = "SPARKPACE_ORDERS_DIR";
   private static final long TICK_MS = 100, CHUNK = 64L << 20; // blocks of a chunk are written out while tasks wait for the lock
@@ -26,7 +26,7 @@ final class OffHeap {
   private Method evict;
   private SparkConf conf;
   private long ordered, wanted;
-  private volatile long applied; // the order that the numbers told are an answer to
+  private volatile long applied; // the order that the reported numbers answer
 
   OffHeap(Path directory) {
     order = directory.resolve("memory.json");
@@ -96,11 +96,11 @@ final class OffHeap {
       if (now == wanted) return false;
       try {
         if (wanted > now) {
-          execution.incrementPoolSize(wanted - now); // storage borrows from it by itself
+          execution.incrementPoolSize(wanted - now); // storage borrows from it without us
           return false;
         }
         long left = release(now - wanted), freed = 0;
-        // Spark evicts all that is asked for or nothing
+        // Spark evicts the whole amount or nothing
         for (long ask = Math.min(Math.min(left, CHUNK), storage.memoryUsed()); ask > 0 && freed == 0; ask /= 4) freed = evict(ask);
         return release(left) > 0 && freed > 0;
       } finally { // also when a block could not be written out: Spark asserts on every use that size and pools are equal
@@ -112,7 +112,7 @@ final class OffHeap {
     }
   }
 
-  /** Takes what is free off the pools, `most` at most; returns what is left to take. */
+  /** Takes free memory off the pools, `most` at most; returns the part left to take. */
   private long release(long most) {
     long free = Math.min(most, execution.memoryFree()), cached = Math.min(most - free, storage.memoryFree());
     if (free > 0) execution.decrementPoolSize(free);

@@ -3,15 +3,15 @@ import java.util.Map;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.TaskSchedulerImpl;
 
-/** What the master says, for whoever has the executors. Where Spark's own cluster managers have them, most of it is not ours. */
+/** Orders of the master. Where Spark's own cluster managers have the executors, most of them are not ours. */
 interface Orders {
-  /** What the master says of an ended executor, perhaps more than once; `exitCode` is null when nobody saw it. */
+  /** Takes the master's word on an ended executor, perhaps more than once; `exitCode` is null when it is not known. */
   default void executorGone(String id, Integer exitCode, boolean planned, boolean byApplication, String reason) {}
   default void locality(double worth, long waitMs) {}
   default void starved(Map<String, Integer> leastWaiting) {}
   void stopApplication(String sentence);
 
-  /** Fails what runs, and ends the SparkContext. */
+  /** Fails the active stages, and ends the SparkContext. */
   static void stop(SparkContext sc, String sentence) {
     Terminal.say("the master ends this application: " + sentence);
     try {

@@ -3,7 +3,7 @@ import java.io.IOException;
 import java.nio.file.*;
 import java.util.Map;
 
-/** Facts about this JVM's own process, from /proc: which it is, whose, since when. */
+/** Facts about this JVM's own process, from /proc: its number, its user, its start. */
 final class OwnProcess {
   /** Field 22 of /proc/self/stat, in clock ticks since boot; the second field may hold blanks and brackets. */
   static long startTicks() throws IOException {
@@ -20,7 +20,7 @@ final class OwnProcess {
     return null;
   }
 
-  /** Process numbers count within it; empty where the kernel does not tell. */
+  /** The namespace of process numbers; empty where the kernel does not show it. */
   static String pidNamespace() {
     try {
       return Files.readSymbolicLink(Path.of("/proc/self/ns/pid")).toString();

@@ -15,7 +15,7 @@ import scala.concurrent.Future$;
 
 /** Spark's scheduler backend whose executors are started elsewhere: it passes wishes to the master and losses to Spark. */
 public final class PaceBackend extends CoarseGrainedSchedulerBackend implements Orders {
-  /** How long tasks of a disconnected executor wait for the master's word on why it ended. */
+  /** Longest wait, for tasks of a disconnected executor, until the master gives the reason for its end. */
   private static final long WORD_S = 5;
   private final SparkContext sc;
   private final DataScheduler scheduler;
@@ -55,7 +55,7 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend implements 
     super.stop();
   }
 
-  /** Called with the scheduler's lock held: only takes note. */
+  /** Notes the wish, no more: it is called with the scheduler's lock held. */
   @Override public Future<Object> doRequestTotalExecutors(scala.collection.immutable.Map<ResourceProfile, Object> totals) {
     if (sync != null) sync.want(Wishes.of(sc.conf(), totals));
     return Future$.MODULE$.successful((Object) true);
@@ -85,7 +85,7 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend implements 
     if (!stopped) Orders.stop(sc, sentence);
   }
 
-  /** On a lost connection first asks for the reason: a planned end must not count against spark.task.maxFailures.
+  /** Asks for the reason first on a lost connection: a planned end must not count against spark.task.maxFailures.
    * Called by the superclass's constructor, before our fields are set. */
   @Override public CoarseGrainedSchedulerBackend.DriverEndpoint createDriverEndpoint() {
     return new CoarseGrainedSchedulerBackend.DriverEndpoint() {

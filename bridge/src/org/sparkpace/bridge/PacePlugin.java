@@ -6,7 +6,8 @@ import org.apache.spark.*;
 import org.apache.spark.api.plugin.*;
 
 /** In executors: reports live progress into the directory that an agent names, and takes orders about off-heap memory from
- * another one; or tells the driver's side, which attaches the application to a Sparkpace master. Elsewhere it does nothing. */
+ * another directory; or reports to the driver's side, which attaches the application to a Sparkpace master. Elsewhere it does
+ * nothing. */
 public final class PacePlugin implements SparkPlugin {
   static final String CONTROL_DIR = "SPARKPACE_CONTROL_DIR";
 
@@ -16,7 +17,7 @@ public final class PacePlugin implements SparkPlugin {
   /** All callbacks run on the task's own thread. Progress is worth less than the task: nothing is thrown into Spark. */
   private static final class Reporter implements ExecutorPlugin {
     private final Progress progress = new Progress();
-    private volatile ProgressTimer timer; // null: nobody wants to know
+    private volatile ProgressTimer timer; // null: no progress is wanted
     private volatile OffHeap memory;
 
     @Override public void init(PluginContext context, Map<String, String> fromDriver) {

@@ -5,7 +5,7 @@ import java.security.*;
 import java.security.cert.*;
 import javax.net.ssl.*;
 
-/** TLS that trusts the cluster's own CA and no other (controller/tls.py): who answers under it is the master. */
+/** TLS that trusts the cluster's own CA and no other (controller/tls.py): a server that answers under it is the master. */
 final class Pinned {
   static SSLContext to(Path ca) {
     try (InputStream in = Files.newInputStream(ca)) {
@@ -25,7 +25,7 @@ final class Pinned {
     }
   }
 
-  /** Whether the other side failed to prove itself, rather than being away. */
+  /** True if the other side failed to prove itself, rather than being away. */
   static boolean refused(Throwable e) {
     for (; e != null; e = e.getCause()) if (e instanceof CertificateException || e instanceof CertPathValidatorException) return true;
     return false;

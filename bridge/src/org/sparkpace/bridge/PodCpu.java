@@ -3,15 +3,15 @@ import java.io.IOException;
 import java.nio.file.*;
 import java.util.List;
 
-/** CPU that this container has used, from the kernel's own counter: Kubernetes' API does not tell it. */
+/** CPU that this container has used, from the kernel's own counter: Kubernetes' API does not show it. */
 final class PodCpu {
   private static final List<String> V1 = List.of("cpuacct/cpuacct.usage", "cpu,cpuacct/cpuacct.usage"); // nanoseconds
   private static final String V2 = "cpu.stat", USAGE = "usage_usec ";
 
-  /** Whether this is a pod, whose container sees its own control group as the root. */
+  /** True in a pod, whose container sees its own control group as the root. */
   static boolean isPod() { return System.getenv("KUBERNETES_SERVICE_HOST") != null; }
 
-  /** Core-seconds since the container began; null where `root` (/sys/fs/cgroup) does not tell. */
+  /** Core-seconds since the container began; null where `root` (/sys/fs/cgroup) does not show them. */
   static Double seconds(Path root) {
     try {
       for (String name : V1) {

@@ -4,7 +4,7 @@ import java.util.*;
 import org.apache.spark.TaskContext;
 import org.apache.spark.executor.TaskMetrics;
 
-/** What this executor's tasks have done so far, per stage attempt (stage_model.progress). A failed attempt counts with its
+/** The work of this executor's tasks so far, per stage attempt (stage_model.progress). A failed attempt counts with its
  * CPU time but not with its records: they will be read again. */
 final class Progress {
   private static final int MOST_STAGES = 64;
@@ -26,7 +26,7 @@ final class Progress {
 
     long records() {
       synchronized (metrics) { // Spark's heartbeat merges under the same lock
-        metrics.mergeShuffleReadMetrics(); // they are empty until somebody merges
+        metrics.mergeShuffleReadMetrics(); // they are empty until merged
         return metrics.inputMetrics().recordsRead() + metrics.shuffleReadMetrics().recordsRead();
       }
     }

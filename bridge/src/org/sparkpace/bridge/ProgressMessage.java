@@ -4,7 +4,7 @@ import java.nio.file.Path;
 import java.util.*;
 import org.apache.spark.api.plugin.PluginContext;
 
-/** Progress as a message to the driver's side of the plugin, with which process this is: needs no port, secret or path. In a pod
+/** Progress as a message to the driver's side of the plugin, with this process's identity: no port, secret or path. In a pod
  * also with its CPU, which an agent elsewhere cannot see. */
 final class ProgressMessage implements ProgressTimer.Outlet {
   static final long TICK_MS = 500;

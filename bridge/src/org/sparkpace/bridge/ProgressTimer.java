@@ -3,9 +3,9 @@ import java.io.IOException;
 import java.util.*;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** Tells what this executor's tasks have done: every tick while something changes, else every 2 s. */
+/** Reports the work of this executor's tasks: every tick while it changes, else every 2 s. */
 final class ProgressTimer {
-  /** Where it goes, whole or not at all. */
+  /** Takes a report, whole or not at all. */
   interface Outlet { void tell(Map<String, Object> progress) throws IOException; }
 
   private static final int SCHEMA = 1;
@@ -14,7 +14,7 @@ final class ProgressTimer {
   private final Outlet outlet;
   private final String executorId;
   private final Progress progress;
-  private final OffHeap memory; // null: nobody orders any
+  private final OffHeap memory; // null: no agent orders any
   private final Timer timer = new Timer("sparkpace-progress", true);
   private long sequence, toldNs;
   private List<Object> told;
@@ -44,11 +44,11 @@ final class ProgressTimer {
       told = now;
       toldNs = System.nanoTime();
     } catch (IOException | RuntimeException | LinkageError e) {
-      complain("live progress cannot be told", e);
+      complain("live progress cannot be reported", e);
     }
   }
 
-  /** Once each: the executor's log is no place for five lines a second. */
+  /** Logs each complaint once: the executor's log is no place for five lines a second. */
   static void complain(String what, Throwable e) {
     if (COMPLAINED.add(what)) Terminal.say("warning: " + what + ": " + e);
   }

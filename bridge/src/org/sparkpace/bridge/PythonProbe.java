@@ -5,7 +5,7 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkConf;
 
-/** Which Python an executor's workers will be: the one Spark would start here, asked about itself. It answers while other things
+/** The Python of an executor's workers: the one Spark would start here, asked about itself. It answers while other things
  * are made ready. */
 final class PythonProbe {
   private static final String QUESTION = "import json, sys; print(json.dumps({'version': '%d.%d' % sys.version_info[:2],"
@@ -26,7 +26,7 @@ final class PythonProbe {
     }
   }
 
-  /** The wire's `PythonEnvironment` as the Python tells it; null if this is no PySpark application or no Python answers. */
+  /** The wire's `PythonEnvironment` as the Python reports it; null if this is no PySpark application or no Python answers. */
   Map<String, Object> answer() throws InterruptedException {
     try {
       if (missing != null) throw missing;

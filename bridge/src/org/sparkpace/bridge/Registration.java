@@ -30,7 +30,7 @@ final class Registration {
     this(sc, false, Authentication.credentials(sc), environment(sc), data(sc), python.answer());
   }
 
-  /** Of an application whose executors another cluster manager starts: without what only starting them needs. */
+  /** Registers an application whose executors another cluster manager starts, without the facts for starting them. */
   static Registration attached(SparkContext sc) throws IOException, URISyntaxException {
     return new Registration(sc, true, null, Map.of(), Map.of(), null);
   }
@@ -63,7 +63,7 @@ final class Registration {
     return Arrays.stream(conf.getAll()).anyMatch(entry -> entry._1().startsWith("spark.pace."));
   }
 
-  /** From now on it is told of a job that runs already: its deadline is taken as it is. */
+  /** Marks the job as running already from now on: its deadline is taken as it is. */
   void late() { late = true; }
 
   /** `applicationId` is null at first; later the id this application had before the master lost it. */
@@ -80,14 +80,14 @@ final class Registration {
     return message;
   }
 
-  /** Those that executors must reach: of RPC and of blocks; none before Spark has opened the latter, which it does after this
-   * application has its id. */
+  /** The ports that executors must reach: of RPC and of blocks; none before Spark has opened the latter, after this application
+   * has its id. */
   List<Integer> ports() {
     BlockManagerId blocks = sc.env().blockManager().blockManagerId();
     return blocks == null ? List.of() : List.of(sc.env().rpcEnv().address().port(), blocks.port());
   }
 
-  /** Since submission for the first SparkContext of this JVM; a further one did not exist then. */
+  /** The age since submission for the first SparkContext of this JVM; a further one did not exist then. */
   private static long ageMs(SparkContext sc) throws IOException {
     boolean further = FURTHER.getAndSet(true);
     if (!further && sc.conf().contains("spark.pace.submit.uptime")) {
@@ -127,7 +127,7 @@ final class Registration {
     }
   }
 
-  /** Looked up here, where a slow name server holds up nobody else; null without one of IPv4. */
+  /** Looks the address up here, where a slow name server holds up nothing else; null without one of IPv4. */
   private static String address(String host) {
     try {
       for (InetAddress one : InetAddress.getAllByName(host)) if (one instanceof Inet4Address) return one.getHostAddress();

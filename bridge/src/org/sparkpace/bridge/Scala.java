@@ -4,7 +4,7 @@ import java.util.List;
 import scala.collection.Iterable;
 import scala.collection.Iterator;
 
-/** What Scala 2.12 and 2.13 spell differently, so that one jar serves Spark 3.5 and 4.x. */
+/** Differences of Scala 2.12 and 2.13, so that one jar serves Spark 3.5 and 4.x. */
 final class Scala {
   /** A Seq-valued member, read by name: its declared type is collection.Seq in 2.12 and immutable.Seq in 2.13. */
   static List<Object> members(Object owner, String name) {

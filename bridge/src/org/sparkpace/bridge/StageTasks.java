@@ -6,11 +6,11 @@ import org.apache.spark.util.SystemClock;
 import scala.*;
 import scala.collection.immutable.Map;
 
-/** Spark's own set of a stage's tasks, but that an executor which others took the cores from is given one only while many
+/** Spark's own set of a stage's tasks, but an executor that has lost cores to others is given a task only while many
  * wait: there a task runs many times as long as elsewhere, and the stage would wait for it. */
 @SuppressWarnings({"rawtypes", "unchecked"})
 final class StageTasks extends TaskSetManager {
-  /** When nothing of the application has run for so long, any executor is taken: Spark may not use the others. */
+  /** Time without a running task after which any executor is taken: Spark may not use the others. */
   private static final long PATIENCE_NS = 2_000_000_000L;
   private static final Tuple3 NONE = new Tuple3(Option.empty(), false, -1);
   private static final MethodHandle SUPER = sparks();

@@ -28,7 +28,7 @@ final class SteadyClock {
 
   SteadyClock() { this(System::currentTimeMillis, System::nanoTime, ManagementFactory.getRuntimeMXBean().getUptime()); }
 
-  /** Nothing to be told was stamped more than `ageMs` ago. */
+  /** Assumes that no event to come was stamped more than `ageMs` ago. */
   SteadyClock(LongSupplier wallMs, LongSupplier ticksNs, long ageMs) {
     this.wallMs = wallMs;
     this.ticksNs = ticksNs;
@@ -62,7 +62,7 @@ final class SteadyClock {
   /** The steady time of something that Spark has stamped. */
   long steady(long stampMs) { return steady(stampMs, Long.MAX_VALUE); }
 
-  /** As above, of something known to have been at `latestMs` (steady) or before. */
+  /** As above, of an event known to have been at `latestMs` (steady) or before. */
   synchronized long steady(long stampMs, long latestMs) {
     look();
     long latest = Math.min(nowMs(), latestMs);

@@ -6,7 +6,7 @@ import scala.Tuple2;
 
 /** Executors that Spark wants, by resource profile id: the wire's `ExecutorWish`. Memory in MiB; null = left open. */
 final class Wishes {
-  /** What is wanted before the first request: the configured number of executors, null if none is configured. */
+  /** The wish before the first request: the configured number of executors, null if none is configured. */
   static Map<String, Object> initial(SparkConf conf, ResourceProfile standard) {
     Integer count = conf.contains("spark.executor.instances") ? conf.getInt("spark.executor.instances", 0) : null;
     if (conf.getBoolean("spark.dynamicAllocation.enabled", false)) { // the rule of Spark's own Utils, which moves between versions
@@ -33,7 +33,7 @@ final class Wishes {
         "python_mb", amount(conf, profile, "pyspark.memory", "spark.executor.pyspark.memory"));
   }
 
-  /** Spark fills its default profile with default values: there only what the user has set counts. */
+  /** Spark fills its default profile with default values: there only values that the user has set count. */
   private static Long amount(SparkConf conf, ResourceProfile profile, String resource, String key) {
     if (profile.id() == 0 && !conf.contains(key)) return null;
     ExecutorResourceRequest request = profile.executorResourcesJMap().get(resource);
