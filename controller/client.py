@@ -1,4 +1,4 @@
-"""Commands speak to the master through this: typed calls over its HTTP API, errors as sentences.
+"""The commands' way to the master: typed calls over its HTTP API, errors as sentences.
 
 Covers the scopes `submit` and `admin`; bridge and agents have their own ends. See docs/protocol.md.
 """
@@ -45,9 +45,9 @@ TIMEOUT_S = 10.0
 
 
 class MasterClient:
-    """`ca` is the file with the certificate that is pinned. Methods raise `Unavailable` when no master answers, or one that
-    does not prove itself, which learns no token (`OtherVersion`: one that speaks no version of ours), `Denied` for a wrong
-    token, else the master's own error."""
+    """A client. `ca` is the file with the certificate that is pinned. Methods raise `Unavailable` when no master answers, or
+    one that does not prove itself, which learns no token (`OtherVersion`: the master speaks no version of ours), `Denied` for
+    a wrong token, else the master's own error."""
 
     def __init__(self, url: str, ca: Path, token: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
         self.url = url.rstrip("/")
@@ -55,7 +55,7 @@ class MasterClient:
         self._ca, self._token, self._timeout_s = ca, token, timeout_s
 
     def health(self) -> Health:
-        """Needs no token."""
+        """Return the master's health, without a token."""
         return self._call("GET", "/v1/health", Health)
 
     def applications(self) -> tuple[ApplicationView, ...]:
@@ -68,7 +68,7 @@ class MasterClient:
         return self._call("GET", f"/v1/applications/{_quoted(application_id)}/explain", Explanation)
 
     def course(self, application_id: str, samples: int, quotas: int, since_s: float) -> Course:
-        """What was recorded behind these offsets, and the stages that did not end before."""
+        """Return the records behind these offsets, and the stages that did not end before."""
         behind = urllib.parse.urlencode({"samples": samples, "quotas": quotas, "since": int(since_s)})
         return self._call("GET", f"/v1/applications/{_quoted(application_id)}/course?{behind}", Course)
 
@@ -76,7 +76,7 @@ class MasterClient:
         return self._call("GET", "/v1/runs", EndedRuns).runs
 
     def kill(self, application_id: str) -> None:
-        """Asks for the end of an application and its executors; returns before they are gone."""
+        """Ask for the end of an application and its executors; return before they are gone."""
         self._request("POST", f"/v1/applications/{_quoted(application_id)}/kill", b"{}")
 
     def start(self, submission: str, asked: StartRequest) -> StartReply:
@@ -84,23 +84,23 @@ class MasterClient:
         return self._call("POST", f"/v1/submissions/{_quoted(submission)}/start", StartReply, msgspec.json.encode(asked))
 
     def driver_ended(self, submission: str, exit_code: int) -> None:
-        """Reports how the driver of a submission has ended."""
+        """Report the end of a submission's driver."""
         body = msgspec.json.encode(DriverEnded(exit_code=exit_code))
         self._request("POST", f"/v1/submissions/{_quoted(submission)}/ended", body)
 
     def change(self, application_id: str, change: Change) -> None:
-        """Gives a running application another deadline or priority."""
+        """Give a running application another deadline or priority."""
         self._request("POST", f"/v1/applications/{_quoted(application_id)}/set", msgspec.json.encode(change))
 
     def plan(self, request: PlanRequest) -> PlanReply:
         return self._call("POST", "/v1/plan", PlanReply, msgspec.json.encode(request))
 
     def label(self, worker_id: str, labels: Labels) -> Labels:
-        """Changes labels of a worker; the answer has all of them."""
+        """Change labels of a worker; the answer has all of them."""
         return self._call("POST", f"/v1/workers/{_quoted(worker_id)}/labels", Labels, msgspec.json.encode(labels))
 
     def end_started_workers(self) -> None:
-        """Workers that the master had a provider start are given back; returns when they are."""
+        """Give back the workers that the master had a provider start; return when this is done."""
         self._request("POST", "/v1/started-workers/end", b"{}")
 
     def workers(self) -> tuple[WorkerView, ...]:
@@ -153,7 +153,8 @@ class MasterClient:
 
 
 class LastingClient(MasterClient):
-    """Keeps its connection for the next call: TLS costs a master more than most answers. Not for several threads at once."""
+    """A client that keeps its connection for the next call: TLS costs a master more than most answers. Not for several
+    threads at once."""
 
     _connection: http.client.HTTPSConnection | None = None
 
@@ -163,7 +164,7 @@ class LastingClient(MasterClient):
             try:
                 return self._asked(kept, method, path, body, headers)
             except (OSError, http.client.HTTPException):
-                kept.close()  # the master closes one that was quiet; asking twice changes nothing
+                kept.close()  # the master closes a quiet connection; asking twice changes nothing
         return self._asked(self._connect(), method, path, body, headers)
 
     def _asked(
@@ -192,12 +193,12 @@ def _ask(
 
 
 def submit_client(home: Home, timeout_s: float = TIMEOUT_S) -> MasterClient:
-    """Of the cluster that was started here. Raises `Unavailable` without one."""
+    """Return a client of the cluster that was started here. Raise `Unavailable` without one."""
     return MasterClient(home.need_cluster().url, home.ca_file, home.submit_token(), timeout_s)
 
 
 def admin_client(home: Home, url: str | None = None, timeout_s: float = TIMEOUT_S) -> MasterClient:
-    """The same with all rights, or of the master at `url`."""
+    """Return a client with all rights, of the cluster here or of the master at `url`."""
     return MasterClient(url or home.need_cluster().url, home.ca_file, home.admin_token(), timeout_s)
 
 

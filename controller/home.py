@@ -1,11 +1,11 @@
 """The home directory of one user's cluster: tokens, the running cluster's address, records.
 
     admin.token, submit.token   0600, made by the first `up`
-    agent-tokens/W              0600, the token of worker W's agent, by which it speaks for W alone
+    agent-tokens/W              0600, the token of worker W's agent, by which it speaks only for W
     metrics.token        0600, reads metrics and nothing else; there once `token --metrics` has made it
     notify.secret        0600, bearer token of notifications, if the operator has written one
     user-tokens/UID-GID         0600, a user's own token: with it a driver on another machine may be that user
-    ca.key, ca.pem              0600, the cluster's CA and its certificate alone, made by the first master; clients pin ca.pem
+    ca.key, ca.pem              0600, the cluster's CA, and its certificate, made by the first master; clients pin ca.pem
     master.pem                  0600, the master's key and certificate, made at each start
     sparkpace.toml              yours, if there: options of `up`, `master` and `agent` (`controller.cli.configuration`)
     cluster.json                0600, there from `up` to `down`, whatever dies in between
@@ -13,7 +13,7 @@
     master.lock                 0600, held by the master; agents have theirs (`controller.local.locks`)
     master.db  runs/  profiles/  local/  logs/  agents/
 
-Covers paths and safe reading; who writes into `runs/` and `profiles/` is the master.
+Covers paths and safe reading; the master writes into `runs/` and `profiles/`.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from stage_model.errors import BadInput, Denied, PaceError, Unavailable
 
 VARIABLE = "SPARKPACE_HOME"
 MASTER_VARIABLE = "SPARKPACE_MASTER"
-"""URL of a master that was not started by `up` in this home, as on another machine."""
+"""Variable with the URL of a master that was not started by `up` in this home, for instance on another machine."""
 CONFIG_VARIABLE = "SPARKPACE_CONFIG"
-"""A file with options of `up`, `master` and `agent`; empty: none, not the home's either."""
+"""Variable with a file of options of `up`, `master` and `agent`; empty: no file, not the home's either."""
 WORKER_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
-"""A worker's name is a file's, too."""
+"""Form of a worker's name, which is a file's, too."""
 USER_TOKEN = re.compile(r"([0-9]{1,10})-([0-9]{1,10})")
 LARGEST_TOKEN_BYTES = 1024
-"""Of its file."""
+"""Most bytes of a token's file."""
 SHORTEST_SECRET = 16
-"""Characters of one that the operator has chosen."""
+"""Least characters of a secret that the operator has chosen."""
 ORDERS = "orders"
-"""In what a worker's agent keeps: a folder per executor, which sees its own one read-only."""
+"""Name of the folder in the agent's own with a folder per executor, which sees its own read-only."""
 
 
 class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """`words` start it again: those of `sparkpace`, without --home."""
+    """An agent's process. `words` start it again: those of `sparkpace`, without --home."""
 
     worker_id: str
     process: ProcessId
@@ -61,15 +61,15 @@ class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class User(NamedTuple):
-    """Whom executors run as."""
+    """A user that executors run as."""
 
     uid: int
     gid: int
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """cluster.json. `options` are those of `up` as given, defaults included; `started` is epoch seconds, for people only.
-    `driver_host` is an address of this machine at which executors reach drivers (empty: which one is Spark's to find)."""
+    """The content of cluster.json. `options` are those of `up` as given, defaults included; `started` is epoch seconds, for
+    people only. `driver_host` is an address of this machine at which executors reach drivers (empty: Spark finds it)."""
 
     cluster_id: str
     url: str
@@ -86,7 +86,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spark_master(self) -> str:
-        """The master URL by which Spark is told of it."""
+        """The master URL for Spark."""
         return self.url.replace("https", "sparkpace", 1)
 
 
@@ -119,24 +119,24 @@ class Home:
         self.logs = path / "logs"
 
     def agent(self, worker_id: str) -> Path:
-        """What a worker's agent keeps."""
+        """Return the folder of a worker's agent."""
         return self.path / "agents" / worker_id
 
     def agent_lock(self, worker_id: str) -> Path:
-        """Held by the supervisor."""
+        """Return the lock file that the supervisor holds."""
         return self.agent(worker_id) / "agent.lock"
 
     def child_lock(self, worker_id: str) -> Path:
-        """Held by the supervisor's child; there, held or not, until nothing is left of the worker's executors."""
+        """Return the lock file that the supervisor's child holds; it is there, held or not, until nothing is left of the
+        worker's executors."""
         return self.agent(worker_id) / "child.lock"
 
     def workers(self) -> tuple[str, ...]:
-        """Ids of all workers that ever had an agent here."""
+        """Return the ids of all workers that ever had an agent here."""
         return tuple(sorted(path.name for path in (self.path / "agents").glob("*/")))
 
     def create(self) -> None:
-        """Makes the directory (0700), its folders and, once, the tokens. Raises `BadInput` if it is not ours alone to
-        change."""
+        """Make the directory (0700), its folders and, once, the tokens. Raise `BadInput` if others may change it."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -161,32 +161,33 @@ class Home:
         return read_token(self.submit_token_file)
 
     def agent_token(self, worker_id: str) -> str:
-        """Raises as `read_token` does."""
+        """Return the token of that worker's agent. Raise as `read_token` does."""
         return read_token(self.agent_tokens / worker_id, f"sparkpace token {worker_id}")
 
     def make_agent_token(self, worker_id: str) -> Path:
-        """The file with the token of that worker's agent, which is made if there is none. Raises `OSError`."""
+        """Return the file with the token of that worker's agent, which is made if it is missing. Raise `OSError`."""
         return _make_token_in(self.agent_tokens, worker_id)
 
     def make_user_token(self, user: User) -> Path:
-        """The file with that user's own token, which is made if there is none. Raises `OSError`."""
+        """Return the file with that user's own token, which is made if it is missing. Raise `OSError`."""
         return _make_token_in(self.user_tokens, f"{user.uid}-{user.gid}")
 
     def make_metrics_token(self) -> Path:
-        """The file with the token that reads metrics, which is made if there is none. Raises `OSError`."""
+        """Return the file with the token that reads metrics, which is made if it is missing. Raise `OSError`."""
         _make_token(self.metrics_token_file)
         return self.metrics_token_file
 
     def find_metrics_token(self) -> str | None:
-        """None without one, or where its file cannot be used. As long as the file is there, it is good."""
+        """Return the token that reads metrics; None without one, or where its file cannot be used. As long as the file is
+        there, the token is good."""
         try:
             return read_token(self.metrics_token_file, "sparkpace token --metrics")
         except PaceError:
             return None
 
     def notify_secret(self) -> str | None:
-        """The bearer token of notifications; None without its file. Raises as `read_token` does, and `Denied` for a short
-        one."""
+        """Return the bearer token of notifications; None without its file. Raise as `read_token` does, and `Denied` for a
+        short one."""
         if not self.notify_secret_file.exists():
             return None
         secret = read_token(self.notify_secret_file, "sparkpace up --notify URL")
@@ -198,7 +199,7 @@ class Home:
         return secret
 
     def find_user(self, token: str) -> User | None:
-        """Whose own token it is; None if it is nobody's. As long as its file is there, it is good."""
+        """Return the user with that token; None if no user has it. As long as its file is there, the token is good."""
         found = None
         for file in sorted(self.user_tokens.glob("*")) if self.user_tokens.is_dir() else ():
             named = USER_TOKEN.fullmatch(file.name)
@@ -209,14 +210,16 @@ class Home:
         return found
 
     def find_agent_token(self, worker_id: str) -> str | None:
-        """None for a worker that has none, or whose file cannot be used. `worker_id` may be anything."""
+        """Return the token of that worker's agent; None without one, or if its file cannot be used. `worker_id` may be
+        anything."""
         try:
             return self.agent_token(worker_id) if WORKER_ID.fullmatch(worker_id) else None
         except PaceError:
             return None
 
     def cluster(self) -> Cluster | None:
-        """The cluster that was started here; None when none was. It may have died: ask `controller.local.cluster.look`."""
+        """Return the cluster that was started here; None without one. It may have died: ask
+        `controller.local.cluster.look`."""
         try:
             text = self.cluster_file.read_bytes()
         except FileNotFoundError:
@@ -229,8 +232,8 @@ class Home:
             ) from error
 
     def need_cluster(self) -> Cluster:
-        """Like `cluster`, or what is known of a master elsewhere. Raises `Unavailable` without either, `BadInput` for a URL
-        that is none."""
+        """Return the cluster here, or the known facts of a master elsewhere. Raise `Unavailable` without either, `BadInput`
+        for a URL that is not valid."""
         cluster = self.cluster()
         if cluster is not None:
             return cluster
@@ -250,7 +253,8 @@ class Home:
 
 
 def find_home(option: Path | None, environment: Mapping[str, str]) -> Home:
-    """`--home`, else SPARKPACE_HOME, else ~/.sparkpace; always absolute. Its master elsewhere is that of SPARKPACE_MASTER."""
+    """Return the home of `--home`, else SPARKPACE_HOME, else ~/.sparkpace; always absolute. Its master elsewhere is that of
+    SPARKPACE_MASTER."""
     chosen = option or Path(environment.get(VARIABLE) or Path.home() / ".sparkpace")
     return Home(chosen.expanduser().absolute(), environment.get(MASTER_VARIABLE) or None)
 
@@ -262,14 +266,14 @@ def _make_token_in(folder: Path, name: str) -> Path:
 
 
 def _make_token(path: Path) -> None:
-    """Once."""
+    """Make the token once."""
     if not path.exists():
         write_whole(path, f"{secrets.token_urlsafe(32)}\n".encode())
 
 
 def read_token(path: Path, maker: str = "sparkpace up") -> str:
-    """The token in `path`, which `maker` makes; white space around it does not count. Raises `Denied` for a file that others
-    may read, that is not ours, no plain file, empty, or that holds what is no token; `Unavailable` when there is none."""
+    """Return the token in `path`, which `maker` makes; white space around it does not count. Raise `Denied` for a file that
+    others may read, that is not ours, no plain file, empty, or without a token in it; `Unavailable` when it is missing."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -27,7 +27,7 @@ log = logging.getLogger("sparkpace.agent")
 
 NOTICE_WAIT_S = 20
 REPEAT_S = 2.0
-"""The master hears of the worker at least this often."""
+"""Longest time between two reports to the master."""
 FIRST_RETRY_S, LAST_RETRY_S = 0.5, 5.0
 
 
@@ -36,17 +36,17 @@ class Refused(Exception):
 
 
 NO_MASTER = (OSError, http.client.HTTPException, *UNREADABLE, Refused, Unavailable)
-"""The call brought nothing to act upon, for whatever reason: the last orders stay in force and it is tried again."""
+"""Errors of a call that brought nothing to act upon: the last orders stay in force and the call is tried again."""
 
 
 class Gate:
-    """Remembers which cluster and generation may give orders to this worker, and which other cluster has tried last."""
+    """The cluster and generation that may give orders to this worker, and the other cluster that has tried last."""
 
     def __init__(self, cluster_id: str) -> None:
         self.cluster_id, self.generation, self.foreign = cluster_id, 0, ""
 
     def check(self, desired: Desired) -> None:
-        """Raises `Refused` for a foreign cluster or an older generation."""
+        """Raise `Refused` for a foreign cluster or an older generation."""
         if desired.cluster_id != self.cluster_id:
             self.foreign = desired.cluster_id
             raise Refused(f"orders of cluster {desired.cluster_id} refused; this agent belongs to {self.cluster_id}")
@@ -56,7 +56,8 @@ class Gate:
 
 
 class Link:
-    """`report` returns the newest report to send, `deliver` takes reply and note count; both are called on link threads."""
+    """The link. `report` returns the newest report to send, `deliver` takes reply and note count; both are called on link
+    threads."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Link:
         self._away_since: float | None = None
 
     def run_sync(self, stop: threading.Event, beat: Beat) -> None:
-        """Posts a report whenever `send_now` is set, else every `REPEAT_S`: a long period is no silence."""
+        """Post a report whenever `send_now` is set, else every `REPEAT_S`: a long period is no silence."""
         retry_s = FIRST_RETRY_S
         while not stop.is_set():
             beat()
@@ -103,7 +104,7 @@ class Link:
                 retry_s = min(LAST_RETRY_S, 2 * retry_s)
 
     def run_notices(self, stop: threading.Event, beat: Beat) -> None:
-        """Waits for the master's change notices and makes the other thread sync at once."""
+        """Wait for the master's change notices and make the other thread sync at once."""
         while not stop.is_set():
             beat()
             try:

@@ -1,4 +1,4 @@
-"""Which notification is to be sent next, when a failed one is tried again, and when it is given up. Pure.
+"""The order of notifications, the tries of a failed one, and the end of trying. Pure.
 
 Times are monotonic seconds, given by the caller. Not covered: the network (`sender`).
 """
@@ -13,27 +13,28 @@ ReceiverAnswer = Literal["taken", "again", "refused"]
 OUTCOMES_OF_SENDING = ("sent", "given_up", "dropped")
 """Taken by the receiver; refused by it, or not taken in all tries; never tried, because too many were waiting."""
 MOST_WAITING = 200
-"""Those between two tries included."""
+"""Most notifications that wait, including those between two tries."""
 LATER = frozenset({408, 425, 429})
 """Statuses below 500 by which a receiver asks for another try."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Before the second try `first_s`, then twice as long each time, `longest_s` at most; `tries` in all."""
+    """Waits between tries: `first_s` before the second try, then twice as long each time, `longest_s` at most; `tries` in
+    all."""
 
     first_s: float = 1.0
     longest_s: float = 60.0
     tries: int = 8
 
     def wait_s(self, failed: int) -> float:
-        """After so many failures, 1 or more."""
+        """Return the seconds to wait after `failed` failures, 1 or more."""
         return min(self.longest_s, self.first_s * 2.0 ** (failed - 1))
 
 
 @dataclass(slots=True)
 class Delivery:
-    """`due_s`: not before."""
+    """A notification on its way, not to be tried before `due_s`."""
 
     notification_id: str
     body: bytes
@@ -42,7 +43,7 @@ class Delivery:
 
 
 class Deliveries:
-    """Each that was put in is sent, given up or dropped, and counted as that in `counts`."""
+    """Notifications on their way: each that was put in is sent, given up or dropped, and counted as that in `counts`."""
 
     def __init__(self, back_off: BackOff) -> None:
         self._back_off = back_off
@@ -54,7 +55,7 @@ class Deliveries:
         return len(self._waiting)
 
     def put(self, notification_id: str, body: bytes, now_s: float) -> bool:
-        """False: it was dropped, as `MOST_WAITING` wait already."""
+        """Put a notification in; return False if it was dropped, because `MOST_WAITING` wait already."""
         if len(self._waiting) >= MOST_WAITING:
             self.counts["dropped"] += 1
             return False
@@ -62,21 +63,21 @@ class Deliveries:
         return True
 
     def next_due(self, now_s: float) -> Delivery | None:
-        """The one that has been due for longest; it stays until `answered`. None: nothing is due now."""
+        """Return the delivery that has been due for longest; it stays until `answered`. None: nothing is due now."""
         found = min(self._waiting, key=lambda one: one.due_s, default=None)
         return None if found is None or found.due_s > now_s else found
 
     def hurry(self, now_s: float) -> None:
-        """All are due now, for once."""
+        """Make all deliveries due now, for once."""
         for one in self._waiting:
             one.due_s = min(one.due_s, now_s)
 
     def wait_s(self, now_s: float) -> float | None:
-        """Until one is due; None: nothing waits."""
+        """Return the seconds until a delivery is due; None: nothing waits."""
         return max(0.0, min(one.due_s for one in self._waiting) - now_s) if self._waiting else None
 
     def answered(self, delivery: Delivery, answer: ReceiverAnswer, now_s: float) -> bool:
-        """What came of a try. False: it is given up now."""
+        """Take the outcome of a try; return False if the delivery is refused or given up now."""
         if answer == "again":
             delivery.failed += 1
             if delivery.failed < self._back_off.tries:
@@ -88,7 +89,7 @@ class Deliveries:
 
 
 def answer_of(status: int) -> ReceiverAnswer:
-    """What a receiver's status means. A redirect is a refusal: it is not followed."""
+    """Return the meaning of a receiver's status. A redirect is a refusal: it is not followed."""
     if 200 <= status < 300:
         return "taken"
     return "again" if status >= 500 or status in LATER else "refused"

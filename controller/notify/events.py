@@ -1,6 +1,6 @@
-"""What a web hook is told: which events follow from two looks at the applications, and what an event is as JSON. Pure.
+"""Events for a web hook: their detection from two looks at the applications, and their JSON. Pure.
 
-Not covered: how it gets there (`deliveries`, `sender`), and where a look comes from (`controller.master.notifying`).
+Not covered: sending (`deliveries`, `sender`), and the source of a look (`controller.master.notifying`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from controller.printable import printable
 AT_RISK_S = 1.0
 """A forecast end past the deadline by more than this,"""
 AT_RISK_FOR_S = 30.0
-"""and for so long, puts the deadline at risk. The alert of deploy/prometheus/rules.yml says the same."""
+"""and for this long, puts the deadline at risk. The alert of deploy/prometheus/rules.yml says the same."""
 LONGEST_NAME, LONGEST_REASON = 200, 1000
 
 Kind = Literal["deadline_at_risk", "application_ended", "submission_refused"]
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Times count in seconds from submission. `outcome` is one of `controller.master.outcome.HowEnded`; `error_pct` is the
-    deadline error of an application that succeeded, in percent of the deadline (negative: early); `lateness` is the sentence
-    that says why it ended late. A field is None where it does not apply."""
+    """An event. Times count in seconds from submission. `outcome` is one of `controller.master.outcome.HowEnded`; `error_pct`
+    is the deadline error of an application that succeeded, in percent of the deadline (negative: early); `lateness` is the
+    sentence that says why it ended late. Fields that do not apply are None."""
 
     event: Kind
     name: str
@@ -40,7 +40,8 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobLook(NamedTuple):
-    """One application at one moment; times as in `HookEvent`. `outcome` None: it runs, or how it ended is not settled."""
+    """One application at one moment; times as in `HookEvent`. `outcome` None: the application runs, or its outcome is not
+    settled."""
 
     application_id: str
     name: str
@@ -55,7 +56,8 @@ class JobLook(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """`late_since_s`: since when its forecast end is past its deadline, monotonic; `told`: of that."""
+    """An application at the last look. `late_since_s`: time, monotonic, since which the forecast end is past the deadline;
+    `told`: the deadline at risk was reported."""
 
     ended: bool = False
     late_since_s: float | None = None
@@ -63,14 +65,15 @@ class _Seen:
 
 
 class EventWatch:
-    """Compares each look with the one before. What has ended before the first one was of an earlier life of the master."""
+    """A comparison of each look with the one before. Applications that ended before the first look are of an earlier life of
+    the master."""
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] | None = None
 
     def events(self, looks: Iterable[JobLook], now_s: float) -> list[HookEvent]:
-        """What has happened since the look before; `now_s` is monotonic. An end is told once, and so is a deadline at risk
-        until the forecast is in time again."""
+        """Return the events since the look before; `now_s` is monotonic. An end is reported once, and so is a deadline at
+        risk until the forecast is in time again."""
         found, before, seen = list[HookEvent](), self._seen, dict[str, _Seen]()
         for look in looks:
             known = (before or {}).get(look.application_id, _Seen())
@@ -88,12 +91,12 @@ class EventWatch:
 
 
 def refused_event(name: str, reason: str, deadline_s: float | None = None) -> HookEvent:
-    """`deadline_s`: that was asked for."""
+    """Return the event of a refused submission, which asked for the deadline `deadline_s`."""
     return HookEvent(event="submission_refused", name=_name(name), deadline_s=_rounded(deadline_s), reason=_reason(reason))
 
 
 def body(event: HookEvent, *, notification_id: str, epoch_s: float, cluster_id: str) -> bytes:
-    """The JSON that is sent: the event, its own id and time, and which cluster it is of."""
+    """Return the JSON that is sent: the event, the notification's id and time, and the cluster's id."""
     told = {"id": notification_id, "time": round(epoch_s, 3), "cluster_id": cluster_id, **msgspec.to_builtins(event)}
     return msgspec.json.encode(told)
 

@@ -1,4 +1,4 @@
-"""Where notifications go: the URL that the operator has chosen, checked. Nobody else can choose one."""
+"""The receiver of notifications: the URL that the operator has chosen, checked. No one else can choose one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ ACCEPTED = "https://HOST[:PORT]/PATH, or http:// on this machine's loopback"
 
 
 class Receiver(NamedTuple):
-    """`shown` is the URL without its path, which may be secret: it is for a log."""
+    """A receiver. `shown` is the URL without its path, which may be secret: it is for a log."""
 
     url: str
     shown: str
 
 
 def parse_receiver(url: str, file: str | None = None) -> Receiver:
-    """Raises `BadInput` for what is no URL, has a user's name or a fragment, or would go over a network unencrypted. Of what
-    was in a `file` that names the file alone, as the URL may be secret."""
+    """Read a URL. Raise `BadInput` if it is no URL, has a user's name or a fragment, or would go over a network unencrypted.
+    For a URL from a `file` the error names only the file, because the URL may be secret."""
     option = "--notify" if file is None else f"what the file of --notify {file} holds"
     shown = f"--notify {url[:80]!r}" if file is None else option
     if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
@@ -29,7 +29,7 @@ def parse_receiver(url: str, file: str | None = None) -> Receiver:
     try:
         parts = urllib.parse.urlsplit(url)
         host, port = parts.hostname or "", parts.port
-        host.encode("idna")  # as a resolver is asked: a label of 64 letters is none
+        host.encode("idna")  # as a resolver is asked: a label of 64 letters is too long
     except ValueError as error:
         raise BadInput(f"{shown} is no URL ({error}); accepted: {ACCEPTED}") from error
     if parts.scheme not in ("http", "https") or not host or port == 0:

@@ -1,7 +1,7 @@
-"""Sends notifications, on a thread of its own: whoever puts one in never waits.
+"""A sender of notifications, on a thread of its own: callers that put one in never wait.
 
 Redirects are not followed, certificates are verified, an answer's body is not read. A receiver that sends without end holds
-up later notifications, and only these. `deliveries` decides what is sent when.
+up later notifications, and only these. `deliveries` decides the order and times.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ log = logging.getLogger("sparkpace.notify")
 SILENCE_S = 5.0
 """Longest wait for the receiver to accept a connection, and for its next byte."""
 STOP_S = 3.0
-"""What waits when the master stops is tried once more, for so long."""
+"""Time for one more try of the notifications that wait when the master stops."""
 
 
 class Sender:
-    """A thread that sends what is put in, until `close`. `secret` is sent as a bearer token, if there is one. `clock` is
+    """A thread that sends notifications until `close`. `secret` is sent as a bearer token, if there is one. `clock` is
     monotonic seconds."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Sender:
         )
         self._deliveries = Deliveries(back_off or BackOff())
         self._news = threading.Condition()
-        """Holds its lock only for as long as a list is looked at."""
+        """Condition whose lock is held only for as long as a list is looked at."""
         self._ends_s: float | None = None
         self._full = self._failing = False
         self._thread = threading.Thread(target=self._run, name="notify", daemon=True)
@@ -62,12 +62,12 @@ class Sender:
             log.warning("%d notifications wait for %s already: further ones are dropped", waiting, self.receiver.shown)
 
     def counts(self) -> tuple[dict[str, int], int]:
-        """What became of notifications, by `OUTCOMES_OF_SENDING`, and how many wait."""
+        """Return the counts of notifications by `OUTCOMES_OF_SENDING`, and the number that wait."""
         with self._news:
             return dict(self._deliveries.counts), self._deliveries.waiting
 
     def close(self) -> None:
-        """Tries each once more within `STOP_S`. The thread does not keep the process from ending."""
+        """Try each notification once more within `STOP_S`. The thread does not keep the process from ending."""
         with self._news:
             self._ends_s = self._clock() + STOP_S
             self._deliveries.hurry(self._clock())
@@ -77,7 +77,7 @@ class Sender:
             self._ends_s = self._clock()
             left = self._deliveries.waiting
         if left:
-            log.warning("%d notifications were not sent to %s, as the master stops", left, self.receiver.shown)
+            log.warning("%d notifications were not sent to %s, because the master stops", left, self.receiver.shown)
 
     # ------------------------------------------------------------------ on the thread
 
@@ -93,7 +93,7 @@ class Sender:
                 log.warning("%s did not take a notification, which is tried again: %s", self.receiver.shown, why)
 
     def _next(self) -> Delivery | None:
-        """Waits for the next one that is due; None when it is time to end."""
+        """Wait for the next delivery that is due; return None when it is time to end."""
         with self._news:
             while True:
                 now_s = self._clock()
@@ -105,7 +105,7 @@ class Sender:
                 self._news.wait(self._deliveries.wait_s(now_s))
 
     def _tried(self, delivery: Delivery) -> tuple[ReceiverAnswer, str]:
-        """What became of it, and why."""
+        """Try a delivery; return the answer, and the reason."""
         try:
             status = self._post(delivery.body)
         except (OSError, ValueError, HTTPError) as error:  # ValueError: a name that no resolver takes
@@ -113,7 +113,7 @@ class Sender:
         return answer_of(status), f"it answered with status {status}"
 
     def _post(self, body: bytes) -> int:
-        """The status of the answer, whose body is not read. Raises `OSError` and `HTTPError`."""
+        """Post the body; return the status of the answer, whose body is not read. Raise `OSError` and `HTTPError`."""
         answer = self._pool.request(
             "POST", self.receiver.url, body=body, headers=self._headers, redirect=False, preload_content=False
         )

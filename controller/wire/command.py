@@ -1,4 +1,4 @@
-"""What travels between commands and master, as JSON of these structs. See docs/protocol.md."""
+"""Messages between commands and master, sent as JSON of these structs. See docs/protocol.md."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from stage_model.forecast.virtual_time import Forecast
 from stage_model.units import NORMAL_PRIORITY
 
 SUBMISSION_ID = re.compile(r"[0-9a-f-]{8,64}", re.ASCII)
-"""No id of an application is one."""
+"""Form of a submission's id, which no id of an application has."""
 
 
 class Labels(Message, frozen=True, kw_only=True):
-    """POST /v1/workers/ID/labels (scope admin): labels to set, None to take one away; and the answer, all that it has now.
-    They count beside those the agent was started with, and stay when it restarts."""
+    """POST /v1/workers/ID/labels (scope admin): labels to set, None to take one away; and the answer, all labels of the
+    worker now. They count in addition to those the agent was started with, and stay when it restarts."""
 
     labels: Annotated[dict[Text, Text | None], msgspec.Meta(max_length=1000)]
 
@@ -48,13 +48,13 @@ class Empty(Message, frozen=True, kw_only=True):
 class PlanRequest(Message, frozen=True, kw_only=True):
     """POST /v1/plan (scope submit). `profile` names a stored profile; `profile_json` carries one from a file.
 
-    `law` (None: the cluster's own) and `settings`, its constants ("paper.alpha": 0.95), say which cores and stage deadlines
-    follow; the answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the
-    settings that number, size and memory of executors follow from (None: not known, memory is not checked). `attached`: on
-    workers that adopt executors of other cluster managers, else on those that start them. `most_cores`: as if it had so many
-    of them to itself. `curve`: the answer has one. `pipeline`: `deadline_s` is the end of that whole pipeline, too, in which
-    this one comes after those in `after` (as in `spark.pace.after`). `submits` is the name of the application that goes no
-    further if this is refused (None: somebody only asks): then the operator may be told."""
+    `law` (None: the cluster's own) and `settings`, its constants ("paper.alpha": 0.95), determine cores and stage deadlines;
+    the answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the settings
+    that determine number, size and memory of executors (None: not known, memory is not checked). `attached`: on workers that
+    adopt executors of other cluster managers, else on those that start them. `most_cores`: as if it had this many to itself.
+    `curve`: the answer has one. `pipeline`: `deadline_s` is the end of that whole pipeline, too, in which this job comes
+    after those in `after` (as in `spark.pace.after`). `submits` is the name of the application that goes no further if this
+    is refused (None: the user only asks): then the operator may be notified."""
 
     profile: Text | None = None
     profile_json: str | None = None
@@ -73,9 +73,9 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     after: Text = ""
     submits: Text | None = None
     arguments: Annotated[tuple[str, ...], msgspec.Meta(max_length=10_000)] | None = None
-    """The program's arguments, which say what runs are alike; None: not known."""
+    """The program's arguments, which tell runs that are alike; None: not known."""
     working_dir: PathText | None = None
-    """The directory that it would be submitted from; None: not known."""
+    """The directory that the program would be submitted from; None: not known."""
 
 
 class StartRequest(Message, frozen=True, kw_only=True):
@@ -108,8 +108,8 @@ class DriverEnded(Message, frozen=True, kw_only=True):
 
 
 class Change(Message, frozen=True, kw_only=True):
-    """POST /v1/applications/ID/set (scope submit): None leaves as it is. `deadline_s` counts from submission; `labels` is
-    what its executors ask of workers from now on, in the form of `spark.pace.placement.labels`."""
+    """POST /v1/applications/ID/set (scope submit): None leaves a value as it is. `deadline_s` counts from submission;
+    `labels` is the demand of its executors on workers' labels from now on, in the form of `spark.pace.placement.labels`."""
 
     deadline_s: Annotated[float, msgspec.Meta(le=1e9)] | None = None
     no_deadline: bool = False
@@ -127,9 +127,9 @@ class PlannedStage(Message, frozen=True, kw_only=True):
 
 
 class PlanReply(Message, frozen=True, kw_only=True):
-    """`known` False: no profile, nothing can be said. `least_deadline_s`: with every core the cluster can give. `cores`: the
-    least with which the law aims at the deadline. `curve`: up to `cluster_cores`, if it was asked for. `forecast` is the T(c)
-    that all of it follows from."""
+    """The plan. `known` False: no profile, nothing can be said. `least_deadline_s`: with every core the cluster can give.
+    `cores`: the least with which the law aims at the deadline. `curve`: up to `cluster_cores`, if it was asked for.
+    `forecast` is the T(c) that all of this follows from."""
 
     known: bool
     feasible: bool | None = None
@@ -145,16 +145,16 @@ class PlanReply(Message, frozen=True, kw_only=True):
 
 
 class Refusal(Message, frozen=True, kw_only=True):
-    """`filter` names what refuses, `reason` is a clause for people."""
+    """A refusal. `filter` names its filter, `reason` is a clause for people."""
 
     filter: str
     reason: str
 
 
 class WorkerExplanation(Message, frozen=True, kw_only=True):
-    """One worker: the application's `executors` there; what refuses the next one, else its weighted `scores`, how much is
-    `available` (0.9 (a CPU + b GPU) + 0.1 memory, each divided by the largest worker's), whether it is `local` to the
-    driver, and whether it is `kept`: among those that the policy chooses from."""
+    """One worker: the application's `executors` there; the refusals of the next one, else its weighted `scores`, the share
+    `available` (0.9 (a CPU + b GPU) + 0.1 memory, each divided by the largest worker's), whether it is `local` to the driver,
+    and whether it is `kept`: among those that the policy chooses from."""
 
     worker_id: str
     executors: tuple[str, ...] = ()
@@ -166,8 +166,9 @@ class WorkerExplanation(Message, frozen=True, kw_only=True):
 
 
 class Explanation(Message, frozen=True, kw_only=True):
-    """GET /v1/applications/ID/explain (scope submit). `cores` is the peak planned for an executor, `wanted` how many it wants
-    (None: one on each worker), `waiting` why it waits, `evicted` which of its executors were ended for others."""
+    """GET /v1/applications/ID/explain (scope submit). `cores` is the peak planned for an executor, `wanted` the number of
+    executors that it wants (None: one on each worker), `waiting` the reason for its wait, `evicted` its executors that were
+    ended for others."""
 
     application_id: str
     name: str
@@ -183,16 +184,16 @@ class Explanation(Message, frozen=True, kw_only=True):
     basis: Basis | None = None
     lateness: Lateness | None = None
     untaught: Untaught | None = None
-    """Why it taught nothing, if its record is written."""
+    """The reason why the run taught nothing, if its record is written."""
 
 
 class ApplicationView(Message, frozen=True, kw_only=True):
-    """GET /v1/applications[/ID] (scope submit): what `ps` and the progress line show. `state`: waiting, running, ended.
+    """GET /v1/applications[/ID] (scope submit): the data of `ps` and the progress line. `state`: waiting, running, ended.
 
-    `debt_core_s` was withheld by squeezes and not given back yet; `memory_mb` is what its containers may use, of which
-    `off_heap_mb` is the budget that its executors have acknowledged; `queue_position` counts from 1 among those that wait for
-    memory: `place` on the wire. `submitted_name` is the name that it was submitted with, where its
-    program has set another one. `pipeline` names the one that it is part of.
+    `debt_core_s` was withheld by squeezes and not given back yet; `memory_mb` is the memory that its containers may use, of
+    which `off_heap_mb` is the budget that its executors have acknowledged; `queue_position` counts from 1 among those that
+    wait for memory: `place` on the wire. `submitted_name` is the name that it was submitted with, where its program has set
+    another one. `pipeline` names the pipeline that it is part of.
     """
 
     application_id: str
@@ -227,7 +228,7 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     """The outcome (docs/metrics.md, Outcomes); empty before it is settled."""
     notices: tuple[str, ...] = ()
     faults: int = 0
-    """How often the master could not take in or do something of this application, see its notices."""
+    """Number of times that the master could not take in or do something of this application, see its notices."""
     basis: Basis | None = None
     """The runs that its forecast rests on; None where no run is known, or the application cannot be shown."""
     lateness: Lateness | None = None
@@ -235,7 +236,7 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     untaught: Untaught | None = None
     """The reason why it taught nothing, once its record is written."""
     finished: bool = False
-    """The record (summary.json) is complete, or was given up: then `reason` says why."""
+    """True if the record (summary.json) is complete, or was given up: then `reason` says why."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -250,7 +251,7 @@ class ApplicationList(Message, frozen=True, kw_only=True):
 
 
 class WorkerView(WorkerInfo, frozen=True, kw_only=True):
-    """A worker and how long ago the master heard of it, in seconds."""
+    """A worker, with the seconds since its last report to the master."""
 
     seen_s_ago: float
 

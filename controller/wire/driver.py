@@ -1,4 +1,4 @@
-"""What travels between bridge and master, as JSON of these structs. See docs/protocol.md."""
+"""Messages between bridge and master, sent as JSON of these structs. See docs/protocol.md."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Umask = Annotated[int, msgspec.Meta(ge=0, le=0o777)]
 SparkNumber = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,10}\Z")]
 """Spark's number of a resource profile or, under its own cluster managers, of an executor."""
 MOST_CREDENTIALS = 1 << 12
-"""Bytes."""
+"""Most bytes of a credentials file."""
 
 
 class ExecutorWish(Message, frozen=True, kw_only=True):
-    """Executors that Spark wants of one resource profile. None: Spark left it open. Memory in MiB."""
+    """Executors that Spark wants of one resource profile. None: Spark left the value open. Memory in MiB."""
 
     count: Count | None = None
     cores: Count | None = None
@@ -36,7 +36,7 @@ class ExecutorWish(Message, frozen=True, kw_only=True):
 
 
 Wishes = Annotated[dict[SparkNumber, ExecutorWish], msgspec.Meta(max_length=1000)]
-"""By resource profile; Spark names all that an application ever had."""
+"""Wishes by resource profile; Spark names all that an application ever had."""
 
 
 ExecutorCredentials = Annotated[bytes, msgspec.Meta(max_length=MOST_CREDENTIALS)]
@@ -44,7 +44,7 @@ ExecutorCredentials = Annotated[bytes, msgspec.Meta(max_length=MOST_CREDENTIALS)
 
 
 class PythonEnvironment(Message, frozen=True, kw_only=True):
-    """The driver's Python: `executable` is what Spark starts on executors, `version` is "3.11"."""
+    """The driver's Python: `executable` is the program that Spark starts on executors, `version` is like "3.11"."""
 
     executable: PathText
     version: Text
@@ -64,7 +64,7 @@ class ExecutorProcess(Message, frozen=True, kw_only=True):
 
 
 class AttachedExecutor(Message, frozen=True, kw_only=True):
-    """An executor that the cluster manager of an attached application has started, as its plugin tells. `slots` are its
+    """An executor that the cluster manager of an attached application has started, as its plugin reports it. `slots` are its
     cores in Spark's eyes. Its id is a number, as with all of Spark's cluster managers: files are named after it."""
 
     executor_id: SparkNumber
@@ -77,20 +77,18 @@ class AttachedExecutor(Message, frozen=True, kw_only=True):
 
 class Registration(Message, frozen=True, kw_only=True):
     """POST /v1/applications (scope submit). `age_s` = seconds since the application's clock started (submission), `steady_ms`
-    what the driver's steady clock, which times its events, showed then (None: its events have times of the wall clock).
+    the time of the driver's steady clock, which times its events, then (None: its events have times of the wall clock).
 
-    `conf` is the SparkConf without secrets; `startup_conf` what executors need as -D; `environment` what they need as
-    environment: it is never logged. `authenticated`: driver and executors know each other by a secret (`spark.authenticate`),
-    which is in `credentials`, for the executors; the master keeps them in memory. `boot_id` is
-    /proc/sys/kernel/random/boot_id and `pid_start` field 22 of /proc/PID/stat: together they tell whether the driver still
-    lives. Process numbers are those of `pid_namespace` ("pid:[NUMBER]"; empty: not known).
-    `umask` are the permissions that files of the driver lack (None: not known).
-    `data`: bytes of its input by host, where `spark.pace.placement.input` names paths that Hadoop knows hosts of.
-    `address` is the one of IPv4 that `host` means to the driver (None: none).
-    `ports` are those that executors must reach there: of RPC and of blocks; empty until Spark has opened them all, just
-    after this (then a sync tells them), None: not known.
-    `attached`: another cluster manager starts its executors, so what only starting needs is empty.
-    `application_id` and `instance` are set when the bridge registers again after a master lost its state.
+    `conf` is the SparkConf without secrets; `startup_conf` the settings that executors need as -D; `environment` the
+    variables that they need: they are never logged. `authenticated`: driver and executors know each other by a secret
+    (`spark.authenticate`), which is in `credentials`, for the executors; the master keeps them in memory. `boot_id` is
+    /proc/sys/kernel/random/boot_id and `pid_start` field 22 of /proc/PID/stat: together they show if the driver still lives.
+    Process numbers are those of `pid_namespace` ("pid:[NUMBER]"; empty: not known). `umask` are the permissions that files of
+    the driver lack (None: not known). `data`: bytes of its input by host, where `spark.pace.placement.input` names paths that
+    Hadoop knows hosts of. `address` is the IPv4 address of `host` as the driver sees it (None: no such address). `ports` are
+    those that executors must reach there: of RPC and of blocks; empty until Spark has opened them all, just after this (then
+    a sync has them), None: not known. `attached`: another cluster manager starts its executors, so fields that only starting
+    needs are empty. `application_id` and `instance` are set when the bridge registers again after a master lost its state.
     """
 
     name: Text
@@ -129,7 +127,8 @@ class Registration(Message, frozen=True, kw_only=True):
 
 
 class Registered(Message, frozen=True, kw_only=True):
-    """`token` is the application's own (its events and state only); `notices` are lines for the user's terminal."""
+    """The answer to a registration. `token` is the application's own (its events and state only); `notices` are lines for the
+    user's terminal."""
 
     application_id: str
     token: str
@@ -140,7 +139,7 @@ class Registered(Message, frozen=True, kw_only=True):
 class Sequenced(Message, frozen=True, kw_only=True):
     """An event (`stage_model.history.events.AnyEvent`, as it came) and its number; a bridge counts from 1 without gaps.
 
-    Each is decoded by itself: one that cannot be read must not keep the others from being taken in."""
+    Each event is decoded by itself: an unreadable one must not keep the others from being taken in."""
 
     seq: Seq
     event: msgspec.Raw
@@ -151,11 +150,11 @@ class DriverSync(Message, frozen=True, kw_only=True):
 
     `wanted` and `killed` (executor ids Spark wants gone) are levels, sent whole each time. `snapshot` comes when events are
     lost: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
-    `steady_ms` is what the driver's steady clock shows at sending, `ports` as at registration. `credentials` come, as at
+    `steady_ms` is the time of the driver's steady clock at sending, `ports` as at registration. `credentials` come, as at
     registration, once after the master has said that it lacks them. Of an attached application, `executors` are those that
     live and have announced themselves (level), `spark_application_id` is its cluster manager's id. `driver_end` comes once
-    the application has ended (`controller.master.outcome.DriverEnd`): it says how the driver's JVM ends, or that one more
-    message will say it."""
+    the application has ended (`controller.master.outcome.DriverEnd`): it gives the end of the driver's JVM, or announces one
+    more message with that."""
 
     instance: Text
     wanted: Wishes = {}
@@ -183,20 +182,20 @@ class ExecutorGone(Message, frozen=True, kw_only=True):
 
 
 class Locality(Message, frozen=True, kw_only=True):
-    """What the forecast of document 002 says for the stages to come: with `worth` times the hosts that have data of a stage's
-    tasks at 1 or more they wait `wait_ms` for executors there, else not at all."""
+    """The forecast of document 002 for the stages to come: if `worth` times the number of hosts with data of a stage's tasks
+    is 1 or more, the tasks wait `wait_ms` for executors there, else not at all."""
 
     worth: float
     wait_ms: int
 
 
 class DriverReply(Message, frozen=True, kw_only=True):
-    """`acknowledged` = highest gapless event number that is stored; the driver keeps what is above it. `taken` = the number
+    """`acknowledged` = highest gapless event number that is stored; the driver keeps later events. `taken` = the number
     behind which it is to go on, where nothing can be stored now (None: behind `acknowledged`). `gone` = all executors that
     ended so far (level); `stop` = why the application must end now, or None; `notices` = new lines for the terminal;
-    `locality` is for Spark's own wait for data-local executors (None: as Spark has it). `starved` = executors that others
-    took the cores from, with how many tasks of a stage must wait for one to be given there (level). `lacks_credentials`: a
-    master that has started anew does not know what executors prove themselves with, and starts none before it is told."""
+    `locality` is for Spark's own wait for data-local executors (None: as Spark has it). `starved` = executors that have lost
+    cores to others, with the number of a stage's tasks that must wait before one is given there (level). `lacks_credentials`:
+    a master that has started again does not know the executors' credentials, and starts no executor before it has them."""
 
     acknowledged: int
     taken: int | None = None

@@ -9,12 +9,12 @@ from stage_model.errors import OtherVersion
 
 HEADER = "Sparkpace-Wire"
 SPOKEN = "1"
-"""The number grows when the wire changes so that a peer of the release before would be misled or fail."""
+"""Version number, which grows with a change of the wire that would mislead a peer of the release before or make it fail."""
 
 
 def check_header(named: str | None, sender: str, reader: str) -> None:
-    """Raises `OtherVersion` if a message whose header says `named` is not for this release. A message without the header
-    (None) is accepted: a person with curl sends none. `sender` and `reader` are what a person calls the two sides."""
+    """Raise `OtherVersion` if a message with the header `named` is not for this release. A message without the header (None)
+    is accepted: a person with curl sends none. `sender` and `reader` are the names of the two sides for people."""
     if named not in (None, SPOKEN):
         raise OtherVersion(
             f"{sender} speaks wire version {named!r:.40}, {reader} {SPOKEN!r}; install the same release of Sparkpace for both"

@@ -1,4 +1,4 @@
-"""What travels between agent and master, as JSON of these structs. See docs/protocol.md."""
+"""Messages between agent and master, sent as JSON of these structs. See docs/protocol.md."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from stage_model.progress import Progress
 Cores = Annotated[float, msgspec.Meta(gt=0, le=4096)]
 MemoryMb = Annotated[int, msgspec.Meta(ge=0, le=2**30)]
 Pieces = Annotated[int, msgspec.Meta(ge=0, le=4096)]
-"""The master keeps account of each."""
+"""Number of pieces; the master keeps account of each piece."""
 PeriodS = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 
 
 class Mount(Message, frozen=True, kw_only=True):
-    """`path` is the same inside and outside. `asked`: the user named it, so the agent's allowed roots apply. `bridge`: it is
-    said to be the bridge jar."""
+    """A mount. `path` is the same inside and outside. `asked`: the user named it, so the agent's allowed roots apply.
+    `bridge`: it is said to be the bridge jar."""
 
     path: str
     writable: bool = False
@@ -67,7 +67,7 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
 
 
 class AdoptedSpec(Message, frozen=True, kw_only=True):
-    """One executor that another cluster manager has started and that should be paced: its process as it told, which must be
+    """One executor that another cluster manager has started and that should be paced: its process as reported, which must be
     that of executor `executor_id` of `spark_application_id` and this driver, which knows it at the address `host`."""
 
     application_id: str
@@ -93,26 +93,26 @@ class Desired(Message, frozen=True, kw_only=True):
     version: int
     executors: tuple[ExecutorSpec, ...] = ()
     adopted: tuple[AdoptedSpec, ...] = ()
-    """Those of attached applications that should be paced here; listed in `stopped` they are let go."""
+    """Executors of attached applications that should be paced here; listed in `stopped` they are let go."""
     progress: dict[str, Progress] = {}
-    """What they told through their driver, by "APPLICATION/EXECUTOR"."""
+    """Progress of the adopted executors as reported through their driver, by "APPLICATION/EXECUTOR"."""
     stopped: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
-    """Applications that are over: what their executors left in the local directory may go."""
+    """Applications that are over: files that their executors left in the local directory may go."""
     applications: tuple[ApplicationPlan, ...] = ()
     credentials: dict[str, bytes] = {}
-    """By application: a Hadoop credentials file for its executors on this worker. Missing while the master does not know it:
-    after a restart it has to hear from the driver first. Kept in memory alone, but for each executor's own file."""
+    """A Hadoop credentials file for each application's executors on this worker. It is missing while the master does not know
+    it: after a restart it has to come from the driver first. It is kept only in memory, but for each executor's own file."""
     budgets_mb: dict[str, int] = {}
     """Off-heap memory of each executor that has a floor, by "APPLICATION/EXECUTOR": the wanted split of this worker."""
 
 
 class StageUse(Message, frozen=True, kw_only=True):
-    """What one executor did for a stage attempt so far, in this life of the agent.
+    """One executor's work for a stage attempt so far, in this life of the agent.
 
     `cpu_core_s` is container CPU attributed to it, of which the tasks that run now have used `cpu_running_core_s`,
-    `allocated_core_s` the integral of the quota while it ran, `throttled_s` for how long the quota held its threads back
-    (summed over CPUs; None: not known), `speed` its core-seconds per second in the last period."""
+    `allocated_core_s` the integral of the quota while it ran, `throttled_s` the time for which the quota held its threads
+    back (summed over CPUs; None: not known), `speed` its core-seconds per second in the last period."""
 
     stage: int
     attempt: int
@@ -128,11 +128,12 @@ class StageUse(Message, frozen=True, kw_only=True):
 
 
 class ExecutorReport(Message, frozen=True, kw_only=True):
-    """`state`: starting, running, exited, or refused (with `reason`: this executor can never start here).
+    """The report on one executor. `state`: starting, running, exited, or refused (with `reason`: this executor can never
+    start here).
 
-    `risk`: what its user should know while it runs. `throttled_s` counts since its start, None if not known.
-    `memory_limit_mb` is read back from the runtime. Of its off-heap budget, `off_heap_mb` is what it has acknowledged (None:
-    nothing yet, or its size is fixed), of which tasks hold `off_heap_execution_mb` and cached data `off_heap_storage_mb`."""
+    `risk`: a warning for its user while it runs. `throttled_s` counts since its start, None if not known. `memory_limit_mb`
+    is read back from the runtime. Of its off-heap budget, `off_heap_mb` is the acknowledged part (None: nothing yet, or its
+    size is fixed), of which tasks hold `off_heap_execution_mb` and cached data `off_heap_storage_mb`."""
 
     application_id: str
     executor_id: str
@@ -155,7 +156,7 @@ class ExecutorReport(Message, frozen=True, kw_only=True):
 
 class OrderedQuota(Message, frozen=True, kw_only=True):
     """A quota that an agent ordered `time_s` after submission, in cores; `before` None: there was no limit. `reason` is the
-    law's, and says what others took. Of which executor is said only where it is not part of a sample."""
+    law's, and names the cores that others took. The executor is named only where the quota is not part of a sample."""
 
     time_s: float
     executor_id: str = ""
@@ -167,9 +168,9 @@ class OrderedQuota(Message, frozen=True, kw_only=True):
 class Sample(Message, frozen=True, kw_only=True):
     """One row of a run's table: one executor at one tick. Times are seconds since submission, cores are cores.
 
-    `cpu_core_s` is its container's CPU so far, so no life of an agent loses any; `usage` is its rate since the sample
-    before, None for the first one of an agent's life. `squeezed`: it got less than its law asked for because of others;
-    `debt_core_s` is the master's, from these. `ordered`: the quotas since the sample before.
+    `cpu_core_s` is its container's CPU so far, so no life of an agent loses any; `usage` is its rate since the sample before,
+    None for the first one of an agent's life. `squeezed`: the executor got less than its law asked for because of others;
+    `debt_core_s` is the master's, from these samples. `ordered`: the quotas since the sample before.
     """
 
     application_id: str
@@ -190,10 +191,10 @@ class Sample(Message, frozen=True, kw_only=True):
 
 
 class WorkerInfo(Message, frozen=True, kw_only=True):
-    """What a worker offers. `resources`: whole pieces, numbered from 0, besides cores and memory; `images`: executor images
+    """A worker and its offer. `resources`: whole pieces, numbered from 0, besides cores and memory; `images`: executor images
     that it has already; `period_s`: its agent's control period; `own_networks`: its executors have addresses that only this
-    host knows; `adopts`: it paces executors that other cluster managers start there, and starts none; `everywhere`: on any of
-    `nodes` machines alike, over which its cores are spread."""
+    host knows; `adopts`: it paces executors that other cluster managers start there, and starts none; `everywhere`: its cores
+    are spread equally over `nodes` machines, and its executors may be on any of them."""
 
     worker_id: str
     host: str
@@ -214,11 +215,11 @@ class WorkerInfo(Message, frozen=True, kw_only=True):
 
 
 class WorkerSync(Message, frozen=True, kw_only=True):
-    """POST /v1/workers/ID/sync (scope admin) every period: what the agent sees.
+    """POST /v1/workers/ID/sync (scope admin) every period: the agent's view.
 
-    `instance` names one life of the agent: stage counters and sample numbers start anew with it. `samples` are numbered
-    from `sample_seq` on and repeated until acknowledged. `drivers_gone`: applications whose driver provably died here.
-    `timings` are what metrics show of the agent itself (None: not known).
+    `instance` names one life of the agent: stage counters and sample numbers start again with it. `samples` are numbered from
+    `sample_seq` on and repeated until acknowledged. `drivers_gone`: applications whose driver provably died here. `timings`
+    are the metrics of the agent itself (None: not known).
     """
 
     instance: str

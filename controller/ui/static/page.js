@@ -1,4 +1,4 @@
-// The live page: what the master says, drawn. All text of applications is put in as text, never as HTML.
+// The live page: the master's data, drawn. All text of applications is put in as text, never as HTML.
 // Field names are those of the master's API (docs/protocol.md); a course's points are rows of POINT.
 import uPlot from "./uPlot.esm.js";
 
@@ -82,7 +82,7 @@ function howEnded(view) {
   return `${percentage > 0 ? "late" : "early"} by ${Math.abs(percentage).toFixed(1)}%${why}`;
 }
 
-// What each application is called: a name that several have gets the end of the id.
+// The name of each application: one that several have gets the end of the id.
 function labels(applications) {
   const times = new Map();
   for (const { name } of applications) times.set(name, (times.get(name) ?? 0) + 1);
@@ -180,8 +180,8 @@ class Colours {
   }
 }
 
-// `describe` says in words what is drawn, for who cannot see it; `marks` are vertical lines, named above the plot. Without
-// any value there is the sentence `empty` instead.
+// `describe` puts the picture in words, for readers who cannot see it; `marks` are vertical lines, named above the plot.
+// Without any value there is the sentence `empty` instead.
 class Chart {
   constructor(label, { time = false, height = 240, unit = "", across = "", whole = false, empty = "" } = {}) {
     this.whole = whole; // x counts
@@ -310,7 +310,7 @@ class ClusterPage {
       ...whose,
       ["Place", (view) => (view.place == null ? "–" : String(view.place)), true],
       ["Waited", (view) => duration(view.elapsed_s), true], ["Why", (view) => view.reason || "–"],
-    ], "Nobody waits.");
+    ], "No application waits.");
     this.running = new Table("Running applications", [
       ...whose, ["Priority", priorityName, true], ["Elapsed", (view) => duration(view.elapsed_s), true],
       ["Deadline", (view) => duration(view.deadline_s), true], ["Forecast end", forecastEnd, true],
@@ -441,9 +441,9 @@ class ApplicationPage {
     this.buttons = element("div", { class: "buttons" }, this.setButton, this.killButton);
     this.buttons.hidden = true;
     this.progress = new Chart("Progress of the stage", { height: 220, unit: "progress", across: "seconds after submission",
-      empty: "No stage has told of its progress." });
+      empty: "No stage has reported its progress." });
     this.use = new Chart("Cores granted, used and demanded over all executors", { height: 220, unit: "cores", across: "seconds after submission",
-      empty: "No executor has told of its cores." });
+      empty: "No executor has reported its cores." });
     this.gantt = element("tbody");
     const heads = ["Stage", "Name", "Tasks", "From", "To", "When"].map((name) => element("th", { scope: "col" }, name));
     this.ganttCaption = element("caption", {}, "No stage has begun.");
@@ -569,7 +569,7 @@ function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-// How much more the last of these runs used than the median of those before, in percent; null without one before.
+// The excess of the last run's use over the median of the runs before, in percent; null without a run before.
 function drift(runs) {
   const used = runs.map((run) => run.used_core_s).filter((value) => value != null && value > 0);
   return used.length < 2 ? null : 100 * (used.at(-1) / median(used.slice(0, -1)) - 1);
@@ -831,7 +831,7 @@ function askSet(view) {
   });
 }
 
-// ------------------------------------------------------------------ which page, and what comes from the server
+// ------------------------------------------------------------------ the pages, and the server's events
 
 const PAGES = { "": ClusterPage, application: ApplicationPage, history: HistoryPage, whatif: WhatIfPage };
 let page = null;

@@ -239,8 +239,8 @@ def test_where_there_is_nothing_to_draw_a_sentence_says_so(page: ServedPage, chr
         tab.get_by_text("No run that succeeded had a deadline.").wait_for()
         tab.get_by_role("link", name="Application").click()
         tab.get_by_role("heading", name="waits").wait_for()
-        tab.get_by_text("No stage has told of its progress.").wait_for()
-        tab.get_by_text("No executor has told of its cores.").wait_for()
+        tab.get_by_text("No stage has reported its progress.").wait_for()
+        tab.get_by_text("No executor has reported its cores.").wait_for()
         assert not tab.locator(".chart canvas").first.is_visible()
 
 

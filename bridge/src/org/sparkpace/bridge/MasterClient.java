@@ -14,9 +14,9 @@ final class MasterClient {
 
   /** The master understood and said no (HTTP 4xx); the message is its own sentence. */
   @SuppressWarnings("serial") static final class Refused extends Exception {
-    /** It does not know this application or its token. */
+    /** The master does not know this application or its token. */
     final boolean unknown;
-    /** What it was told cannot be read, or cannot be kept: the user has to mend it. */
+    /** The master cannot read or keep a statement of ours: the user has to mend it. */
     final boolean users;
 
     Refused(int status, String sentence) {
@@ -41,8 +41,8 @@ final class MasterClient {
         .connectTimeout(Duration.ofSeconds(3)).sslContext(Pinned.to(ca)).build();
   }
 
-  /** Opens the connection meanwhile, for the first message: TLS takes a JVM that has just started a quarter of a second. Whoever
-   * sends that message is told what is wrong. */
+  /** Opens the connection meanwhile, for the first message: TLS takes a JVM that has just started a quarter of a second. An
+   * error here comes again with that message. */
   void connect() {
     http.sendAsync(HttpRequest.newBuilder(root.resolve("/v1/health")).timeout(Duration.ofSeconds(3)).build(),
         HttpResponse.BodyHandlers.discarding());
@@ -61,7 +61,7 @@ final class MasterClient {
     } catch (SSLException e) {
       if (!Pinned.refused(e)) throw e;
       throw new Refused(403, "what answers at " + address + " is not the master of the CA in " + ca + " (" + e.getMessage()
-          + "); nothing was told to it");
+          + "); nothing was sent to it");
     }
     int status = response.statusCode();
     boolean refused = status / 100 == 4 || status == 507;

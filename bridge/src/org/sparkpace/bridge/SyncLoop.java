@@ -87,12 +87,12 @@ final class SyncLoop implements Runnable {
     notifyAll();
   }
 
-  /** Sends what is left and says that the application has ended; gives up after about 5 s. */
+  /** Sends the rest and says that the application has ended; gives up after about 5 s. */
   void close() {
     closing = true;
     wake();
     try {
-      thread.join(FAREWELL_MS / 2); // an exchange that hangs is cut off, to use what is left of the time
+      thread.join(FAREWELL_MS / 2); // an exchange that hangs is cut off, to use the rest of the time
       if (thread.isAlive()) thread.interrupt();
       thread.join(FAREWELL_MS / 2 + 500);
     } catch (InterruptedException e) {
@@ -163,7 +163,7 @@ final class SyncLoop implements Runnable {
       throw e;
     } catch (Exception e) {
       failures++;
-      orders.starved(Map.of()); // nobody says when they have cores again
+      orders.starved(Map.of()); // no answer says when they have cores again
       boolean forgotten = token != null && e instanceof MasterClient.Refused && ((MasterClient.Refused) e).unknown;
       if (forgotten) token = null; // it has lost its state: register again
       else if (!away) Terminal.say("warning: the master at " + master.address + " gives no usable answer (" + why(e)
