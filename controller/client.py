@@ -80,7 +80,7 @@ class MasterClient:
         self._request("POST", f"/v1/applications/{_quoted(application_id)}/kill", b"{}")
 
     def start(self, submission: str, asked: StartRequest) -> StartReply:
-        """Asks whether the driver of a submission that comes after others may start."""
+        """Ask if the driver of a submission that comes after others may start."""
         return self._call("POST", f"/v1/submissions/{_quoted(submission)}/start", StartReply, msgspec.json.encode(asked))
 
     def driver_ended(self, submission: str, exit_code: int) -> None:
