@@ -19,7 +19,7 @@ TOKEN = "right"
 
 
 class Server(ThreadingHTTPServer):
-    """Answers like a master that knows one application."""
+    """A server that answers like a master that knows one application."""
 
     view: ApplicationView | None = None
     workers: tuple[WorkerView, ...] = ()
@@ -27,16 +27,16 @@ class Server(ThreadingHTTPServer):
     told: list[int]
     """Exit codes of drivers, each as often as it was reported."""
     starts: list[StartReply]
-    """Its answers to whether a driver may start, in turn; the last one stays."""
+    """Answers to whether a driver may start, in turn; the last one stays."""
     started: list[StartRequest]
-    """What it was asked."""
+    """Requests of drivers that asked to start."""
     away = 0
     """Number of POSTs that it answers like a master that cannot store anything."""
     plan = PlanReply(known=False, reason="no profile yet: a first run takes what is free and teaches")
     asked: PlanRequest | None = None
     refuse: tuple[int, bytes] | None = None
     speaks: str | None = None
-    """The version of the wire that it names, if it names one."""
+    """Version of the wire that it names, if any."""
     heard: str | None = None
 
     def __init__(self, home: Home) -> None:
@@ -111,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Keep stderr quiet."""
 
 
 @contextmanager

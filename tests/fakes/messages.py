@@ -1,4 +1,4 @@
-"""Messages of any kind with made-up values that tell fields apart."""
+"""Messages of any kind with made-up values by which fields can be distinguished."""
 
 from __future__ import annotations
 

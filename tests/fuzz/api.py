@@ -43,7 +43,7 @@ CALLS = {
 
 
 class _Errors(logging.Handler):
-    """Keeps what was raised in calls that were answered with a 5xx."""
+    """A handler that keeps what was raised in calls that were answered with a 5xx."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -166,7 +166,7 @@ class Conversation:
 
 
 def conversations() -> Iterator[bytes]:
-    """Good ones, of every call."""
+    """Return good conversations, with every call."""
     elsewhere = {"uid": 1000, "gid": 1000, "pid": 4242, "boot_id": "elsewhere", "pid_start": 1, "working_dir": "/tmp"}
 
     def register(**changed: Any) -> bytes:

@@ -82,7 +82,7 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 
 
 def _hostile(value: Any, random: Random) -> Any:
-    """Mostly of the same type: other types are refused at once."""
+    """Return another value, mostly of the same type: other types are refused at once."""
     if random.random() < 0.15:
         return random.choice((None, True, False, [], {}, 0, "", 1.5))
     if isinstance(value, bool):

@@ -288,7 +288,7 @@ def _learned(log: Any) -> None:
 
 
 def _event_log_file(data: bytes) -> None:
-    """Plain, compressed or in an archive, or a rolling log whose parts begin with a line NAME."""
+    """Read a log file: plain, compressed or in an archive, or a rolling log whose parts begin with a line NAME."""
     with folder() as path:
         name, newline, content = data.partition(b"\n")
         if name.startswith(b"events_") and newline and b"/" not in name and b"\0" not in name and len(name) < 200:
@@ -477,7 +477,7 @@ def _write_row(db: sqlite3.Connection, line: bytes, mine: str, healthy: str) -> 
 
 
 def _sql(value: Any, mine: str) -> Any:
-    """@mine is the id of the application; b64:... a blob, t64:... the bytes of a text."""
+    """Return the value for SQL: @mine is the id of the application; b64:... a blob, t64:... the bytes of a text."""
     if isinstance(value, str):
         value = value.replace("@mine", mine)
         if value.startswith(("b64:", "t64:")):

@@ -22,7 +22,7 @@ CLIENT_HELLO = b"\x16\x03"
 
 
 class Server(ThreadingHTTPServer):
-    """Gives the answers one after the other: status, the version it names (None: it names none), body."""
+    """A server that gives the answers one after the other: status, the version it names (None: it names none), body."""
 
     def __init__(self, home: Home) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Keep stderr quiet."""
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_a_master_that_is_away_at_the_end_learns_the_exit_code_when_it_is_back(
 def test_the_bridge_sees_how_a_stock_driver_ends(
     process_cluster: LocalCluster, python: Path, how: str, expected: tuple[str, str, bool]
 ) -> None:
-    """Its SparkContext ends before it does where it fails."""
+    """The SparkContext of a driver that fails ends before the driver does."""
     name = f"{how} {python.parent.parent.name}"
     assert process_cluster.stock(python, *settings(process_cluster), "--name", name, "ends.py", how).finish().code in (0, 3)
     assert outcome(process_cluster.summary(name)) == expected

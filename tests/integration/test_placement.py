@@ -46,7 +46,7 @@ elif record.exists():
 
 @pytest.fixture(scope="module")
 def unlike(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Two unlike workers with addresses of their own; more are started by a program."""
+    """Provide two unlike workers with addresses of their own; more are started by a program."""
     folder = tmp_path_factory.mktemp("placement")
     (folder / "shown").mkdir()
     starter = folder / "starter.py"
@@ -71,13 +71,13 @@ def unlike(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def where(cluster: LocalCluster, name: str) -> dict[str, list[str]]:
-    """Workers of the executors of the newest application of that name, as `explain` says."""
+    """Return the workers of the executors of the newest application of that name, as `explain` says."""
     found = json.loads(cluster.command("explain", name, "--output", "json").stdout)
     return {worker["worker_id"]: worker["executors"] for worker in found["workers"] if worker["executors"]}
 
 
 def conf(**settings: str) -> list[str]:
-    """`_` stands for "."."""
+    """Return words of settings; `_` stands for "."."""
     return [w for key, value in settings.items() for w in ("--conf", f"spark.pace.{key.replace('_', '.')}={value}")]
 
 

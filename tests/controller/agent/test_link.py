@@ -38,7 +38,7 @@ def test_orders_of_an_older_generation_are_refused() -> None:
 
 
 class Stop(threading.Event):
-    """Set once its owner has waited so often."""
+    """An event that is set once its owner has waited a given number of times."""
 
     def __init__(self, waits: int) -> None:
         super().__init__()

@@ -34,7 +34,7 @@ from tests.fakes.messages import made_up
 
 
 def decoded(kind: type[Message]) -> dict[str, Any]:
-    """A message of that kind with the fewest fields."""
+    """Return a message of that kind with the fewest fields."""
     found: dict[str, Any] = msgspec.json.decode(made_up(kind, full=False))
     return found
 
@@ -59,8 +59,8 @@ class Connection:
 
 
 class Caller:
-    """Calls the API of a master with no worker and no application, over `connection`. Agents' tokens are "of w1" and "of w2",
-    "of 1234" is the own token of a user of that uid and gid."""
+    """A caller of the API of a master with no worker and no application, over `connection`. Agents' tokens are "of w1" and
+    "of w2", "of 1234" is the own token of a user of that uid and gid."""
 
     def __init__(self, path: Path, connection: Connection) -> None:
         self.cluster, self.connection = FakeCluster(path), connection

@@ -19,7 +19,7 @@ NEAR = 2e-3
 
 
 class Submission:
-    """One that asks the cluster's master whether its driver may start."""
+    """A submission that asks the cluster's master whether its driver may start."""
 
     def __init__(self, cluster: FakeCluster, name: str, after: str, **plan: Any) -> None:
         self.id, self.name, self.cluster, self.begun_s = str(uuid4()), name, cluster, cluster.now_s
@@ -39,7 +39,7 @@ class Submission:
         return answered(self.cluster.state.submissions.ask(self.id, asked, os.getuid(), self.cluster.clock))
 
     def register(self, conf: dict[str, str] | None = None) -> str:
-        """Its driver starts and registers."""
+        """Start the driver and register it."""
         waited = {"spark.pace.waited": self.id, "spark.pace.name": self.name, "spark.pace.force": "true", **(conf or {})}
         return self.cluster.register(name="app", instance=self.id, age_s=0.0, conf=waited)
 
@@ -64,7 +64,7 @@ def pass_by(cluster: FakeCluster, seconds: float) -> None:
 
 
 def listed(cluster: FakeCluster) -> dict[str, tuple[str, str]]:
-    """State and reason by the name of each job that waits."""
+    """Return state and reason by the name of each job that waits."""
     views = answered(cluster.state.commands.views(cluster.now_s))
     return {view.name: (view.state, view.reason) for view in views if view.submission == view.application_id}
 
@@ -166,7 +166,7 @@ def test_too_many_are_refused(cluster: FakeCluster, monkeypatch: pytest.MonkeyPa
 
 
 def test_jobs_that_wait_keep_their_share_of_the_pipelines_time(cluster: FakeCluster) -> None:
-    """3 s of start-up and 8 core-seconds each, one after the other on one core: 3 (3 + 8 / c) = 66."""
+    """Each job takes 3 s of start-up and 8 core-seconds, one after the other on one core: 3 (3 + 8 / c) = 66."""
     named = {"spark.pace.pipeline": "nightly", "spark.pace.pipeline.by": "66s"}
     load = cluster.register(instance="load", age_s=0.0, conf={**named, "spark.pace.name": "load"})
     clean, report = (

@@ -34,7 +34,7 @@ def page(tmp_path: Path) -> Iterator[ServedPage]:
 
 @pytest.fixture
 def jobs(page: ServedPage) -> list[str]:
-    """Two that run, one with a hostile name."""
+    """Run two jobs, one with a hostile name."""
     cluster = page.master.cluster
     cluster.worker("w1")
     jobs = [cluster.register(name=name) for name in (HOSTILE, "second")]
