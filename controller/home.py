@@ -204,7 +204,7 @@ class Home:
         for file in sorted(self.user_tokens.glob("*")) if self.user_tokens.is_dir() else ():
             named = USER_TOKEN.fullmatch(file.name)
             with suppress(PaceError):
-                # all are compared, so the time taken tells nothing
+                # all tokens are compared, so the time taken tells nothing
                 if named and hmac.compare_digest(read_token(file).encode(), token.encode()):
                     found = User(*map(int, named.groups()))
         return found

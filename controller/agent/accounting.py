@@ -41,7 +41,8 @@ _NEW = _Stage()
 
 
 class Account(Struct, frozen=True):
-    """One executor's account; an observation makes a new one. `slots` bounds what a progress file may claim to be running."""
+    """One executor's account; an observation makes a new one. `slots` bounds the running tasks that a progress file may
+    claim."""
 
     slots: int
     stages: Mapping[StageKey, _Stage] = {}

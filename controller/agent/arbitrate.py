@@ -115,7 +115,7 @@ def _shrink(requests: Sequence[CoreRequest[Key]], capacity: float, quantum: floa
     quanta = {request.key: _floor(request.floor * fraction, quantum) for request in requests}
     if all(quanta.values()):
         return {key: round(count * quantum, 10) for key, count in quanta.items()}
-    # Everyone keeps one hundredth; what is above that shrinks alike.
+    # Each keeps one hundredth; the cores above that shrink alike.
     above = {request.key: max(0, _ceil(request.floor, LEAST_CORES) - 1) for request in requests}
     rest = max(0, _floor(capacity, LEAST_CORES) - len(requests))
     asked = max(1, rest, sum(above.values()))

@@ -141,7 +141,7 @@ class Child:
                 return OTHER_CLUSTER_CODE
             self.stop.wait(pause_s(time.process_time() - spent_s, self.options.period_s))
         if not self._release():
-            code = 1  # the supervisor opens the quotas of those that are left
+            code = 1  # the supervisor opens the quotas of the executors that are left
         self.runtime.close()
         return code
 

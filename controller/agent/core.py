@@ -2,7 +2,7 @@
 
 Its parts: each executor's work (`accounting`) and need (`decide` and its law), the division of cores (`arbitrate`), the quota
 changes and their order (`apply`), and the samples for the records. The agent, the simulator and the benchmarks are shells
-around this function: they look, call it, and do what it orders. Not covered: memory (`resizing`), starting (`loop`).
+around this function: they look, call it, and carry out its orders. Not covered: memory (`resizing`), starting (`loop`).
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]
                     decision = _decision(snapshot, seen, executor, before.law, plan, dt_s, now_s - timed.at_s)
             except Exception as error:  # noqa: BLE001 - the shell reports it
                 troubles[key] = error
-            # what it cannot have is left to others
+            # cores that it cannot have are left to others
             decision = structs.replace(decision, demand=min(decision.demand, seen.most_cores))
             node = seen.observed.node if seen.observed else ""
             requests[node].append(request(key, key.application_id, decision, plan, seen.floor))

@@ -221,8 +221,8 @@ def make_orders_dir(site: Site, key: ExecutorKey) -> Path:
 def _make_beneath(root: Path, directory: Path, spec: ExecutorSpec, *, owned_from: int) -> None:
     """Make `directory`, level by level; from level `owned_from` below `root` on they become the submitter's.
 
-    An application may write between the levels, so each is opened without following links before an agent that is root
-    gives it away: a link put there would hand over what it points to.
+    An application may write between the levels, so each is opened without following links before an agent that is root gives
+    it away: a link put there would hand over its target.
     """
     root.mkdir(parents=True, exist_ok=True, mode=0o700)
     here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -51,7 +51,8 @@ NEVER_TRIED = _Retry(-math.inf, 0.0, 0, "")
 
 
 class Launcher:
-    """`state(key)` is "starting" until the runtime shows the executor, "refused" when it can never start here."""
+    """The launcher. `state(key)` is "starting" until the runtime shows the executor, "refused" when it can never start
+    here."""
 
     def __init__(
         self,

@@ -94,7 +94,8 @@ def _read(here: int, below: list[str]) -> Iterator[int]:
 
 
 class LocalUse:
-    """`run` looks; `take` hands what it found to the loop, once. `cpu_clock`: CPU seconds of the calling thread."""
+    """The measuring of files. `run` looks; `take` hands the findings to the loop, once. `cpu_clock`: CPU seconds of the
+    calling thread."""
 
     def __init__(self, limit: LocalLimit, root: Path, cpu_clock: Callable[[], float]) -> None:
         self.limit, self.root, self._cpu_clock = limit, root, cpu_clock

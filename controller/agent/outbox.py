@@ -20,7 +20,8 @@ SAMPLES_SENT = 2000
 
 
 class Outbox:
-    """`first` is the number of the oldest sample kept. Notes may come from any thread, all else from the agent's."""
+    """The outbox. `first` is the number of the oldest sample kept. Notes may come from any thread, all else from the
+    agent's."""
 
     def __init__(self) -> None:
         self.samples: list[Sample] = []

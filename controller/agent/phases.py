@@ -13,7 +13,7 @@ TOLD_S = 60.0
 
 
 class Phases:
-    """`clock` is monotonic seconds. `took_s` holds the last period's phases, in order."""
+    """The phases of periods. `clock` is monotonic seconds. `took_s` holds the last period's phases, in order."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

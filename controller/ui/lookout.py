@@ -58,7 +58,7 @@ class _Watched:
 
 @dataclass(slots=True)
 class Lookout:
-    """`clock` is epoch seconds. All methods but `look`'s calls run on one event loop."""
+    """The looks and their viewers. `clock` is epoch seconds. All methods but `look`'s calls run on one event loop."""
 
     client: LastingClient
     clock: Callable[[], float]

@@ -1,5 +1,5 @@
-"""The runs that a forecast rests on, why a run ended late, and why it taught nothing. They are sent as JSON of these structs
-(docs/protocol.md)."""
+"""The runs that a forecast rests on, and the reasons why a run ended late or taught nothing. They are sent as JSON of these
+structs (docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Lateness(Message, frozen=True, kw_only=True):
 
     `planned_s` is the end that was forecast with all `cores` (deadline_too_short); `by` names the applications that had the
     cores, the one with most of them first, and `core_s` are the core-seconds withheld and not given back (squeezed); `core_s`
-    is the work, `more` how much more that is than planned, as a share (more_work); until `kept_until_s` the forecast kept the
-    deadline (forecast_wrong; None: until the deadline)."""
+    is the work, `more` its excess over the plan, as a share (more_work); until `kept_until_s` the forecast kept the deadline
+    (forecast_wrong; None: until the deadline)."""
 
     reason: str
     late_s: float

@@ -80,8 +80,8 @@ class PlanRequest(Message, frozen=True, kw_only=True):
 
 class StartRequest(Message, frozen=True, kw_only=True):
     """POST /v1/submissions/ID/start (scope submit): whether the driver of a submission may start, asked again every few
-    seconds until it may. `elapsed_s` is the time since the submission, `comes_after` what the last answer said. `plan` has
-    everything else; None where the master has heard it before."""
+    seconds until it may. `elapsed_s` is the time since the submission, `comes_after` that of the last answer. `plan` has
+    everything else; None where the master knows it already."""
 
     name: Text
     elapsed_s: Seconds
@@ -90,9 +90,9 @@ class StartRequest(Message, frozen=True, kw_only=True):
 
 
 class StartReply(Message, frozen=True, kw_only=True):
-    """`reason` is a clause that says why the driver has to wait, or why it `never` starts; empty: it may start. `comes_after`
-    has the ids of what the submission comes after, by the word that asked for each. `known` False: the master has to hear the
-    plan again."""
+    """The answer to a start. `reason` is a clause that says why the driver has to wait, or why it `never` starts; empty: it
+    may start. `comes_after` has the ids of the submission's predecessors, by the word that asked for each. `known` False: the
+    master needs the plan again."""
 
     reason: str = ""
     never: bool = False

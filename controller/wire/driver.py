@@ -190,12 +190,13 @@ class Locality(Message, frozen=True, kw_only=True):
 
 
 class DriverReply(Message, frozen=True, kw_only=True):
-    """`acknowledged` = highest gapless event number that is stored; the driver keeps later events. `taken` = the number
-    behind which it is to go on, where nothing can be stored now (None: behind `acknowledged`). `gone` = all executors that
-    ended so far (level); `stop` = why the application must end now, or None; `notices` = new lines for the terminal;
-    `locality` is for Spark's own wait for data-local executors (None: as Spark has it). `starved` = executors that have lost
-    cores to others, with the number of a stage's tasks that must wait before one is given there (level). `lacks_credentials`:
-    a master that has started again does not know the executors' credentials, and starts no executor before it has them."""
+    """The answer to a sync. `acknowledged` = highest gapless event number that is stored; the driver keeps later events.
+    `taken` = the number behind which it is to go on, where nothing can be stored now (None: behind `acknowledged`). `gone` =
+    all executors that ended so far (level); `stop` = why the application must end now, or None; `notices` = new lines for the
+    terminal; `locality` is for Spark's own wait for data-local executors (None: as Spark has it). `starved` = executors that
+    have lost cores to others, with the number of a stage's tasks that must wait before one is given there (level).
+    `lacks_credentials`: a master that has started again does not know the executors' credentials, and starts no executor
+    before it has them."""
 
     acknowledged: int
     taken: int | None = None
