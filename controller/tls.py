@@ -39,7 +39,7 @@ def connect_master(url: str, ca: Path, timeout_s: float) -> http.client.HTTPSCon
     except ssl.SSLError as error:
         why = getattr(error, "verify_message", "") or error.reason or error
         raise Unavailable(
-            f"what answers at {url} is not the master of the CA in {ca} ({why}); nothing was sent to it"
+            f"what answers at {url} is not the master of the CA in {ca} ({why}); no request was sent to it"
         ) from error
     return connection
 

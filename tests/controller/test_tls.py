@@ -63,7 +63,7 @@ def test_a_master_is_known_by_its_ca_under_all_of_its_names(home: Home) -> None:
         for host in ("127.0.0.1", "localhost"):
             connect_master(f"https://{host}:{master.server_port}", home.ca_file, 10.0).close()
     certify(home.ca_key_file, home.ca_file, home.master_certificate, ["elsewhere.example"])
-    with squatting(home.master_certificate) as other, pytest.raises(Unavailable, match="nothing was sent to it"):
+    with squatting(home.master_certificate) as other, pytest.raises(Unavailable, match="no request was sent to it"):
         connect_master(other.url, home.ca_file, 10.0)
 
 

@@ -61,7 +61,7 @@ final class MasterClient {
     } catch (SSLException e) {
       if (!Pinned.refused(e)) throw e;
       throw new Refused(403, "what answers at " + address + " is not the master of the CA in " + ca + " (" + e.getMessage()
-          + "); nothing was sent to it");
+          + "); no request was sent to it");
     }
     int status = response.statusCode();
     boolean refused = status / 100 == 4 || status == 507;
