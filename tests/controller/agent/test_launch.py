@@ -133,7 +133,7 @@ class TestCredentials:
         assert "first" not in repr(made)
 
     def test_an_executor_that_needs_them_waits_for_them(self, site: Site) -> None:
-        with pytest.raises(RuntimeFailed, match="has not told this master yet"):
+        with pytest.raises(RuntimeFailed, match="has not given this master"):
             make_directories(self.asked(), site)
         assert not site.executor_dir(KEY).exists()
 

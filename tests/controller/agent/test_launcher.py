@@ -53,7 +53,7 @@ def test_an_executor_starts_with_the_credentials_that_the_master_tells_as_soon_a
         worker.want([wanted], credentials={"other": other})
         worker.tick(LAST_RETRY_S)
         assert worker.running() == set()
-    assert "has not told this master yet" in worker.tick(0.0).executors[0].reason
+    assert "has not given this master" in worker.tick(0.0).executors[0].reason
     worker.want([wanted], credentials={"app": secret})
     worker.tick(LAST_RETRY_S)
     assert worker.running() == {KEY}
