@@ -1,4 +1,4 @@
-"""Refusals: a deadline that cannot be kept, by itself or next to promises; an executor larger than every worker."""
+"""Refusals: a deadline that cannot be kept, by itself or because of promises; an executor larger than every worker."""
 
 from __future__ import annotations
 

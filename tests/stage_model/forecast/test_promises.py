@@ -1,4 +1,4 @@
-"""Admission next to promises: small cases worked by hand, and properties that always hold."""
+"""Admission with promises already made: small cases worked by hand, and properties that always hold."""
 
 from __future__ import annotations
 
