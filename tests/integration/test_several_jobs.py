@@ -1,6 +1,6 @@
 """Several jobs on real Spark and Docker: priority, squeezes without loss, compensation, changes while they run.
 
-Not covered: a deadline that is refused because of promises. On a machine that has become too slow for a promise another one is
+Not covered: a deadline refused because of promises. On a machine that has become too slow for a promise another one is
 rightly admitted, so that is counted in virtual time (`tests/controller/master/test_cluster.py`).
 """
 
