@@ -53,7 +53,7 @@ SIMULATED = (
     "## Simulated",
     "No Spark ran: tasks are a fluid under a virtual clock, laws, arbiter and planner are the production code.",
 )
-MEASURED = ("## Measured without Spark", "What runs is the production code; what is made up beside it, the tables say.")
+MEASURED = ("## Measured without Spark", "The code that runs is the production code; the tables say what is made up.")
 
 
 class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -305,7 +305,7 @@ def _cost(scenario: Scenario, data: Data) -> list[str]:
             ),
         ]
     return [
-        "## What it cost beside the executors",
+        "## What it cost besides the executors",
         "CPU of the whole machine less that of executors: drivers, services, engine and everything else that ran.",
         "Steal is CPU that the hypervisor withheld.",
         "",

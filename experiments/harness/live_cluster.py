@@ -69,7 +69,7 @@ class Sparkpace:
 
     @property
     def master_url(self) -> str:
-        """The URL for stock Spark. Raises `Unavailable` without a cluster."""
+        """The URL for stock Spark. Raise `Unavailable` without a cluster."""
         return self.home.need_cluster().spark_master
 
     # ------------------------------------------------------------------ commands

@@ -24,7 +24,7 @@ def off_by(stage: StageRecord, factor: float) -> StageRecord:
 
 
 def taught_by(store: ProfileStore, runs: Collection[str], factor: float) -> Profile:
-    """What these runs alone taught, `factor` times. Raise `BadInput` when the store has none of them."""
+    """Return the profile that only these runs taught, `factor` times. Raise `BadInput` when the store has none of them."""
     for key in store.list():
         known = store.load(key)
         kept = [run for run in known.runs if run.id in runs] if known else []

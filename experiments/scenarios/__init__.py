@@ -1,7 +1,7 @@
-"""The experiments, one module each, and what all of them are to the harness.
+"""The experiments, one module each, and the interface of all of them for the harness.
 
-A scenario is pure: from its settings and what was recorded so far it says which steps there are, what a step submits, which
-conditions hold and what the report tells. Running and keeping is the harness's (`experiments.harness.experiment`).
+A scenario is pure: from its settings and what was recorded so far it says which steps exist, what a step submits, which
+conditions hold and what the report says. Running and keeping is the harness's (`experiments.harness.experiment`).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Scenario(Protocol):
     def conditions(self, data: Data) -> list[Condition]: ...
 
     def tables(self, data: Data) -> str:
-        """Markdown; every row says its n."""
+        """Return the tables as Markdown; every row says its n."""
         ...
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
-        """Names of pictures, and the applications that each shows: several over one time axis, one in detail."""
+        """Return names of pictures, and the applications that each shows: several over one time axis, one in detail."""
         ...
 
 
@@ -55,34 +55,34 @@ class Ambitious(Protocol):
     """A scenario that shows how near the project's goals are."""
 
     def goals(self, data: Data) -> list[Goal]:
-        """Of what was recorded so far; none where nothing was."""
+        """Return the goals as recorded so far; none where nothing was recorded."""
         ...
 
 
 class Real(Scenario, Protocol):
-    """Its steps run on a cluster; `orders` may look at the steps before."""
+    """A scenario whose steps run on a cluster; `orders` may look at the steps before."""
 
     def orders(self, step: str, data: Data) -> list[Order]: ...
 
 
 @runtime_checkable
 class Simulated(Scenario, Protocol):
-    """Its steps run in the simulator, with no cluster; each yields rows of plain values."""
+    """A scenario whose steps run in the simulator, with no cluster; each yields rows of plain values."""
 
     def simulate(self, step: str) -> list[dict[str, Any]]: ...
 
 
 @runtime_checkable
 class Measured(Scenario, Protocol):
-    """Its steps measure the product's own code, processes and containers, without Spark; each yields rows of plain values and
-    may use `folder`, which is empty before and removed afterwards."""
+    """A scenario whose steps measure the product's own code, processes and containers, without Spark; each yields rows of
+    plain values and may use `folder`, which is empty before and removed afterwards."""
 
     def measure(self, step: str, folder: Path) -> list[dict[str, Any]]: ...
 
 
 @runtime_checkable
 class Scheduled(Scenario, Protocol):
-    """Its steps run streams of jobs, each under one scheduler: ours, or one of stock Spark beside it."""
+    """A scenario whose steps run streams of jobs, each under one scheduler: ours, or one of stock Spark."""
 
     def play(self, step: str, data: Data) -> Play: ...
 
@@ -117,7 +117,8 @@ SCENARIOS: dict[str, Callable[..., AnyScenario]] = {
 
 
 def make_scenario(name: str, settings: Mapping[str, Any], seed: int, source: Path) -> AnyScenario:
-    """Raises `BadInput`, naming `source`, for an unknown scenario or a setting that is unknown or of the wrong kind."""
+    """Return the scenario of that name. Raise `BadInput`, naming `source`, for an unknown scenario or a setting that is
+    unknown or of the wrong kind."""
     if name not in SCENARIOS:
         raise BadInput(f"{source} names scenario {name!r}; there are: {', '.join(SCENARIOS)}")
     try:

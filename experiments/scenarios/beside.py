@@ -19,8 +19,8 @@ COLUMNS = (
 
 
 class BesideAnother(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`repetitions` steps of `seeds` pairs of jobs. At most: our mean time without a deadline / that on the workers left, and
-    percent of the jobs with a deadline that are late."""
+    """`repetitions` steps of `seeds` pairs of jobs. The limits: our mean time without a deadline / the mean time on the
+    workers left, and percent of the jobs with a deadline that are late."""
 
     repetitions: int = 4
     seeds: int = 25
@@ -50,7 +50,11 @@ class BesideAnother(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         )
         return [
             Goal(
-                goal=f"simulated, beside an important job: {name}", measured=round(is_, 4), limit=most, unit=unit, n=len(rows)
+                goal=f"simulated, next to an important job: {name}",
+                measured=round(is_, 4),
+                limit=most,
+                unit=unit,
+                n=len(rows),
             )
             for name, is_, most, unit in measures
         ]

@@ -1,7 +1,7 @@
 """The paper's Fig. 4: a short job of high priority arrives while a long one of low priority runs.
 
-First both run alone (base: their time on all cores). Then, `repetitions` times, the long one gets its stretched deadline,
-and the short one arrives after a share of that, with its own. What must hold is `conditions`.
+First both run by themselves (base: their time on all cores). Then, `repetitions` times, the long one gets its stretched
+deadline, and the short one arrives after a share of that, with its own. `conditions` says what must hold.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Fig4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def job_base_s(data: Data, job: str) -> float:
-    """Seconds alone on all cores, the median of the base runs."""
+    """Return the seconds of the job by itself on all cores, the median of the base runs."""
     return float(statistics.median(step.job(job).summary["end_s"] for step in data.starting(f"base-{job}-")))
 
 
@@ -120,7 +120,7 @@ def long_lost_nothing(step: StepRecord) -> Condition:
 
 
 def long_cores(step: StepRecord, data: Data) -> tuple[float | None, float | None, float | None]:
-    """Mean cores granted to the long job before the short one came, while it was there, and after it had ended."""
+    """Return the mean cores granted to the long job before the short one came, while it was there, and after it had ended."""
     long = step.job(LONG)
     samples = data.samples.get(long.app_id, ())
     came_s, went_s = presence_s(step)
@@ -131,7 +131,7 @@ def long_cores(step: StepRecord, data: Data) -> tuple[float | None, float | None
 
 
 def presence_s(step: StepRecord) -> tuple[float, float]:
-    """When the short job came and went, in seconds since the long one's submission."""
+    """Return when the short job came and went, in seconds since the long one's submission."""
     long, short = step.job(LONG).summary, step.job(SHORT).summary
     came_s = short["submitted_epoch_s"] - long["submitted_epoch_s"]
     return came_s, came_s + short["end_s"]
@@ -145,7 +145,8 @@ def long_made_up_for(step: StepRecord, data: Data) -> Condition:
 
 
 def long_in_time(step: StepRecord, bases: list[StepRecord], data: Data) -> Condition:
-    """Feasible: from the short job's end on, all cores would have been enough, as fast as the long one runs alone."""
+    """Return the condition on the long job. Feasible: from the short job's end on, all cores would have been enough, as fast
+    as the long one runs alone."""
     name = "the long job ends by its deadline, when that is feasible"
     long = step.job(LONG).summary
     earliest_s = earliest_end_s(step, bases, data)
@@ -158,8 +159,8 @@ def long_in_time(step: StepRecord, bases: list[StepRecord], data: Data) -> Condi
 
 
 def earliest_end_s(step: StepRecord, bases: list[StepRecord], data: Data) -> float | None:
-    """When the long job could have ended with all cores from the short one's end on: what it had done by then, measured in
-    CPU, the base runs had done at some moment; what took them from there is what it still needed."""
+    """Return when the long job could have ended with all cores from the short one's end on: the base runs had done at some
+    moment what the job had done by then, measured in CPU; their time from there is what the job still needed."""
     samples = data.samples.get(step.job(LONG).app_id, ())
     alone = [base.job(LONG) for base in bases if data.samples.get(base.job(LONG).app_id)]
     total = used_core_s(samples)

@@ -1,4 +1,5 @@
-"""One control core, several homes: how close to their deadlines do the same applications end, whoever starts their executors?
+"""One control core, several homes: how close to their deadlines the same applications end, whichever cluster manager starts
+their executors.
 
 Base: each application on all cores of each home, without a deadline. Then, repetition by repetition, each gets its base time
 on that home, stretched, as its deadline, on one home after the other. Names of homes are the spec's clusters.
@@ -24,8 +25,8 @@ Summary = Mapping[str, Any]
 
 
 class Homes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`tests`: by name, how many times the base time a deadline is. `options`: of `sparkpace submit`, everywhere. Nothing is
-    drawn at random here: `seed` is kept because every experiment has one."""
+    """`tests`: by name, the deadline in base times. `options`: of `sparkpace submit`, everywhere. Nothing is drawn at random
+    here: `seed` is kept because every experiment has one."""
 
     homes: tuple[str, ...]
     applications: dict[str, tuple[str, ...]]
@@ -40,7 +41,7 @@ class Homes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return [*self._alone(), *self._paced()]
 
     def _alone(self) -> dict[str, tuple[str, str]]:
-        """Application and home of every base step."""
+        """Return the application and home of every base step."""
         return {
             f"{_base(app, home)}{number}": (app, home)
             for number in range(self.bases)
@@ -49,7 +50,7 @@ class Homes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         }
 
     def _paced(self) -> dict[str, tuple[str, str, str]]:
-        """Application, test and home of every step with a deadline; what is compared stands side by side."""
+        """Return the application, test and home of every step with a deadline; compared steps stand side by side."""
         return {
             f"{_group(app, test, home)}{number}": (app, test, home)
             for number in range(self.repetitions)
@@ -84,7 +85,7 @@ class Homes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return [complete(data, self.steps()), *judged, *within_capacity(steps, data), *answers_right(steps)]
 
     def goals(self, data: Data) -> list[Goal]:
-        """Of each home, over all its runs with a deadline."""
+        """Return the goals of each home, over all its runs with a deadline."""
         found, most = [], self.limits
         for home in self.homes:
             runs = [s for app in self.applications for test in self.tests for s in _found(data, _group(app, test, home))]
@@ -125,7 +126,7 @@ class Homes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return "\n".join([*lines, *table(columns, alone)])
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
-        """The first run of each cell in detail."""
+        """Return the first run of each cell in detail."""
         first = {cell: data.starting(_group(*cell)) for cell in self._cells()}
         return {"-".join(cell): [steps[0].jobs[0].app_id] for cell, steps in first.items() if steps}
 
@@ -135,7 +136,7 @@ def _base(app: str, home: str) -> str:
 
 
 def _group(app: str, test: str, home: str) -> str:
-    """What names of runs that differ by their repetition only start with."""
+    """Return the common beginning of names of runs that differ only by their repetition."""
     return f"{app}-{test}-{home}-"
 
 
@@ -144,7 +145,7 @@ def _found(data: Data, prefix: str) -> list[Summary]:
 
 
 def _numbers(runs: Sequence[Summary]) -> list[str]:
-    """The columns from n on."""
+    """Return the columns from n on."""
     errors = [s["error_pct"] for s in runs]
     return [
         str(len(runs)),

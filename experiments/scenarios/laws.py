@@ -1,7 +1,7 @@
 """The production laws and their yardsticks on the same random jobs, simulated (`experiments.simulator.compare`).
 
-Each case has limits: few violations, small errors, little allocated beyond what is used. In the case named by `goal_case` the
-law must be better than every variant of the paper's in all three, too.
+Each case has limits: few violations, small errors, little allocated beyond the use. In the case named by `goal_case` the law
+must be better than every variant of the paper's in all three, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from experiments.simulator.compare import Case, LawRow, Setting, rows, variants
 
 
 class LawLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """At most. Percent of the jobs, of the deadline; a ratio."""
+    """Limits: percent of the jobs, percent of the deadline, a ratio."""
 
     violations_pct: float = 1.0
     error_pct: float = 0.75
@@ -28,7 +28,7 @@ class LawLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class Laws(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`repetitions` blocks of `seeds` seeds of each case; cases other than `goal_case` have `other_seeds` in a block.
-    `limits`: by name of the case, where they differ from `goal`. Raises `ValueError` for a limit of no case."""
+    `limits`: by name of the case, where they differ from `goal`. A limit of no case raises `ValueError`."""
 
     cases: tuple[Case, ...]
     goal_case: str
@@ -100,17 +100,17 @@ def violations_pct(found: Sequence[LawRow]) -> float:
 
 
 def mean_error_pct(found: Sequence[LawRow]) -> float:
-    """Mean of the errors' sizes, late or early."""
+    """Return the mean of the errors' sizes, late or early."""
     return statistics.fmean(abs(row.error_pct) for row in found)
 
 
 def mean_error_s(found: Sequence[LawRow]) -> float:
-    """The same in seconds."""
+    """Return the mean of the errors' sizes in seconds."""
     return statistics.fmean(abs(row.end_s - row.deadline_s) for row in found)
 
 
 def allocated_to_used(found: Sequence[LawRow]) -> float:
-    """Of all runs together."""
+    """Return allocated / used of all runs together."""
     return math.fsum(row.allocated_core_s for row in found) / math.fsum(row.used_core_s for row in found)
 
 
@@ -133,11 +133,11 @@ COLUMNS: dict[str, Callable[[Sequence[LawRow]], object]] = {
     "allocated core-s": lambda found: f"{statistics.fmean(row.allocated_core_s for row in found):.0f}",
     "quota writes": lambda found: f"{statistics.fmean(row.writes for row in found):.0f}",
 }
-"""Of the table: what is said of all jobs of a case under a law."""
+"""Columns of the table: figures over all jobs of a case under a law."""
 
 
 def _by_law(data: Data, case: str) -> dict[str, list[LawRow]]:
-    """In the order of the first block."""
+    """Return the rows by law, in the order of the first block."""
     found: dict[str, list[LawRow]] = {}
     for step in data.rows.values():
         for one in step.rows:

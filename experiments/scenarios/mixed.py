@@ -1,8 +1,8 @@
-"""Six jobs of three priorities that arrive at random: who is important ends in time, whoever else is there.
+"""Six jobs of three priorities that arrive at random: important ones end in time, whichever others are there.
 
-First each kind runs alone (base: its time on all cores). Then each kind of the highest priority runs alone *with* its
+First each kind runs by itself (base: its time on all cores). Then each kind of the highest priority runs by itself *with* its
 deadline (pairs): how far those runs are from their deadlines is the noise that the mixed runs are judged by. Then,
-`repetitions` times, all jobs together. What must hold is `conditions`.
+`repetitions` times, all jobs together. `conditions` says what must hold.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COLUMNS = (
 
 
 class MixedWorkload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A workload: its words, how important its jobs are, their deadline as a multiple of the time alone, how many come."""
+    """A workload: its words, the priority of its jobs, their deadline as a multiple of the time alone, their number."""
 
     words: tuple[str, ...]
     priority: str
@@ -60,7 +60,7 @@ class Mixed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return [*bases, *pairs, *(f"mixed-{number}" for number in range(self.repetitions))]
 
     def highest(self) -> list[str]:
-        """The kinds of the highest priority."""
+        """Return the kinds of the highest priority."""
         priorities = {name: parse_priority(kind.priority) for name, kind in self.kinds.items()}
         return [name for name, priority in priorities.items() if priority == max(priorities.values())]
 
@@ -74,7 +74,7 @@ class Mixed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return [self._order(kind, place, delay_s, data) for kind, place, delay_s in self.arrivals(int(number))]
 
     def arrivals(self, repetition: int) -> list[tuple[str, int, float]]:
-        """Kind, number within its kind and arrival of every job, in order of arrival."""
+        """Return the kind, number within its kind and arrival of every job, in order of arrival."""
         return arrivals({name: kind.count for name, kind in self.kinds.items()}, self.arrivals_s, self.seed, repetition)
 
     def _order(self, kind: str, place: int, delay_s: float, data: Data) -> Order:
@@ -83,7 +83,7 @@ class Mixed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         deadline_s = what.stretch * float(statistics.median(ends))
         return Order(f"{kind}-{place}", what.words, deadline_s, what.priority, delay_s, self.options)
 
-    # ------------------------------------------------------------------ what was found
+    # ------------------------------------------------------------------ findings
 
     def conditions(self, data: Data) -> list[Condition]:
         mixed = data.starting("mixed-")
@@ -96,7 +96,7 @@ class Mixed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         ]
 
     def in_time(self, step: StepRecord, job: JobRecord, data: Data) -> Condition:
-        """In time, or not later than the noise of the paired runs explains."""
+        """Return the condition that the job is in time, or not later than the noise of the paired runs explains."""
         errors = self.paired_errors(kind_of(job.job), data)
         allowed = lateness_noise_pct(errors)
         error = job.summary["error_pct"]
@@ -146,8 +146,8 @@ class Mixed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def arrivals(counts: Mapping[str, int], span_s: float, seed: int, repetition: int) -> list[tuple[str, int, float]]:
-    """Kind, number within its kind and arrival of so many jobs of each kind, in order of arrival: drawn evenly from [0,
-    `span_s`], the first moved to 0."""
+    """Return the kind, number within its kind and arrival of `counts` jobs of each kind, in order of arrival: drawn evenly
+    from [0, `span_s`], the first moved to 0."""
     # Seeded by a text: a repetition's draws do not depend on how many there are.
     rng = random.Random(f"{seed}/{repetition}")
     kinds = [name for name, count in counts.items() for _ in range(count)]
@@ -162,8 +162,8 @@ def arrivals(counts: Mapping[str, int], span_s: float, seed: int, repetition: in
 
 
 def lateness_noise_pct(errors: list[float]) -> float | None:
-    """By how much a job may be late although nothing is wrong: as late as the latest paired run, or by as much as the paired
-    runs differ from each other. None without any."""
+    """Return by how much a job may be late although nothing is wrong: as late as the latest paired run, or by as much as the
+    paired runs differ from each other. None without paired runs."""
     return max(0.0, *errors, max(errors) - min(errors)) if errors else None
 
 

@@ -1,8 +1,8 @@
-"""What control itself costs, by part: a planning pass of the master, an agent's period, a decide step, a quota's way into the
-kernel; and where master and agent spend their time.
+"""The cost of control itself, by part: a planning pass of the master, an agent's period, a decide step, a quota's way into
+the kernel; and where master and agent spend their time.
 
-Every figure is of the production's code; what is made up beside it is told in the tables. Sizes are settings, limits are the
-goals for the full sizes.
+Every figure is of the production's code; the tables say what is made up. Sizes are settings, limits are the goals for the
+full sizes.
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ Row = TypeVar("Row")
 PASS_MS, FEW_MS, TURNS_MS = 1000.0, 20.0, 100.0
 AGENT_SHARE = 0.03
 DECIDE_MS = 1.0
-"""For 100 executors; other numbers in proportion."""
+"""Milliseconds for 100 executors; other numbers in proportion."""
 STEP, STEP_BEFORE = "`core.step`", "`decide`, `arbitrate`"
-"""What a row of the decide step has timed. Rows that do not say it are older than the core: without accounts and samples."""
+"""Code that a row of the decide step has timed. Rows that do not name it are older than the core: without accounts and
+samples."""
 QUOTA_MS = {"quota-idle": 50.0, "quota-loaded": 150.0}
 TOGETHER_S, TOLD_S = 0.3, 2.0
-"""For the quotas of all containers: until the kernel has them, and until the engine's record has them (two periods)."""
+"""Seconds for the quotas of all containers: until the kernel has them, and until the engine's record has them (two
+periods)."""
 PARTS = ("decide", "quota-idle", "quota-loaded", "agent", "agent-woken", "master", "queue")
 PROFILED = "agent-profiled"
 LONG_STAGE_S, SHORT_STAGE_S = 1000.0, 20.0
-"""Of the agent's applications: no stage event in the time measured, or one every ten seconds in each of them."""
+"""Seconds of stages of the agent's applications: no stage event in the time measured, or one every ten seconds in each of
+them."""
 
 
 class Master(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,7 +65,7 @@ class Decide(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As many changes are made as there are `containers`; loaded means `busy` more that compute."""
+    """One change is made for each of the `containers`; loaded means `busy` further containers that compute."""
 
     containers: int
     busy: int
@@ -105,13 +108,13 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             period(crowd)  # the agents' first reports, which start everything
             return [msgspec.to_builtins(row) for row in passes(crowd, asked.few, asked.passes)]
 
-    # ------------------------------------------------------------------ what must hold
+    # ------------------------------------------------------------------ conditions
 
     def conditions(self, data: Data) -> list[Condition]:
         return [complete(data, self.steps()), *(judged(goal, "measured") for goal in self.goals(data))]
 
     def goals(self, data: Data) -> list[Goal]:
-        """Over all repetitions; of what is one figure in each, the worst."""
+        """Return goals over all repetitions; the worst of figures that each repetition has once."""
         found, passed = [], _rows(data, "master", PassRow)
         for rows, limit_ms in ((_all(passed), PASS_MS), (_few(passed), FEW_MS)):
             if rows:
@@ -141,7 +144,7 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                     found.append(_goal(f"all quotas in the engine's record, {of}", max(told_s), TOLD_S, "s", len(told_s)))
         return found
 
-    # ------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------ tables
 
     def tables(self, data: Data) -> str:
         return "\n".join(
@@ -178,7 +181,7 @@ def _master_table(data: Data) -> Iterable[str]:
             "changed",
             "workers concerned",
             "n",
-            "told",
+            "taken in",
             "planned",
             "together",
             "worst",
@@ -205,7 +208,7 @@ def _queue_table(data: Data) -> Iterable[str]:
     if not rows:
         return
     yield "**Queue.** The master's periodic pass, in which each application has its turn; CPU of its thread. Before every"
-    yield "other one an application has ended, and who is first in the queue gets its executors."
+    yield "other one an application has ended, and the first in the queue gets its executors."
     yield ""
     yield from table(
         ("running", "waiting", "workers", "n", "median ms", "p99 ms", "worst ms"),
@@ -261,7 +264,7 @@ def _step_tables(data: Data) -> Iterable[str]:
     found = [row for step in ("quota-idle", "quota-loaded") for row in _rows(data, step, QuotaRow)]
     if found:
         yield "**Quota.** From the call until the control group's file shows it; one at a time, then all as in one period."
-        yield "Told: until the engine's record has all of these. CPU: of the process that asks, for one change, ours and"
+        yield "Recorded: until the engine's record has all of these. CPU: of the process that asks, for one change, ours and"
         yield "through docker-py."
         yield ""
         yield from table(
@@ -273,7 +276,7 @@ def _step_tables(data: Data) -> Iterable[str]:
                 "p99 ms",
                 "worst ms",
                 "all s",
-                "told s",
+                "recorded s",
                 "CPU ms",
                 "docker-py's",
             ),
@@ -300,7 +303,7 @@ def _where_tables(data: Data) -> Iterable[str]:
 
 
 def _plain(data: Data, step: str) -> Sequence[Mapping[str, Any]]:
-    """The rows of a part, of all its repetitions."""
+    """Return the rows of a part, of all its repetitions."""
     return [row for name, found in data.rows.items() if name.rstrip("0123456789").rstrip("-") == step for row in found.rows]
 
 

@@ -1,7 +1,8 @@
 """Policies of placement on real Spark: the same jobs at the same times on unlike workers, under each policy in turn.
 
-First each kind runs alone, which teaches its profile. Then, repetition by repetition, all jobs come under every policy;
-arrivals are drawn by seed and repetition, so policies meet the same ones. Resource-aware policies are compared with random.
+First each kind runs by itself, which teaches its profile. Then, repetition by repetition, all jobs come under every policy;
+arrivals are drawn by seed and repetition, so policies meet the same arrivals. Resource-aware policies are compared with
+random.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ RANDOM = "random"
 
 
 class PlacedWorkload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A workload: its words, how many come, with how many executors each; `stretch`: its deadline in times alone (None:
-    none)."""
+    """A workload: its words, the number of its jobs and of their executors; `stretch`: its deadline in times alone (None: no
+    deadline)."""
 
     words: tuple[str, ...]
     count: int = 1
@@ -51,7 +52,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ]
 
     def _turn(self, number: int) -> list[str]:
-        """Each repetition begins with another policy, so that none always has the machine's first minutes."""
+        """Return the policies in order: each repetition begins with another one, so that none always has the machine's first
+        minutes."""
         return [self.policies[(index + number) % len(self.policies)] for index in range(len(self.policies))]
 
     def orders(self, step: str, data: Data) -> list[Order]:
@@ -62,7 +64,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return [self._order(kind, place, delay_s, what, data) for kind, place, delay_s in self.arrivals(int(number))]
 
     def arrivals(self, repetition: int) -> list[tuple[str, int, float]]:
-        """Kind, number within its kind and arrival of every job, in order of arrival."""
+        """Return the kind, number within its kind and arrival of every job, in order of arrival."""
         return arrivals({name: kind.count for name, kind in self.kinds.items()}, self.arrivals_s, self.seed, repetition)
 
     def _order(self, kind: str, place: int, delay_s: float, policy: str, data: Data) -> Order:
@@ -74,7 +76,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def _alone_s(self, kind: str, data: Data) -> float:
         return float(data.steps[f"base-{kind}-0"].job(kind).summary["end_s"])
 
-    # ------------------------------------------------------------------ what was found
+    # ------------------------------------------------------------------ findings
 
     def conditions(self, data: Data) -> list[Condition]:
         steps = [step for policy in self.policies for step in data.starting(f"{policy}-")]
@@ -87,7 +89,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ]
 
     def _no_slower(self, policy: str, data: Data) -> Condition | None:
-        """Mean time of all jobs, repetition by repetition, against random's; no slower than by what repetitions differ by."""
+        """Return the condition on the mean time of all jobs, repetition by repetition, against random's: no slower than by
+        what repetitions differ by."""
         ratios = self._ratios(policy, data)
         if not ratios:
             return None
@@ -144,5 +147,5 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def mean_s(step: StepRecord) -> float:
-    """Mean time of its jobs."""
+    """Return the mean time of a step's jobs."""
     return statistics.fmean(float(job.summary["end_s"]) for job in step.jobs)

@@ -1,4 +1,4 @@
-"""How fast placement decides: one request among thousands of workers, decisions a second, lookups of addresses."""
+"""The speed of placement: one request among thousands of workers, decisions a second, lookups of addresses."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """The paper's Figs. 5 to 7: short jobs come while long ones run, under stock schedulers and under ours.
 
-`base` runs each short kind alone on stock Spark, on one Worker of its own (its size): its time is the deadline under ours,
-and says how often jobs must come for the load. `learn` runs the same on ours, which teaches the profiles. Then, `repetitions`
-times, the same arrivals meet every scheduler. One long job runs and one waits all the time (`baselines.admission`); a long
-job's time counts from its first task, as how long it waits is the experiment's choice. What must hold is `conditions`.
+`base` runs each short kind by itself on stock Spark, on one Worker of its own (its size): its time is the deadline under
+ours, and says how often jobs must come for the load. `learn` runs the same on ours, which teaches the profiles. Then,
+`repetitions` times, the same arrivals meet every scheduler. One long job runs and one waits all the time
+(`baselines.admission`); a long job's time counts from its first task, because its wait is the experiment's choice.
+`conditions` says what must hold.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from experiments.harness.recorded import (
 
 BASE, LEARN, OURS = "base", "learn", "sparkpace"
 LOAD_WINDOWS = 2
-"""Jobs come for so many windows at most: where a scheduler starves the long jobs, these can end after that."""
+"""Most windows in which jobs come: where a scheduler starves the long jobs, these can end after that."""
 DRAIN_S = 900.0
-"""For the jobs that run alone: long enough."""
+"""Seconds for the jobs that run alone: long enough."""
 APART_S = 15.0
-"""Between the jobs of `base`, each on a worker of its own: drivers start one after another."""
+"""Seconds between the jobs of `base`, each on a worker of its own: drivers start one after another."""
 NO_DEADLINE_S = 3600.0
-"""Law `constant` wants one; it does not look at it."""
+"""Seconds of a deadline for law `constant`, which wants one and does not look at it."""
 MOST_ROWS = 10
-"""Of a picture of runs below one another."""
+"""Most rows of a picture of runs below one another."""
 Seconds = Callable[[Iterable[StepRecord]], list[float]]
 COLUMNS = (
     *("scheduler", "runs", "short jobs", "mean s", "p50", "p95", "delay p50 s", "p95", "given up"),
@@ -53,8 +54,8 @@ COLUMNS = (
 
 
 class PreemptionLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What ours may be at most, as a multiple of another scheduler's: 95th percentile of the short jobs' times, median of
-    their delay (arrival to first task), mean time of the long jobs. None: not judged."""
+    """Limits of ours, as a multiple of another scheduler's: 95th percentile of the short jobs' times, median of their delay
+    (arrival to first task), mean time of the long jobs. None: not judged."""
 
     short_p95: float | None = None
     short_delay: float | None = None
@@ -63,8 +64,9 @@ class PreemptionLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`short`, `long`: words of each kind. Short jobs ask for the share `load` of the cluster and come at random, or they
-    come at the times `arrivals_s`. `short_executors` and `long_executors` are ours: the stock schedulers' are their sizes.
-    `most_outside`: cores that drivers and services may use on average, so that they do not eat into the executors'."""
+    come at the times `arrivals_s`. `short_executors` and `long_executors` are for ours: the stock schedulers' numbers are
+    their sizes. `most_outside`: cores that drivers and services may use on average, so that they do not eat into the
+    executors'."""
 
     short: dict[str, tuple[str, ...]]
     long: dict[str, tuple[str, ...]]
@@ -93,7 +95,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def steps(self) -> list[str]:
         return [BASE, LEARN, *(f"{name}-{number}" for number in range(self.repetitions) for name in self.schedulers)]
 
-    # ------------------------------------------------------------------ what is run
+    # ------------------------------------------------------------------ plays
 
     def play(self, step: str, data: Data) -> Play:
         if step in (BASE, LEARN):
@@ -114,17 +116,18 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             self.count_longs,
             endless=self.endless,
             drain_s=self.drain_s,
-            # where jobs share workers a stock one has as many executors as ours, else those of its size
+            # where jobs share workers a stock job has as many executors as ours, else those of its size
             executors={"short": self.short_executors, "long": self.long_executors}
             if SCHEDULERS[scheduler].slots > 1
             else SIZES,
         )
 
     def arrivals(self, repetition: int, data: Data) -> list[tuple[str, float]]:
-        """Kind and time of every short job: the same for every scheduler.
+        """Return the kind and time of every short job: the same for every scheduler.
 
         A Poisson stream with as many jobs in every `window_s` as the load asks for: given their number, its times are evenly
-        random. Left to chance, too, some ten jobs would be up to half as many again, and the load another one.
+        random. With their number left to chance, too, some ten jobs would be up to half as many again, and the load would
+        differ.
         """
         if self.load is None:
             return list(zip(cycle(self.short), self.arrivals_s, strict=False))
@@ -139,7 +142,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return found
 
     def every_s(self, data: Data) -> float:
-        """Mean time between arrivals: a job asks for its size of the units for as long as it takes alone."""
+        """Return the mean time between arrivals: a job asks for its size of the units for as long as it takes alone."""
         assert self.load is not None
         return statistics.fmean(alone_s(data, kind) for kind in self.short) * SIZES["short"] / (UNITS * self.load)
 
@@ -164,12 +167,12 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return "--num-executors", str(count)
 
     def _size(self, kind: str, data: Data) -> tuple[str, ...]:
-        """Constantly the cores of a job's size on as many executors."""
+        """Return the options for constantly the cores of a job's size on as many executors."""
         cores = SIZES[kind] * sum(data.steps[BASE].capacity.values()) / UNITS
         law = ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={cores:g}")
         return (*self._executors(SIZES[kind]), *law)
 
-    # ------------------------------------------------------------------ what was found
+    # ------------------------------------------------------------------ findings
 
     def conditions(self, data: Data) -> list[Condition]:
         streams = [step for name in self.schedulers for step in data.starting(f"{name}-")]
@@ -183,7 +186,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ]
 
     def goals(self, data: Data) -> list[Goal]:
-        """Ours against the others', as far as both ran; a time that nobody knows is infinite and reaches no goal."""
+        """Return ours against the others', as far as both ran; a time that no one knows is infinite and reaches no goal."""
         ours, found = data.starting(f"{OURS}-"), []
         if not ours:
             return []
@@ -217,17 +220,17 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return Condition(name, step.step, used <= self.most_outside, f"{used:.2f} cores on average")
 
     def short_times(self, steps: Iterable[StepRecord]) -> list[float]:
-        """Arrival to end; infinite for those that were given up."""
+        """Return the times from arrival to end; infinite for jobs that were given up."""
         found = [time_s(job) for step in steps for job in step.jobs if kind_of(job.job) in self.short]
         return found + [math.inf] * _given_up(steps, self.short)
 
     def short_delays(self, steps: Iterable[StepRecord]) -> list[float]:
-        """Arrival to first task."""
+        """Return the times from arrival to first task."""
         jobs = [job for step in steps for job in step.jobs if kind_of(job.job) in self.short]
         return [job.waited_s + job.summary["first_task_s"] for job in jobs] + [math.inf] * _given_up(steps, self.short)
 
     def long_times(self, steps: Iterable[StepRecord]) -> list[float]:
-        """First task to end; infinite for those that were given up."""
+        """Return the times from first task to end; infinite for jobs that were given up."""
         times = [float(job.summary["end_s"] - job.summary["first_task_s"]) for job in self.longs(steps)]
         return times + [math.inf] * _given_up(steps, self.long)
 
@@ -277,7 +280,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return kind, 1, f"{alone_s(data, kind):.1f}", ours, f"{base.outside_core_s / base.took_s:.2f}"
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
-        """Of small streams under ours: every job's cores."""
+        """Return pictures of small streams under ours: every job's cores."""
         paced = [name for name in self.schedulers if SCHEDULERS[name].cluster == OURS]
         first = {name: data.starting(f"{name}-")[:1] for name in paced}
         return {
@@ -287,14 +290,14 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         }
 
     def distributions(self, data: Data) -> dict[str, dict[str, list[float]]]:
-        """Times of the short jobs under each scheduler."""
+        """Return the times of the short jobs under each scheduler."""
         found = {name: self.short_times(data.starting(f"{name}-")) for name in self.schedulers}
         there = {name: times for name, times in found.items() if times}
         return {"short-jobs": there} if there else {}
 
 
 def alone_s(data: Data, kind: str) -> float:
-    """Seconds of a short job alone on stock Spark, on its size: its deadline under ours."""
+    """Return the seconds of a short job by itself on stock Spark, on its size: its deadline under ours."""
     return float(data.steps[BASE].job(kind).summary["end_s"])
 
 

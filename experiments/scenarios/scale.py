@@ -1,7 +1,7 @@
-"""Many applications on many workers in the simulator: how long that takes, where the time goes, and how the jobs fare.
+"""Many applications on many workers in the simulator: the time that it takes, where that goes, and how the jobs fare.
 
 Each point is simulated `repetitions` times with seeds of its own; then the first one once more under Python's profiler, which
-makes it slower and tells where the time goes.
+makes it slower and shows where the time goes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COLUMNS = (
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`most_s`: seconds of this machine it may take; None: only reported."""
+    """`most_s`: seconds of this machine that the point may take; None: only reported."""
 
     workers: int
     jobs: int
@@ -36,7 +36,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`profiled_jobs`: as many jobs of the first point are simulated under the profiler."""
+    """`profiled_jobs`: number of jobs of the first point that are simulated under the profiler."""
 
     points: tuple[Point, ...]
     repetitions: int = 1

@@ -1,7 +1,7 @@
 """Document 003's figure 12 in miniature: the same scan, its executors pinned to the hosts of the data, restricted by labels,
 free with data-awareness, and free without.
 
-The document's tenants 1 to 3: no loss by freedom where the scheduler knows where the data is, a large one where it does not.
+The document's tenants 1 to 3: no loss by freedom where the scheduler knows where the data is, a large loss where it does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PINNED, FREE = "pinned", "free"
 
 
 class Scan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`ways`: options of each; `alike_pct`: so much longer than pinned is no loss."""
+    """`ways`: options of each; `alike_pct`: percent longer than pinned that is no loss."""
 
     words: tuple[str, ...]
     ways: dict[str, tuple[str, ...]]
@@ -69,7 +69,7 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
         return "\n".join([about, "", *table(COLUMNS, rows)])
 
-    def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - the table tells it
+    def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - the table has it
         return {}
 
     def _times(self, way: str, data: Data) -> list[float]:

@@ -1,7 +1,8 @@
 """Document 000's policies under load, simulated (`experiments.simulator.spillover`): throughput, balance and time by policy.
 
 The document says: 10 to 20% more throughput than random, resource-pick-kx better while resources are free, smooth weighted
-round robin when they are exhausted. The conditions say whether that is so here."""
+round robin better when they are exhausted. The conditions say whether that holds here.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def _other(policy: str) -> str:
 
 
 def _gains(rows: Sequence[SpilloverRow], policy: str, load: float) -> list[float]:
-    """Percent of throughput beyond random's, seed by seed."""
+    """Return the percents of throughput beyond random's, seed by seed."""
     base = {row.seed: row.throughput for row in rows if row.load == load and row.policy == "random"}
     mine = (row for row in rows if row.load == load and row.policy == policy)
     return [100 * (row.throughput / base[row.seed] - 1) for row in mine if row.seed in base]

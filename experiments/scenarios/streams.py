@@ -1,7 +1,6 @@
 """The paper's Figs. 6 and 7 with many jobs, simulated: every scheduler meets the same streams.
 
-How they are drawn and run is `experiments.simulator.streams`. Real runs of the same kind, of few jobs, are
-`preemption`'s.
+`experiments.simulator.streams` draws and runs them. `preemption` has real runs of the same kind, of few jobs.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ COLUMNS = (
 
 
 class StreamLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What ours may be at most, as multiples: short jobs' 95th percentile of that of killing; long jobs' mean time of that of
-    killing and of FIFO. `wasted_pct`: of the cores that short jobs leave, what long jobs are not granted; of those granted,
-    what they do not use."""
+    """Limits of ours, as multiples: short jobs' 95th percentile of that of killing; long jobs' mean time of that of killing
+    and of FIFO. `wasted_pct`: the part of the cores left by short jobs that long jobs are not granted; the part of those
+    granted that they do not use."""
 
     short_p95_of_kill: float
     long_mean_of_kill: float = 0.65
@@ -120,7 +119,7 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return {}
 
     def distributions(self, data: Data) -> dict[str, dict[str, list[float]]]:
-        """Times of the short jobs under each scheduler."""
+        """Return the times of the short jobs under each scheduler."""
         found = {}
         for load in self.loads:
             rows = _rows(data, load.name)
@@ -134,7 +133,7 @@ def _short_p95(rows: Sequence[StreamRow]) -> float:
 
 
 def _long_mean(rows: Sequence[StreamRow]) -> float:
-    """Nan where no long job ended."""
+    """Return the mean time of long jobs; nan where no long job ended."""
     found = [one for row in rows for one in row.long_s]
     return statistics.fmean(found) if found else math.nan
 
@@ -144,7 +143,7 @@ def _long_share(rows: Sequence[StreamRow]) -> LongShare:
 
 
 def _rows(data: Data, load: str) -> dict[str, list[StreamRow]]:
-    """By scheduler."""
+    """Return the rows by scheduler."""
     found: dict[str, list[StreamRow]] = {}
     for name, step in data.rows.items():
         if name.rpartition("-")[0] == load:

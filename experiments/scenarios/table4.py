@@ -1,11 +1,11 @@
-"""The paper's Table 4: how close to their deadlines do applications end, under each law, beside an oracle's constant quota?
+"""The paper's Table 4: how close to their deadlines applications end, under each law, compared with an oracle's constant
+quota.
 
-Base: each application on all cores, without a deadline (which also teaches its profile). Then, repetition by repetition,
-each gets its base time, stretched, as its deadline: once under every law, once under the static size that the base run asks
-for, and once under the constant quota that an oracle chooses from earlier runs. The oracle's runs know the answer
-beforehand and follow nothing: what they differ by is the machine's noise. Runs on stock Spark, on workers as large, show
-noise as well. Noise is no limit. A test may also give a wrong profile, another input size, or words that make the run
-unlike its profile.
+Base: each application on all cores, without a deadline (which also teaches its profile). Then, repetition by repetition, each
+gets its base time, stretched, as its deadline: once under every law, once under the static size that the base run asks for,
+and once under the constant quota that an oracle chooses from earlier runs. The oracle's runs know the answer beforehand and
+follow nothing: their differences are the machine's noise. Runs on stock Spark, on workers as large, show noise as well. Noise
+is no limit. A test may also give a wrong profile, another input size, or words that make the run unlike its profile.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from experiments.harness.recorded import (
 
 BASE, STATIC, ORACLE, STOCK = "base", "static", "oracle", "stock"
 SIZES = ("--millions", "--copies")
-"""Options of workloads that tell how large the input is."""
+"""Options of workloads that set the size of the input."""
 COLUMNS = (
     *("application", "test", "under", "n", "deadline s", "least error %", "most", "mean", "std", "mean abs", "violated"),
     *("allocated core-s", "used core-s", "allocated / used"),
@@ -42,7 +42,7 @@ Summary = Mapping[str, Any]
 
 
 class ErrorLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """At most. Percent of the deadline, of one run and (`error_pct`) on average; a ratio, of all runs together."""
+    """Limits. Percent of the deadline, of one run and (`error_pct`) on average; a ratio, of all runs together."""
 
     late_pct: float = 0.5
     early_pct: float = 2.5
@@ -51,10 +51,10 @@ class ErrorLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A deadline of the base time, `stretch` times, in one of every so many repetitions. `size`: so many times the input,
-    whose base runs are its own; `profile`: the profile is off by this factor; `words`: more of them than the base runs had,
-    say to make tasks straggle. With any of these the profile is that of the base runs of the plain input alone. `under`
-    None: all laws and yardsticks but stock Spark, which runs in plain tests alone."""
+    """A deadline of the base time, `stretch` times, in one of `every` repetitions. `size`: the input in sizes of the plain
+    one, with base runs of its own; `profile`: the profile is off by this factor; `words`: further words than the base runs
+    had, say to make tasks straggle. With any of these the profile is only that of the base runs of the plain input. `under`
+    None: all laws and yardsticks but stock Spark, which only runs in plain tests."""
 
     stretch: float
     every: int = 1
@@ -90,7 +90,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         known = (*self.laws, STATIC, ORACLE, STOCK)
         for name, test in self.tests.items():
             if not set(known).issuperset(test.under or ()):
-                raise ValueError(f"test {name} names what is none of {', '.join(known)}")
+                raise ValueError(f"test {name} names a law or yardstick that is not one of {', '.join(known)}")
             if STOCK in (test.under or ()) and not test.plain:
                 raise ValueError(f"test {name} is to run on stock Spark, whose input and profile are the plain ones")
             for words in self.applications.values():
@@ -100,7 +100,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [*self._alone(), *self._paced()]
 
     def _alone(self) -> dict[str, tuple[str, float]]:
-        """Application and input size of every base step."""
+        """Return the application and input size of every base step."""
         sizes = {1.0, *(test.size for test in self.tests.values())}
         return {
             f"{base(app, size)}{number}": (app, size)
@@ -110,11 +110,11 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         }
 
     def under(self, test: str) -> tuple[str, ...]:
-        """Laws and yardsticks of that test."""
+        """Return the laws and yardsticks of that test."""
         return self.tests[test].under or (*self.laws, STATIC, ORACLE)
 
     def _paced(self) -> dict[str, tuple[str, str, str]]:
-        """Application, test and law of every step with a deadline; what is compared stands side by side."""
+        """Return the application, test and law of every step with a deadline; compared steps stand side by side."""
         return {
             f"{group(app, test, law)}{number}": (app, test, law)
             for number in range(self.repetitions)
@@ -140,8 +140,8 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [Order(app, words, deadline_s, options=(*self.options, *options), profile=taught)]
 
     def _constant_cores(self, app: str, test: str, law: str, deadline_s: float, data: Data) -> float:
-        """The constant cores that end at the deadline: work / (deadline - fixed time), as far as the base runs show (static),
-        or those at constant cores before (oracle; the first time as far as the laws' runs show)."""
+        """Return the constant cores that end at the deadline: work / (deadline - fixed time), as far as the base runs show
+        (static), or as far as runs at constant cores before show (oracle; the first time as far as the laws' runs show)."""
         capacity = max(sum(step.capacity.values()) for step in data.steps.values())
         before = found(data, app, test, ORACLE)
         if law == STATIC:
@@ -153,7 +153,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             guesses = [s["allocated_core_s"] / span_s(s) for law in self.laws for s in found(data, app, test, law)]
         return float(min(capacity, statistics.median(guesses)))
 
-    # ------------------------------------------------------------------ what was found
+    # ------------------------------------------------------------------ findings
 
     def conditions(self, data: Data) -> list[Condition]:
         steps = list(data.steps.values())
@@ -169,8 +169,9 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [(app, test) for app in self.applications for test in self.tests]
 
     def _judge(self, app: str, test: str, data: Data) -> list[Condition]:
-        """A deadline that leaves no spare time is looked at, not judged: start-up alone may differ by more than that. Nor is
-        another input size. With a wrong profile, or words that make the run unlike it, only lateness is."""
+        """Return the conditions of a test. A deadline that leaves no spare time is looked at, not judged: start-up by itself
+        may differ by more than that. Another input size is not judged either. With a wrong profile, or words that make the
+        run unlike it, only lateness is."""
         runs = found(data, app, test, self.judged)
         what = self.tests[test]
         if not runs or what.stretch <= 1 or what.size != 1:
@@ -193,7 +194,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ]
 
     def goals(self, data: Data) -> list[Goal]:
-        """Of the judged law at deadlines with spare time, each over all applications."""
+        """Return the goals of the judged law at deadlines with spare time, each over all applications."""
         found_goals = []
         for test, what in self.tests.items():
             ran = {app: runs for app in self.applications if (runs := found(data, app, test, self.judged))}
@@ -222,7 +223,7 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.allocated_to_used.get(app, self.limits.allocated_to_used)
 
     def _compared(self, of: str, test: str, ran: Mapping[str, Sequence[Summary]], data: Data) -> list[Goal]:
-        """With the other laws, if there are any."""
+        """Return the goals compared with the other laws, if there are any."""
         against = [s for app in ran for s in self._others(app, test, data)]
         if not against:
             return []
@@ -236,14 +237,15 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [compared]
 
     def _least_ratio(self, app: str, test: str, data: Data) -> float | None:
-        """The least allocated / used of the other laws; None where none ran, or one of their runs is withdrawn."""
+        """Return the least allocated / used of the other laws; None where no other law ran, or one of their runs is
+        withdrawn."""
         if withdrawn(data, self._others(app, test, data)):
             return None
         others = [found(data, app, test, law) for law in self.laws if law != self.judged]
         return min((allocated_per_used(runs) for runs in others if runs), default=None)
 
     def _others(self, app: str, test: str, data: Data) -> list[Summary]:
-        """Runs of the laws that are not judged."""
+        """Return the runs of the laws that are not judged."""
         return [s for law in self.laws if law != self.judged for s in found(data, app, test, law)]
 
     def tables(self, data: Data) -> str:
@@ -282,18 +284,18 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return "\n".join(lines)
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
-        """The first run of each application under the judged law, in detail."""
+        """Return the first run of each application under the judged law, in detail."""
         first = {(app, test): data.starting(group(app, test, self.judged)) for app, test in self._cells()}
         return {f"{app}-{test}": [steps[0].jobs[0].app_id] for (app, test), steps in first.items() if steps}
 
 
 def base(app: str, size: float = 1.0) -> str:
-    """What names of the application's base runs start with."""
+    """Return the common beginning of names of the application's base runs."""
     return f"{BASE}-{app}-" if size == 1.0 else f"{BASE}-{app}-x{size:g}-"
 
 
 def sized(words: Sequence[str], size: float) -> tuple[str, ...]:
-    """The workload's words with `size` times the input. Raises `ValueError` when none of them tells a size."""
+    """Return the workload's words with `size` times the input. Raise `ValueError` when no word gives a size."""
     if size == 1.0:
         return tuple(words)
     for place, word in enumerate(words[:-1]):
@@ -304,7 +306,7 @@ def sized(words: Sequence[str], size: float) -> tuple[str, ...]:
 
 
 def group(app: str, test: str, law: str) -> str:
-    """What names of runs that differ by their repetition only start with."""
+    """Return the common beginning of names of runs that differ only by their repetition."""
     return f"{app}-{test}-{law}-"
 
 
@@ -321,7 +323,7 @@ def _summaries(steps: Iterable[StepRecord]) -> list[Summary]:
 
 
 def base_s(data: Data, app: str, size: float = 1.0) -> float:
-    """Seconds alone on all cores, the median of the base runs."""
+    """Return the application's seconds by itself on all cores, the median of the base runs."""
     return float(statistics.median(_bases(data, app, size)))
 
 
@@ -330,41 +332,42 @@ def _bases(data: Data, app: str, size: float) -> list[float]:
 
 
 def _base_runs(data: Data, app: str) -> list[str]:
-    """Application ids."""
+    """Return the application ids of the base runs."""
     return [step.jobs[0].app_id for step in data.starting(base(app))]
 
 
 def span_s(summary: Summary) -> float:
-    """From the first task to the last: when cores matter."""
+    """Return the seconds from the first task to the last: when cores matter."""
     return float(summary["last_task_s"] - summary["first_task_s"])
 
 
 def constant_work(summary: Summary) -> float:
-    """Core-seconds that a run at constant cores was given."""
+    """Return the core-seconds that a run at constant cores was given."""
     return float(summary["settings"]["constant.cores"] * span_s(summary))
 
 
 def noise_pct(oracle: Sequence[Summary]) -> float:
-    """Standard deviation of the core-seconds that the same work took at constant cores, in percent; 0 below two runs.
+    """Return the standard deviation of the core-seconds that the same work took at constant cores, in percent; 0 below two
+    runs.
 
-    Not of the oracle's errors: those also tell how well it guessed, and its first guess has only other laws' runs to go by.
+    The oracle's errors do not count: they also show how well it guessed, and its first guess has only other laws' runs.
     """
     work = [constant_work(summary) for summary in oracle]
     return 100 * statistics.stdev(work) / statistics.fmean(work) if len(work) > 1 else 0.0
 
 
 def allocated_per_used(runs: Sequence[Summary]) -> float:
-    """Of all runs together."""
+    """Return allocated / used of all runs together."""
     return math.fsum(s["allocated_core_s"] for s in runs) / math.fsum(s["used_core_s"] for s in runs)
 
 
 def withdrawn(data: Data, runs: Iterable[Summary]) -> int:
-    """How many of these runs."""
+    """Return the number of these runs that are withdrawn."""
     return data.withdrawn.count(s["app_id"] for s in runs)
 
 
 def _numbers(data: Data, runs: Sequence[Summary]) -> list[str]:
-    """The columns from n on; no figure over a run that is withdrawn."""
+    """Return the columns from n on; no figure over a run that is withdrawn."""
     if hidden := withdrawn(data, runs):
         return [str(len(runs)), "", f"not shown: {hidden} of {len(runs)} withdrawn", *("" for _ in COLUMNS[6:])]
     errors = [s["error_pct"] for s in runs]

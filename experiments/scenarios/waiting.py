@@ -1,7 +1,8 @@
 """Document 002's comparison, simulated (`experiments.simulator.waiting`): RFD against Fair with a fixed delay and FIFO.
 
 The document says: with 16 to 64 maps RFD's jobs take 28.8% less time than Fair's at equal locality; with 2 to 8 it loses to
-Fair, at 2 to FIFO too; the forecast is right in over 90% of the cases. The conditions say whether that is so here."""
+Fair, at 2 to FIFO too; the forecast is right in over 90% of the cases. The conditions say whether that holds here.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def _gains(rows: Sequence[WaitingRow], scheduler: str, maps: int) -> list[float]:
-    """Percent of mean time beyond Fair's, seed by seed."""
+    """Return the percents of mean time beyond Fair's, seed by seed."""
     base = {row.seed: row.mean_s for row in rows if row.maps == maps and row.scheduler == "fair"}
     mine = (row for row in rows if row.maps == maps and row.scheduler == scheduler)
     return [100 * (row.mean_s / base[row.seed] - 1) for row in mine if row.seed in base]

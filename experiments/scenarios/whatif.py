@@ -1,6 +1,6 @@
-"""How near is what `sparkpace plan EVENTLOG --curve` says? Each application runs on all cores and leaves an event log; from
-these logs alone its time with fewer cores is predicted. Then it runs with that many, constantly: with a quota of ours, or on
-fewer workers of stock Spark.
+"""The accuracy of what `sparkpace plan EVENTLOG --curve` says. Each application runs on all cores and leaves an event log;
+from only these logs its time with fewer cores is predicted. Then it runs with that many, constantly: with a quota of ours, or
+on fewer workers of stock Spark.
 
 Predicted and real times both are of event logs, so they are from the same moment of the driver to the same other.
 """
@@ -23,12 +23,12 @@ from stage_model.history.profile import profile
 
 LOGGING = ("--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.dir={out}/eventlogs")
 DEADLINE_S = 3600.0
-"""Laws rule applications with a deadline; under `constant` it is of no other use."""
+"""Seconds of a deadline: laws rule applications with a deadline; under `constant` it is of no other use."""
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`logs`: runs on all cores that teach. `cores`: what is predicted, and run `repetitions` times. `error_pct`: the most
-    that real times may differ from predicted ones in the mean, `most_error_pct` in each application's mean at one size.
+    """`logs`: runs on all cores that teach. `cores`: sizes that are predicted, and run `repetitions` times. `error_pct`: the
+    most that real times may differ from predicted ones in the mean, `most_error_pct` in each application's mean at one size.
     `stock_workers`: everything runs on stock Spark, on that many workers of one slot, and `cores` are numbers of workers.
     Nothing is drawn at random here: `seed` is kept because every experiment has one."""
 
@@ -45,7 +45,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [*self._teaching(), *self._tests()]
 
     def _teaching(self) -> dict[str, str]:
-        """The application of every step that leaves a log."""
+        """Return the application of every step that leaves a log."""
         return {f"{_logs(app)}{number}": app for number in range(self.logs) for app in self.applications}
 
     def _tests(self) -> dict[str, tuple[str, float]]:
@@ -93,8 +93,8 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return found
 
     def _pairs(self, data: Data, app: str, cores: float) -> list[tuple[float, float]]:
-        """Predicted and real seconds of every run with that many cores whose log is known; none without a log to predict
-        from."""
+        """Return the predicted and real seconds of every run with that many cores whose log is known; none without a log to
+        predict from."""
         ran = [
             (data.logs[job.app_id], math.fsum(step.capacity.values()))
             for step in data.starting(_logs(app))

@@ -1,4 +1,4 @@
-"""Programs that others wrote, as they ship, with deadlines: does the law keep these, though it was tuned with none of them?
+"""Programs that others wrote, as they ship, with deadlines: the test of a law that was tuned with none of these programs.
 
 Each program runs on all cores without a deadline (base, which teaches its profile), then once with every stretch of the mean
 base time as its deadline. Chance divides the programs into a half to develop with and a half to judge with: the seed
@@ -52,7 +52,7 @@ class ZooProgram(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ZooStep(msgspec.Struct, frozen=True):
-    """One run of a program; `test` is None for a base run."""
+    """One run of a program; `test`: None for a base run."""
 
     half: str
     program: str
@@ -82,10 +82,10 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                     f"program {name} names test {', '.join(sorted(unknown))}; there are: {', '.join(self.tests)}"
                 )
 
-    # ------------------------------------------------------------------ what runs
+    # ------------------------------------------------------------------ steps
 
     def halves(self) -> dict[str, str]:
-        """The half of each program, in the order in which they run."""
+        """Return the half of each program, in the order in which the programs run."""
         names = sorted(self.programs)
         if self.division is None:
             return dict.fromkeys(names, WHOLE)
@@ -122,7 +122,7 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         ]
 
     def base_s(self, what: ZooStep, data: Data) -> float:
-        """Seconds on all cores: the mean of the base runs that succeeded, or of all where none did."""
+        """Return the seconds on all cores: the mean of the base runs that succeeded, or of all where no run did."""
         ran = [step.jobs[0] for step in self._bases(what.half, what.program, data)]
         good = [job for job in ran if job.exit_code == 0]
         return statistics.fmean(job.summary["end_s"] for job in good or ran)
@@ -130,10 +130,10 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def _bases(self, half: str, name: str, data: Data) -> list[StepRecord]:
         return data.starting(f"{half}-{name}-{BASE}-")
 
-    # ------------------------------------------------------------------ what was found
+    # ------------------------------------------------------------------ findings
 
     def runs(self, data: Data) -> list[PacedRun]:
-        """The runs with deadlines that were made, in the order of the steps."""
+        """Return the runs with deadlines that were made, in the order of the steps."""
         found = []
         for name, what in self._steps().items():
             record = data.steps.get(name)
@@ -162,7 +162,8 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return found
 
     def _unequal(self, what: ZooStep, app_id: str, data: Data) -> str | None:
-        """The difference of its output from the first base run's; None where they agree, or where answers are random."""
+        """Return the difference of a run's output from the first base run's; None where they agree, or where answers are
+        random."""
         program = self.programs[what.program]
         bases = [step.jobs[0].app_id for step in self._bases(what.half, what.program, data)]
         if program.random or not bases:
@@ -187,7 +188,7 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         ]
 
     def _same_answers(self, data: Data) -> list[Condition]:
-        """One condition for each program that ran at least twice and whose answer is not random."""
+        """Return one condition for each program that ran at least twice and whose answer is not random."""
         found = []
         for name, half in self.halves().items():
             ran = {
@@ -215,6 +216,6 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return tables(self.parts(), self.halves(), told, bases, self.runs(data), self.limits)
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
-        """The runs that missed a goal, each in detail."""
+        """Return the runs that missed a goal, each in detail."""
         missed = [run.step for run in self.runs(data) if run.misses(self.limits)]
         return {step: [data.steps[step].jobs[0].app_id] for step in missed}

@@ -76,7 +76,7 @@ class PacedRun(msgspec.Struct, frozen=True, kw_only=True):
         return -self.error_pct > limits.early_pct and not self.all_cores
 
     def misses(self, limits: ZooLimits) -> list[str]:
-        """The misses for which this run needs an explanation."""
+        """Return the misses for which this run needs an explanation."""
         found = {
             "failed": self.failed,
             "another answer": self.unequal is not None,
@@ -88,7 +88,7 @@ class PacedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def goals_of(half: str, every: Sequence[PacedRun], limits: ZooLimits) -> list[Goal]:
-    """The goals of that half's runs; a goal to which no run belongs has no figure."""
+    """Return the goals of that half's runs; a goal to which no run belongs has no figure."""
     runs = [run for run in every if run.half == half]
     short = [run for run in runs if run.deadline_s < limits.short_s]
     long = [run for run in runs if run.deadline_s > limits.long_s]
@@ -125,7 +125,8 @@ def _apart(runs: Sequence[PacedRun]) -> float | None:
 def needed_all_cores(
     summary: Mapping[str, Any], samples: Sequence[Sample], capacity: Mapping[str, float], workers: Mapping[str, str]
 ) -> bool:
-    """The run asked for all cores from its first task to its last, wherever an executor had a stage to work on."""
+    """Return True if the run asked for all cores from its first task to its last, wherever an executor had a stage to work
+    on."""
     first_s, last_s = summary["first_task_s"], summary["last_task_s"]
     if first_s is None or last_s is None:
         return False

@@ -22,7 +22,7 @@ def tables(
     runs: Sequence[PacedRun],
     limits: ZooLimits,
 ) -> str:
-    """All tables, as Markdown. `programs`: kind and why the answer is random; `bases`: summaries of the runs without
+    """Return all tables, as Markdown. `programs`: kind and why the answer is random; `bases`: summaries of the runs without
     deadlines."""
     lines = _long(runs, limits)
     for part in parts:
@@ -83,7 +83,7 @@ def _by_kind(runs: Sequence[PacedRun]) -> list[str]:
 
 
 def _ratio(runs: Sequence[PacedRun]) -> str:
-    """Granted / used of all these runs together; empty where they used no CPU."""
+    """Return the granted / used of all these runs together; empty where they used no CPU."""
     used = math.fsum(run.used_core_s for run in runs)
     return f"{math.fsum(run.allocated_core_s for run in runs) / used:.3f}" if used else ""
 

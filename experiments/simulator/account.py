@@ -1,7 +1,8 @@
-"""What one worker has of its resources: total, available, and the load that is promised (document 001; docs/design.md).
+"""The resources of one worker: total, available, and the load that is promised (document 001; docs/design.md).
 
-`available` is what nothing that runs holds; `load` is the part of it that is promised to what was placed and has not started.
-The product keeps no such books: it sums anew what executors hold (`placement.worker`). Amounts are units of 1/10000.
+`available` is the part that nothing running holds; `load` is the part of it that is promised to placed executors that have
+not started. The product keeps no such books: it sums up again what executors hold (`placement.worker`). Amounts are units of
+1/10000.
 """
 
 from __future__ import annotations
@@ -21,48 +22,48 @@ class WorkerAccount:
 
     @property
     def free(self) -> ResourceSet:
-        """Available and not promised."""
+        """Resources that are available and not promised."""
         return self.available.less(self.load)
 
     @property
     def backlog(self) -> ResourceSet:
-        """In use although the worker has it no more; it goes when it is released."""
+        """Resources in use although the worker has them no more; they go when they are released."""
         return self.used.less(self.total)
 
     def fits(self, asked: ResourceSet) -> bool:
-        """Whether it could start now."""
+        """Check that an executor with these resources could start now."""
         return asked.within(self.free)
 
     def could(self, asked: ResourceSet) -> bool:
-        """Whether it could start if nobody else were here."""
+        """Check that it could start if no one else were here."""
         return asked.within(self.total)
 
     def book(self, asked: ResourceSet) -> bool:
-        """Promises it; False and nothing done where it does not fit."""
+        """Promise the resources; return False, with nothing done, where they do not fit."""
         if not self.fits(asked):
             return False
         self.load += asked
         return True
 
     def unbook(self, asked: ResourceSet) -> None:
-        """Takes a promise back. Raises `ValueError` for more than was promised."""
+        """Take a promise back. Raise `ValueError` for more than was promised."""
         self.load -= asked
 
     def start(self, asked: ResourceSet) -> None:
-        """What was promised is in use now. Raises `ValueError` for more than was promised."""
+        """Turn a promise into use. Raise `ValueError` for more than was promised."""
         self.load -= asked
         self.used += asked
 
     def release(self, asked: ResourceSet) -> None:
-        """What was in use is free again, but for what the worker has no more. Raises `ValueError` for more than was used."""
+        """Free resources that were in use, but for those that the worker has no more. Raise `ValueError` for more than was
+        used."""
         self.used -= asked
 
     def resize(self, total: ResourceSet) -> None:
-        """The worker has so much from now on. Promises that it cannot keep any more are the caller's to find
-        (`overbooked`)."""
+        """Change the worker's total. The caller finds promises that it cannot keep any more (`overbooked`)."""
         self.total = total
 
     @property
     def overbooked(self) -> ResourceSet:
-        """Promised beyond what is available, after the worker became smaller."""
+        """Resources promised beyond those available, after the worker became smaller."""
         return self.load.less(self.available)

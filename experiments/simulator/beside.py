@@ -1,7 +1,7 @@
 """A job whose executors are on all workers, of which an important job without a deadline keeps one busy.
 
-Both run twice, the job without a deadline and with one; to compare, the job alone on all workers and on those that the
-important one leaves, and both under cpu-shares. Not covered: what the rows must show (the scenario).
+Both run twice, the job without a deadline and with one; to compare, the job by itself on all workers and on those that the
+important one leaves, and both under cpu-shares. Not covered: limits for the rows (the scenario).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from stage_model.units import parse_priority
 
 CLUSTER = workers(4, 2.0)
 JOB_S, IMPORTANT_S = 60.0, 200.0
-"""About so long alone, the job on all workers and the important one on its own."""
+"""Seconds, roughly, of the job by itself on all workers, and of the important one on its own."""
 LATER_S = 5.0
-"""The important one is there first."""
+"""Seconds by which the important one is there first."""
 STRETCH = 1.7
-"""Of the job's time alone on all workers: more than what it needs on three of them."""
+"""Deadline in times of the job by itself on all workers: more than it needs on three of them."""
 
 
 class BesideRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds from the job's submission to its end: alone on all workers, alone on those that are left, beside the important
-    one under cpu-shares and under ours; its deadline, and its end with it. `important_s`: the important one's end under ours,
-    beside the job without and with the deadline."""
+    """Seconds from the job's submission to its end: by itself on all workers, by itself on those that are left, next to the
+    important one under cpu-shares and under ours; its deadline, and its end with it. `important_s`: the important one's end
+    under ours, next to the job without and with the deadline."""
 
     seed: int
     all_s: float
@@ -74,7 +74,7 @@ def beside(seed: int) -> BesideRow:
 
 
 def _both(drawn: dict[str, SimJob], deadline_s: float | None, control: Control, seed: int) -> tuple[float, float]:
-    """Seconds from submission to end of the job and of the important one."""
+    """Return the seconds from submission to end of the job and of the important one."""
     asked = [
         SimSubmission(drawn["important"], priority=parse_priority("high"), executors=1),
         SimSubmission(drawn["job"], LATER_S, deadline_s=deadline_s),

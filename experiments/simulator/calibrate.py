@@ -1,13 +1,13 @@
-"""How well the simulator tells what a recorded run did: the run as a virtual job, under the same law, compared.
+"""The accuracy of the simulator on recorded runs: the run as a virtual job, under the same law, compared.
 
     python -m experiments.simulator.calibrate ~/.sparkpace/runs/pace-... [--taught-by RUN] [--task-cv 0.2]
 
-Prints a table of end, allocated and used core-seconds, real and simulated; with `--clairvoyant` one of how near to its
-deadline each run would have ended if somebody had known it beforehand.
+The program prints a table of end, allocated and used core-seconds, real and simulated; with `--clairvoyant`, a table of how
+near to its deadline each run would have ended if its work had been known beforehand.
 
 Works of stages are the growth of container CPU while they ran, their waits are the part of their duration that this work does
-not explain on the cores they had. What a run folder does not tell: how unlike tasks are (`task_cv`),
-and the profile that the law had; that is another run's, best the one that taught it, else the run itself.
+not explain on the cores they had. A run folder does not have two things: how unlike tasks are (`task_cv`), and the profile
+that the law had; that is another run's, best the one that taught it, else the run itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ REPLAY = Effects(latency_s=0.05)
 """Warm-up is in the recorded works already; executors are launched when the recorded ones took their first task."""
 TASK_CV = 0.2
 TOGETHER_S = 0.05
-"""A stage that ended so shortly after another began may still be what that one waited for: clocks of events are coarse."""
+"""Seconds: a stage that ended this shortly after another began may still be one that it waited for, because clocks of events
+are coarse."""
 FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 
 
@@ -53,14 +54,14 @@ class Recorded:
 
     @property
     def cluster(self) -> SimCluster:
-        """All workers alike."""
+        """The run's cluster, with all workers alike."""
         executors = max(1, int(self.summary["executors"]))
         cores = float(self.summary["cluster_cores"]) / executors
         return SimCluster(executors, max(1, math.ceil(cores)), cores)
 
     @property
     def first_task_s(self) -> float:
-        """Until then executors started: their CPU was no task's."""
+        """Seconds after submission until which executors started: their CPU was no task's."""
         return float(self.summary.get("first_task_s") or 0.0)
 
     @property
@@ -80,13 +81,13 @@ class Compared:
 
     @property
     def errors_pct(self) -> tuple[float, float, float]:
-        """Of end, allocated and used: simulated beyond real."""
+        """Errors of end, allocated and used: simulated beyond real."""
         end, allocated, used = (100 * (s / r - 1) for s, r in zip(self.simulated, self.real, strict=True))
         return end, allocated, used
 
 
 def read_recorded(folder: Path) -> Recorded:
-    """Raises `BadInput` for a folder without stages, samples or an ended run."""
+    """Read a run folder. Raise `BadInput` for a folder without stages, samples or an ended run."""
     found = Recorded(read_summary(folder), read_samples(folder), read_stages(folder))
     if not found.samples or not found.summary.get("used_core_s") or not any(s.end_s for s in found.stages):
         raise BadInput(f"{folder} is no run that can be replayed; name the folder of one that ended with stages and samples")
@@ -94,7 +95,8 @@ def read_recorded(folder: Path) -> Recorded:
 
 
 def to_job(recorded: Recorded, task_cv: float = TASK_CV, seed: int = 0) -> SimJob:
-    """The virtual job that does what the run did. Works of tasks are drawn around each stage's mean, scaled to its work."""
+    """Return the virtual job that does what the run did. Works of tasks are drawn around each stage's mean, scaled to its
+    work."""
     rng = random.Random(seed)
     spans = sorted((s for s in recorded.stages if s.end_s is not None and s.tasks), key=lambda s: s.start_s)
     works = works_of(recorded, spans)
@@ -120,8 +122,8 @@ def to_job(recorded: Recorded, task_cv: float = TASK_CV, seed: int = 0) -> SimJo
 
 
 def _waits(recorded: Recorded, spans: Sequence[StageSpan], works: Sequence[float], task_cv: float) -> list[float]:
-    """Seconds that each task waits, by stage: what the work of stages that overlap does not explain of the time they took
-    together, with the cores they held, spread over their waves."""
+    """Return the seconds that each task waits, by stage: the part of the time of overlapping stages that their work does not
+    explain, with the cores they held, spread over their waves."""
     cluster = recorded.cluster
     slots = cluster.executors * cluster.slots
     waits, group, until_s = [0.0] * len(spans), [0], spans[0].end_s or 0.0
@@ -143,7 +145,7 @@ def _waits(recorded: Recorded, spans: Sequence[StageSpan], works: Sequence[float
 
 
 def works_of(recorded: Recorded, spans: Sequence[StageSpan]) -> list[float]:
-    """Container CPU of each stage; where stages overlap it is shared by their tasks."""
+    """Return the container CPU of each stage; where stages overlap it is shared by their tasks."""
     works = [0.0] * len(spans)
     first_s = recorded.first_task_s
     cuts = sorted({max(first_s, time_s) for s in spans for time_s in (s.start_s, s.end_s) if time_s is not None})
@@ -157,7 +159,7 @@ def works_of(recorded: Recorded, spans: Sequence[StageSpan]) -> list[float]:
 
 
 def replayed(recorded: Recorded, job: SimJob, profile: Profile, seed: int) -> Outcome:
-    """The run's job under its law with this profile."""
+    """Return the run's job under its law with this profile."""
     summary = recorded.summary
     return run(
         job,
@@ -176,7 +178,7 @@ def taught(teacher: Recorded, task_cv: float, seed: int) -> Profile:
 
 
 def compare(recorded: Recorded, taught_by: Recorded | None = None, task_cv: float = TASK_CV, seed: int = 0) -> Compared:
-    """Replays the run under its law, with the profile that `taught_by` (None: the run itself) gives."""
+    """Replay the run under its law, with the profile that `taught_by` (None: the run itself) gives."""
     summary = recorded.summary
     out = replayed(recorded, to_job(recorded, task_cv, seed), taught(taught_by or recorded, task_cv, seed), seed)
     return Compared(
@@ -190,7 +192,7 @@ def compare(recorded: Recorded, taught_by: Recorded | None = None, task_cv: floa
 
 @dataclass(frozen=True, slots=True)
 class Foreknown:
-    """How far from its deadline, in percent of it, a run ended, and would end in the simulator: under its law with the
+    """The distance of a run's end from its deadline, in percent of it, real and in the simulator: under its law with the
     profile that it had, under its law with a profile of this very run, and with the best constant cores, chosen with full
     knowledge."""
 
@@ -204,7 +206,7 @@ class Foreknown:
 
 
 def foreknown(recorded: Recorded, taught_by: Recorded, task_cv: float = TASK_CV, seed: int = 0) -> Foreknown:
-    """Raises `BadInput` for a run without a deadline."""
+    """Return the run's errors. Raise `BadInput` for a run without a deadline."""
     summary, deadline_s = recorded.summary, recorded.summary["deadline_s"]
     if deadline_s is None:
         raise BadInput(f"run {summary['app_id']} had no deadline; name runs that had one")
@@ -220,7 +222,7 @@ def foreknown(recorded: Recorded, taught_by: Recorded, task_cv: float = TASK_CV,
 
 
 def told_foreknown(found: Sequence[Foreknown]) -> str:
-    """Markdown, one row a run, and the means of the errors' sizes."""
+    """Return Markdown, one row a run, and the means of the errors' sizes."""
     heading = ("run", "application", "deadline s", "real: error %", "replayed", "profile of the very run", "constant, known")
     errors = [(one.real, one.taught, one.own, one.constant) for one in found]
     rows = [
@@ -232,7 +234,7 @@ def told_foreknown(found: Sequence[Foreknown]) -> str:
 
 
 def told(found: Sequence[Compared]) -> str:
-    """Markdown, one row a run."""
+    """Return Markdown, one row a run."""
     heading = ("run", "law", "deadline s", "end s", "simulated", "error %", "allocated", "error %", "used", "error %")
     rows = []
     for one in found:
@@ -251,7 +253,7 @@ def told(found: Sequence[Compared]) -> str:
     "--clairvoyant", is_flag=True, help="Show how close to its deadline each run would end if its work were known beforehand."
 )
 def main(runs: tuple[Path, ...], taught_by: Path | None, task_cv: float, *, clairvoyant: bool) -> None:
-    """Replays recorded runs in the simulator and compares."""
+    """Replay recorded runs in the simulator and compare."""
     teacher = read_recorded(taught_by) if taught_by else None
     if clairvoyant:
         recorded = [read_recorded(folder) for folder in runs]

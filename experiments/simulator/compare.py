@@ -1,7 +1,7 @@
 """The same random jobs under every law and yardstick: rows of errors and costs, one per job and law.
 
 A *case* says what is hard about the jobs (wrong profiles, stragglers, another input size). Every seed gives one job, one
-profile and one deadline, which all laws of the case share. Not covered: what the rows must show (the scenario).
+profile and one deadline, which all laws of the case share. Not covered: limits for the rows (the scenario).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Variant:
 
 
 def variants(slots: int) -> dict[str, Variant]:
-    """The production laws that are compared, by the name that tables show."""
+    """Return the production laws that are compared, by the name that tables show."""
     scaled = 50 * slots / SLOTS_OF_K
     return {
         "forecast": Variant("forecast"),
@@ -46,13 +46,13 @@ YARDSTICKS = ("static from the profile", "oracle constant", "all cores")
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is special about its jobs. `wrong`: each stage's profile is off by so much, up or down at random; `factor`: the
-    whole profile is; `size`: the run's input, in sizes of the profile's. `straggler_share`, `skew`: see `jobs.Shape`. Not
-    `records`: tasks read none, so running ones tell by their CPU alone how far they are. `read_by`: they have read all after
-    that share of their work. `doubled`: the profile of that share
-    of the jobs is off by 2, up or down at random. `burst_gap_s`: see `engine.Effects`; the profile's run and the one on all
-    cores have none. `base_s` (else the setting's), `stages`, `waves`: least and most. `seeds`: so many in each block
-    of the scenario (else as the scenario says)."""
+    """The special features of its jobs. `wrong`: each stage's profile is off by this much, up or down at random; `factor`:
+    the whole profile is; `size`: the run's input, in sizes of the profile's. `straggler_share`, `skew`: see `jobs.Shape`. Not
+    `records`: tasks read none, so running ones only show by their CPU how far they are. `read_by`: share of their work after
+    which tasks have read all records. `doubled`: the profile of that share of the jobs is off by 2, up or down at random.
+    `burst_gap_s`: see `engine.Effects`; the profile's run and the one on all cores have no bursts. `base_s` (else the
+    setting's), `stages`, `waves`: least and most. `seeds`: their number in each block of the scenario (else as the scenario
+    says)."""
 
     name: str
     wrong: float = 0.0
@@ -87,7 +87,7 @@ class LawRow(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a seed gives: the job, its profile, its time on all cores, its deadline."""
+    """The draws of a seed: the job, its profile, its time on all cores, its deadline."""
 
     job: SimJob
     profile: Profile
@@ -110,7 +110,7 @@ class Setting:
 
 
 def draw(case: Case, seed: int, setting: Setting) -> Drawn:
-    """The seed's job: profiled in one run, to be paced in another, with other tasks of the same distribution."""
+    """Draw the seed's job: profiled in one run, to be paced in another, with other tasks of the same distribution."""
     rng = random.Random(seed)
     slots = setting.cluster.executors * setting.cluster.slots
     shape: Shape = random_shape(
@@ -136,7 +136,7 @@ def draw(case: Case, seed: int, setting: Setting) -> Drawn:
 
 
 def rows(case: Case, seeds: Sequence[int], setting: Setting, laws: Mapping[str, Variant]) -> Iterator[LawRow]:
-    """All laws and yardsticks on each seed's job."""
+    """Yield the rows of all laws and yardsticks on each seed's job."""
     effects = replace(setting.effects, burst_gap_s=case.burst_gap_s)
     for seed in seeds:
         drawn = draw(case, seed, setting)

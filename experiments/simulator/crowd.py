@@ -1,7 +1,7 @@
-"""Many applications on many workers under the production's control: how they fare and what the simulation costs.
+"""Many applications on many workers under the production's control: their results and the cost of the simulation.
 
 Jobs of a few kinds arrive at random so that the cluster has a chosen load; each has a profile from a pre-run of its kind, a
-random deadline and one of three priorities. Not covered: what the rows must show (the scenario).
+random deadline and one of three priorities. Not covered: limits for the rows (the scenario).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ SLOTS = 4
 BASE_S = (40.0, 100.0)
 STRETCH = (1.2, 2.5)
 PRIORITIES = {"low": 0.3, "normal": 0.4, "high": 0.3}
-"""Shares of the jobs."""
+"""Shares of the jobs by priority."""
 
 
 class CrowdRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One simulated cluster. `wall_s`, `cpu_s`: of this machine; `virtual_s`: until the last job ended. `violated`: shares
-    of the jobs by priority; `debt_core_s` is what was withheld and never given back."""
+    """One simulated cluster. `wall_s`, `cpu_s`: of this machine; `virtual_s`: until the last job ended. `violated`: shares of
+    the jobs by priority; `debt_core_s` were withheld and never given back."""
 
     workers: int
     jobs: int
@@ -57,7 +57,7 @@ class CrowdRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def crowd(count: int, jobs: int, load: float, seed: int, *, profiled: bool = False) -> CrowdRow:
-    """`jobs` jobs on `count` workers of 4 cores, each with executors on 4 of them."""
+    """Simulate `jobs` jobs on `count` workers of 4 cores, each with executors on 4 of them."""
     rng = random.Random(seed)
     cluster = workers(count, float(SLOTS))
     kinds: list[tuple[Shape, Profile, float]] = []
@@ -120,7 +120,7 @@ def crowd(count: int, jobs: int, load: float, seed: int, *, profiled: bool = Fal
 
 
 def _where(profile: cProfile.Profile) -> dict[str, float]:
-    """Share of the time spent in each module's own code; built-in functions are one."""
+    """Return the share of the time spent in each module's own code; built-in functions are one module."""
     spent: dict[str, float] = defaultdict(float)
     for (file, _, _), (_, _, own_s, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
         path = Path(file)

@@ -1,6 +1,6 @@
 """The reports of a virtual application's driver: the production events, in the order Spark sends them.
 
-Not covered: who listens (`learn` makes a profile of them, `pacing` plans with them).
+Not covered: the listeners (`learn` makes a profile of the events, `pacing` plans with them).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from stage_model.history.events import (
 )
 
 EPOCH_S = 1_000_000.0
-"""The driver's clock at the engine's zero."""
+"""Seconds on the driver's clock at the engine's zero."""
 
 
 def milliseconds(engine_s: float) -> int:
-    """A moment on the driver's clock."""
+    """Return a moment on the driver's clock."""
     return round((EPOCH_S + engine_s) * 1000)
 
 
 def stage_info(job: SimJob, place: int) -> StageInfo:
-    """Spark's description of a stage. A stage without a name gets a call site of its own, so its signature does not depend on
-    the order of branches."""
+    """Return Spark's description of a stage. A stage without a name gets a call site of its own, so its signature does not
+    depend on the order of branches."""
     stage, here = job.stages[place], job.spark_job(place)
     copies = _copies(job, here)
     return StageInfo(
@@ -45,18 +45,19 @@ def stage_info(job: SimJob, place: int) -> StageInfo:
 
 
 def place_of(name: str) -> int:
-    """Which stage of the job has this name."""
+    """Return the place of the job's stage that has this name."""
     return int(name.split(" ", 1)[0].removeprefix("stage"))
 
 
 def _copies(job: SimJob, here: SparkJob) -> dict[int, int]:
-    """Ids of the stages that a Spark job skips, by the place of the stage that did their work; no other stage has them."""
+    """Return the ids of the stages that a Spark job skips, by the place of the stage that did their work; no other stage has
+    these ids."""
     first = len(job.stages) + sum(len(other.skipped) for other in job.spark_jobs[: job.spark_jobs.index(here)])
     return {place: first + number for number, place in enumerate(here.skipped)}
 
 
 def submitted(app: App, place: int, now_s: float) -> list[AnyEvent]:
-    """The events of a stage that begins, and of its job if the stage is the job's first."""
+    """Return the events of a stage that begins, and of its job if the stage is the job's first."""
     job, here = app.job, app.job.spark_job(place)
     events: list[AnyEvent] = []
     if not any(other != place and other in app.stage_starts_s for other in here.stages):
@@ -74,7 +75,7 @@ def submitted(app: App, place: int, now_s: float) -> list[AnyEvent]:
 
 
 def completed(app: App, place: int, now_s: float) -> list[AnyEvent]:
-    """The events of a stage that ends, and of its job if the stage is the job's last."""
+    """Return the events of a stage that ends, and of its job if the stage is the job's last."""
     here = app.job.spark_job(place)
     events: list[AnyEvent] = [StageCompleted(stage=place, attempt=0, time_ms=milliseconds(now_s))]
     if app.completed.issuperset(here.stages):
@@ -106,7 +107,7 @@ def task_end(app: App, executor: SimExecutor, task: Task, now_s: float) -> TaskE
 
 
 def _part(amounts: Amounts, index: int, tasks: int) -> Amounts:
-    """One task's part of the amounts; the parts of all tasks add up to the whole."""
+    """Return one task's part of the amounts; the parts of all tasks add up to the whole."""
     return Amounts(*(whole * (index + 1) // tasks - whole * index // tasks for whole in amounts))
 
 

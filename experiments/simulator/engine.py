@@ -1,8 +1,8 @@
 """The virtual cluster itself: executors that run tasks as a fluid, drivers that submit stages, a clock that jumps.
 
-Every executor has slots and a quota, which its computing tasks share equally; the others share what one task cannot use.
-Time goes from event to event, so ends are exact. What should run where with how much is a *control*'s to say; the engine
-tells it what happens. Not covered: how a control decides (`pacing`, `schedulers`), memory, failures.
+Every executor has slots and a quota, which its computing tasks share equally; other tasks share what one task cannot use.
+Time goes from event to event, so ends are exact. A *control* decides what should run where with how much; the engine reports
+events to it. Not covered: how a control decides (`pacing`, `schedulers`), memory, failures.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from experiments.simulator.state import IDEAL, App, Counters, Effects, SimExecut
 
 LONGEST_S = 10_000_000.0
 DONE = 1e-9
-"""Core-seconds left of a task (of a long one: as a share of it) that are taken as none."""
+"""Core-seconds left of a task (of a long task: as a share of it) that are taken as none."""
 
 
 class Control(Protocol):
-    """Says which executors there are and what quota each has, through the engine; it is told what happens."""
+    """A control decides on the executors and the quota of each, through the engine, which reports events to it."""
 
     def begin(self, engine: Engine) -> None: ...
 
@@ -37,7 +37,7 @@ class Control(Protocol):
 
 
 class Engine:
-    """One run. `seed` is for what effects draw."""
+    """One run. `seed` is for the draws of effects."""
 
     def __init__(
         self,
@@ -52,30 +52,30 @@ class Engine:
         self.apps = [App(number, asked) for number, asked in enumerate(submissions)]
         self.rng = random.Random(seed)
         self.bursts = random.Random(f"{seed} bursts")
-        """Its own, so that the other draws of a run do not change with it."""
+        """A source of its own, so that the other draws of a run do not change with it."""
         self.offers = random.Random(f"{seed} offers")
-        """Draws the order in which free executors are given tasks; separate for the same reason."""
+        """The source of the order in which free executors get tasks; separate for the same reason."""
         self.taken: set[str] = set()
-        """Workers half of whose cores something else has."""
+        """Workers on which another program has half of the cores."""
         self.now_s = 0.0
         self.left = len(self.apps)
         self.events = 0
         self._heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
 
     def at(self, time_s: float, what: Callable[[Any], None], argument: Any = None) -> None:
-        """Calls `what(argument)` then; calls for one moment come in the order asked for."""
+        """Call `what(argument)` at `time_s`; calls for one moment come in the order asked for."""
         self.events += 1
         heapq.heappush(self._heap, (max(time_s, self.now_s), self.events, what, argument))
 
     def submit(self, asked: SimSubmission) -> None:
-        """One more application, while the others run; it arrives at once."""
+        """Submit one more application while the others run; it arrives at once."""
         app = App(len(self.apps), asked)
         self.apps.append(app)
         self.left += 1
         self.at(self.now_s, self._arrive, app)
 
     def run(self) -> list[App]:
-        """Until all applications have ended."""
+        """Run until all applications have ended."""
         for app in self.apps:
             self.at(app.asked.at_s, self._arrive, app)
         if self.effects.burst_gap_s:
@@ -89,7 +89,7 @@ class Engine:
         return self.apps
 
     def _burst(self, worker: SimWorker) -> None:
-        """Something else on the machine begins or ends to take half of the worker's cores."""
+        """Let another program on the machine begin or end to take half of the worker's cores."""
         mean_s = self.effects.burst_gap_s if worker.name in self.taken else self.effects.burst_s
         here = [e for app in self.apps for e in app.live if e.worker is worker]
         for executor in here:
@@ -146,7 +146,7 @@ class Engine:
     # ------------------------------------------------------------------ executors
 
     def start(self, app: App, worker: SimWorker, quota: float, slots: int | None = None) -> SimExecutor:
-        """Orders an executor; it takes tasks after `launch_s`."""
+        """Start an executor of the application; it takes tasks after `launch_s`."""
         app.names += 1
         executor = SimExecutor(str(app.names), app, worker, slots or worker.slots, quota, at_s=self.now_s)
         executor.ordered = quota
@@ -166,7 +166,7 @@ class Engine:
             self.hand_out(executor.app)
 
     def stop(self, executor: SimExecutor) -> None:
-        """Kills it: what its running tasks have done is lost, they wait again."""
+        """Kill an executor: the work of its running tasks is lost, and they wait again."""
         self.advance(executor)
         app = executor.app
         for task in executor.tasks:
@@ -180,7 +180,7 @@ class Engine:
             self.hand_out(app)
 
     def set_quota(self, executor: SimExecutor, cores: float) -> None:
-        """Takes effect after the latency."""
+        """Order a quota, which takes effect after the latency."""
         executor.ordered = cores
         if self.effects.latency_s:
             self.at(self.now_s + self.effects.latency_s, self._quota_written, (executor, cores))
@@ -188,7 +188,7 @@ class Engine:
             self._quota_written((executor, cores))
 
     def set_least_waiting(self, executor: SimExecutor, tasks: int) -> None:
-        """It is given a task only while at least so many wait."""
+        """Give the executor a task only while at least `tasks` wait."""
         if executor.least_waiting != tasks:
             executor.least_waiting = tasks
             self.hand_out(executor.app)
@@ -202,7 +202,7 @@ class Engine:
         self._look_ahead(executor)
 
     def advance(self, executor: SimExecutor) -> None:
-        """Brings its counters to now."""
+        """Bring the executor's counters to now."""
         seconds = self.now_s - executor.at_s
         if seconds <= 0 or executor.over:
             return
@@ -224,8 +224,8 @@ class Engine:
             executor.app.used_core_s += used
 
     def _share(self, executor: SimExecutor) -> None:
-        """Works out the cores of its threads from now on. Each computing task has an equal part, but no more than it can use;
-        the others share the rest. Something else may have half of the worker's cores."""
+        """Work out the cores of the executor's threads from now on. Each computing task has an equal part, but no more than
+        it can use; other tasks share the rest. Another program may have half of the worker's cores."""
         cores, most = executor.quota, executor.worker.speed_limit
         if executor.worker.name in self.taken:
             cores = min(cores, executor.worker.cores / 2)
@@ -249,7 +249,7 @@ class Engine:
                 cores -= speed
 
     def hand_out(self, app: App) -> None:
-        """Gives tasks out as Spark does: executors in a drawn order, round by round one task for each with a free slot."""
+        """Give tasks out as Spark does: executors in a drawn order, round by round one task for each with a free slot."""
         if not app.waiting:
             return
         free = [e for e in app.executors if e.free > 0]
@@ -267,7 +267,7 @@ class Engine:
             self._look_ahead(executor)
 
     def _launch(self, executor: SimExecutor) -> None:
-        """Starts the first waiting task; counters are at now."""
+        """Start the first waiting task; counters are at now."""
         app = executor.app
         place, index = app.waiting.popleft()
         stage = app.job.stages[place]
@@ -290,7 +290,7 @@ class Engine:
         executor.counters.setdefault(place, Counters()).running += 1
 
     def _look_ahead(self, executor: SimExecutor) -> None:
-        """Asks for the next moment at which something happens in it."""
+        """Ask for the next moment at which something happens in the executor."""
         executor.version += 1
         soonest = math.inf
         self._share(executor)
@@ -333,10 +333,10 @@ class Engine:
             if app.left[place] == 0:
                 self._complete(app, place)
 
-    # ------------------------------------------------------------------ what can be seen
+    # ------------------------------------------------------------------ observations
 
     def records_running(self, executor: SimExecutor, place: int) -> float:
-        """Records that running tasks of a stage are seen to have read by now; counters are at now."""
+        """Return the records that running tasks of a stage are seen to have read by now; counters are at now."""
         stage = executor.app.job.stages[place]
         if stage.records is None:
             return 0.0

@@ -38,5 +38,5 @@ class Fixed:
 
 
 def everything() -> Fixed:
-    """All cores of each worker: how stock Spark runs alone."""
+    """Return a control that gives all cores of each worker: the way stock Spark runs by itself."""
     return Fixed(lambda worker: worker.cores)

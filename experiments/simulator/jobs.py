@@ -1,7 +1,7 @@
-"""What a virtual cluster runs: stages of tasks with true works, and generators that draw them from a seed.
+"""The work of a virtual cluster: stages of tasks with true works, and generators that draw them from a seed.
 
 Works are core-seconds, waits are seconds in which a task holds its slot and uses no CPU. Not covered: running them
-(`engine`), what a profile says of them (`learn`).
+(`engine`), their profiles (`learn`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class SimStage:
     (shuffle fetch), which no core shortens. `hidden_wait_s`: a task's seconds without CPU between pieces of its computing (a
     pipe to a Python worker, I/O). They pass while the quota holds the task back, too: a task with a whole core takes that
     much longer, a task with less than a core loses less. `records`: records of the whole stage, spread evenly over its tasks,
-    None where it reads none; a task has read all of its records after the share `read_by` of its work. `gap_s`: the driver's
-    own time before it. `parents`: places of the stages it waits for; None: the stage before it. `code`: stages with the same
-    number run the same code; None: no other stage runs its code. `profile_factor`: the profile says that many times the true
-    work. `name` and `scopes` are Spark's names of it and of its operators ("": a name of its own). `amounts`: the data that
-    it reads and writes; None: the amounts follow from `records`."""
+    None where it reads no records; a task has read all of its records after the share `read_by` of its work. `gap_s`: the
+    driver's own time before it. `parents`: places of the stages it waits for; None: the stage before it. `code`: stages with
+    the same number run the same code; None: no other stage runs its code. `profile_factor`: the profile says that many times
+    the true work. `name` and `scopes` are Spark's names of it and of its operators ("": a name of its own). `amounts`: the
+    data that it reads and writes; None: the amounts follow from `records`."""
 
     works: tuple[float, ...]
     wait_s: float = 0.0
@@ -74,11 +74,11 @@ class SimJob:
         return self.jobs or (SparkJob(tuple(range(len(self.stages)))),)
 
     def spark_job(self, place: int) -> SparkJob:
-        """The job of stage `place`."""
+        """Return the job of stage `place`."""
         return next(job for job in self.spark_jobs if place in job.stages)
 
     def amounts(self, place: int) -> Amounts:
-        """The amounts that stage `place` reads and writes."""
+        """Return the amounts that stage `place` reads and writes."""
         stage = self.stages[place]
         if stage.amounts is not None:
             return stage.amounts
@@ -91,25 +91,25 @@ class SimJob:
         return math.fsum(stage.work_core_s for stage in self.stages)
 
     def parents(self, place: int) -> tuple[int, ...]:
-        """Places of the stages that stage `place` waits for."""
+        """Return the places of the stages that stage `place` waits for."""
         given = self.stages[place].parents
         if given is not None:
             return given
         return (place - 1,) if place else ()
 
     def written(self, place: int) -> float:
-        """Records that stage `place` writes: its part of what its children read."""
+        """Return the records that stage `place` writes: its part of what its children read."""
         children = [n for n in range(place + 1, len(self.stages)) if place in self.parents(n)]
         return math.fsum((self.stages[child].records or 0.0) / len(self.parents(child)) for child in children)
 
     def wrong(self, factors: Sequence[float]) -> SimJob:
-        """The same job, of which the profile says `factors` times each stage's true work."""
+        """Return the same job, whose profile says `factors` times each stage's true work."""
         stages = zip(self.stages, factors, strict=True)
         return replace(self, stages=tuple(replace(stage, profile_factor=factor) for stage, factor in stages))
 
 
 def log_normal(rng: random.Random, mean: float, cv: float) -> float:
-    """A draw with this mean and coefficient of variation."""
+    """Return a draw with this mean and coefficient of variation."""
     sigma = math.sqrt(math.log1p(cv * cv))
     return rng.lognormvariate(math.log(mean) - sigma * sigma / 2, sigma)
 
@@ -119,7 +119,7 @@ RECORDS_PER_TASK = 10_000.0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What two runs of one application have in common. `tasks` and `task_core_s` by stage; `cv` of task works.
+    """The traits that runs of one application have in common. `tasks` and `task_core_s` by stage; `cv` of task works.
 
     `straggler_share` of the tasks cost `straggler_times` as much; `skew`: one task of every stage costs that many times the
     mean. `wait_share`: a task's wait, as a share of its mean work. `gap_s` and `startup_s` vary from run to run with
@@ -141,7 +141,8 @@ class Shape:
     name: str = "job"
 
     def draw(self, rng: random.Random, size: float = 1.0) -> SimJob:
-        """One run of it, with `size` times the input: as many tasks, each of so much more work and records."""
+        """Return one run of the application, with `size` times the input: as many tasks, each with `size` times the work and
+        records."""
         stages = []
         for count, mean in zip(self.tasks, self.task_core_s, strict=True):
             works = [size * log_normal(rng, mean, self.cv) for _ in range(count)]
@@ -164,7 +165,8 @@ def random_shape(
     waves: tuple[int, int] = (4, 12),
     **changes: float | None,
 ) -> Shape:
-    """So many `stages` of so many `waves` on `slots` slots, about `base_s` seconds on all of them together."""
+    """Return a shape with random numbers of `stages` and of `waves` on `slots` slots, about `base_s` seconds on all of them
+    together."""
     count = rng.randint(*stages)
     weights = [rng.uniform(0.5, 1.5) for _ in range(count)]
     tasks, works = [], []

@@ -1,6 +1,6 @@
-"""What a profile says of a virtual job: the production's own record of a pre-run on all cores, made wrong as asked.
+"""The profile of a virtual job: the production's own record of a pre-run on all cores, made wrong as asked.
 
-The pre-run's events go through `stage_model.history.run` and `run_record`, as those of a real one do.
+The pre-run's events go through `stage_model.history.run` and `run_record`, like those of a real one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Recorder(Fixed):
 
 
 def pre_run(job: SimJob, cluster: Sequence[SimWorker], *, effects: Effects, seed: int = 0) -> tuple[App, RunRecord]:
-    """The job alone on all cores of these workers: how it went, and its record."""
+    """Run the job by itself on all cores of these workers, and return how it went and its record."""
     app, record, _ = told_pre_run(job, cluster, effects=effects, seed=seed)
     return app, record
 
@@ -59,7 +59,7 @@ def pre_run(job: SimJob, cluster: Sequence[SimWorker], *, effects: Effects, seed
 def told_pre_run(
     job: SimJob, cluster: Sequence[SimWorker], *, effects: Effects, seed: int = 0
 ) -> tuple[App, RunRecord, list[AnyEvent]]:
-    """The same, with what its driver told."""
+    """Return the results of `pre_run`, and the events that the driver sent."""
     recorder = _Recorder(everything().quota)
     app = Engine(cluster, [SimSubmission(job)], recorder, effects=effects, seed=seed).run()[0]
     run = Run()
@@ -88,6 +88,6 @@ def told_pre_run(
 
 
 def learned(record: RunRecord, job: SimJob) -> Profile:
-    """A profile of one run, of which each stage's work and times are as wrong as the job says."""
+    """Return a profile of one run, of which each stage's work and times are as wrong as the job says."""
     stages = tuple(off_by(stage, job.stages[driver.place_of(stage.name)].profile_factor) for stage in record.stages)
     return profile(record.name, [structs.replace(record, stages=stages)])

@@ -1,9 +1,9 @@
 """The production's agents and planner, period by period, on a virtual cluster.
 
-Of each agent: its whole period (`core.step`). Of the master: `Application` fed with the driver's events, `planning`, debt,
-and placement's decision (`plan.place`). They talk as the real ones do: an agent acts on the plan that the last report was
-answered with, aged to now; on a stage's event the master plans at once with what it knows and the agents look at once. What
-is left out: the network's losses, memory, all agents tick at the same moments.
+Each agent runs its whole period (`core.step`). The master runs `Application` fed with the driver's events, `planning`, debt,
+and placement's decision (`plan.place`). They talk like the real ones: an agent acts on the plan that the last report was
+answered with, aged to now; on a stage's event the master plans at once with what it knows and the agents look at once. Left
+out are the network's losses and memory, and all agents tick at the same moments.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from stage_model.settings import QuotaSettings
 MOST_CLAIMED = 16
 """Stages that a progress file names, the last touched ones."""
 SAME_S = 1e-9
-"""Moments no further apart are one: sums of periods are not exact."""
+"""Seconds: moments no further apart are one: sums of periods are not exact."""
 LEAST_MB = 1
-"""Of an executor: memory is not simulated, so it never lacks."""
+"""MiB of an executor: memory is not simulated, so it is never short."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +63,7 @@ class _Tracked:
 
 @dataclass(slots=True, eq=False)
 class PacedApp:
-    """An application as the master knows it, its plans, and what its control cost."""
+    """An application as the master knows it, its plans, and the cost of its control."""
 
     app: App
     application: Application
@@ -78,8 +78,8 @@ class PacedApp:
 
 
 class Pacing:
-    """A control. `profiles`: what is known of each submission's job by its name; a job without one runs as the product's
-    first runs do. `admit`: refuse infeasible deadlines as the master does; such an application runs without one."""
+    """A control. `profiles`: the profile of each submission's job by its name; a job without one runs as the product's first
+    runs do. `admit`: refuse infeasible deadlines as the master does; such an application runs without one."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Pacing:
         self.states: dict[str, State] = {}
         self.woken: set[str] = set()
         self.due_s: dict[str, float] = {}
-        """When the next period of a worker's agent begins."""
+        """Time at which the next period of a worker's agent begins."""
         self.refused: list[App] = []
         self.decisions = 0
         self.most_over_capacity = 0.0
@@ -114,7 +114,7 @@ class Pacing:
         self.fleet = Fleet(self.offers.values(), weights=Weights(), draw=engine.rng.random)
         engine.at(0.0, self._period)
 
-    # ------------------------------------------------------------------ what the driver tells
+    # ------------------------------------------------------------------ the driver's events
 
     def arrived(self, app: App) -> None:
         chosen = self._place(app)
@@ -153,7 +153,7 @@ class Pacing:
         for one in paced.executors:
             self.on_worker[one.executor.worker.name].remove(one)
             self.offers[one.executor.worker.name].remove(_id(app))
-        # what it held is free at once, as the agents are told at once
+        # what it held is free at once, because the agents learn of it at once
         self._wake(app)
 
     def _tell(self, paced: PacedApp, *events: AnyEvent) -> None:
@@ -161,7 +161,7 @@ class Pacing:
             planning.take_event(paced.application, event, lambda: paced.most, self.engine.now_s)
 
     def _wake(self, app: App) -> None:
-        """Agents look as soon as the notice reaches them; notices that come together are one."""
+        """Let agents look as soon as the notice reaches them; notices that come together are one."""
         names = {one.executor.worker.name for one in self.paced[app.number].executors} - self.woken
         if names:
             self.woken |= names
@@ -179,7 +179,7 @@ class Pacing:
     # ------------------------------------------------------------------ placement and admission
 
     def _place(self, app: App) -> list[SimWorker]:
-        """All workers, or as many as the user asked for; to placement executors are alike, so their number counts."""
+        """Return all workers, or as many as the user asked for; to placement executors are alike, so their number counts."""
         workers, count = self.engine.workers, app.asked.executors
         if count is None or count >= len(workers):
             for worker in workers:
@@ -210,7 +210,7 @@ class Pacing:
     # ------------------------------------------------------------------ the control period
 
     def _period(self, _: None) -> None:
-        """One period of every agent whose period is over; then the master answers all reports."""
+        """Run one period of every agent whose period is over; then the master answers all reports."""
         now_s, due = self.engine.now_s, []
         for name, here in self.on_worker.items():
             if here and self.due_s.get(name, now_s) <= now_s + SAME_S:
@@ -231,7 +231,7 @@ class Pacing:
             self._plan(paced)
 
     def _plan(self, paced: PacedApp) -> None:
-        """The master's answer to the workers of an application."""
+        """Work out the master's answer to the workers of an application."""
         now_s, names = self.engine.now_s, [one.executor.worker.name for one in paced.executors]
         plans = {name: planning.application_plan(paced.application, name, paced.most, now_s) for name in names}
         paced.plans = {name: TimedPlan(plan, now_s) for name, plan in plans.items()}
@@ -240,7 +240,7 @@ class Pacing:
             self.engine.set_least_waiting(one.executor, starved.get(one.executor.name, 1))
 
     def _tick(self, name: str) -> list[_Tracked]:
-        """One agent's period: look, let the core decide, do it, report."""
+        """Run one agent's period: look, let the core decide, do it, report."""
         now_s, here = self.engine.now_s, self.on_worker.get(name, [])
         by_key = {one.key: one for one in here}
         snapshot = Snapshot(
@@ -322,7 +322,7 @@ class Pacing:
 
 
 def worker_info(worker: SimWorker) -> WorkerInfo:
-    """A worker as its agent would tell of it."""
+    """Return a worker as its agent would report it."""
     return WorkerInfo(
         worker_id=worker.name, host="virtual", cores=worker.cores, memory_mb=1 << 20, runtime="virtual", pid=1, boot_id=""
     )

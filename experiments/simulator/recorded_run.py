@@ -1,8 +1,8 @@
-"""A recorded run, reduced to what a replay needs: one compressed file, made of a run folder and its application's profile.
+"""A recorded run, reduced to the needs of a replay: one compressed file, made of a run folder and its application's profile.
 
     python -m experiments reduce ~/.sparkpace/runs/pace-... --profile ~/.sparkpace/profiles/KEY.json --to DIR/NAME.json.xz
 
-It holds no paths, no ids of applications and no host names. Not covered: running it again (`replay`).
+The file holds no paths, no ids of applications and no host names. Not covered: running it again (`replay`).
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def profile(self) -> Profile | None:
-        """The profile that its law had."""
+        """The profile that the run's law had."""
         return profile(self.record.name, self.before) if self.before else None
 
 
 def reduce(folder: Path, taught: Profile, arguments: tuple[str, ...] | None = None) -> RecordedRun:
-    """The run of a folder; `taught` is the profile of its application, which may hold the run itself and later ones.
-    `arguments` are the program's own words, for a run that the profile lacks. Raises `BadInput` for a run that has not ended
+    """Return the run of a folder; `taught` is the profile of its application, which may hold the run itself and later ones.
+    `arguments` are the program's own words, for a run that the profile lacks. Raise `BadInput` for a run that has not ended
     or has no stages or samples."""
     recorded = read_recorded(folder)
     summary = recorded.summary
@@ -80,13 +80,13 @@ def reduce(folder: Path, taught: Profile, arguments: tuple[str, ...] | None = No
 
 
 def _inherited(summary: Mapping[str, Any]) -> tuple[int, ...]:
-    """Jobs whose own deadline was the application's: no program sets that, so these jobs had inherited it."""
+    """Return the jobs whose own deadline was the application's: no program sets that, so these jobs had inherited it."""
     actions = [action for action in summary["actions"] if action["deadline_s"] == summary["deadline_s"]]
     return tuple(sorted(job for action in actions for job in action["jobs"]))
 
 
 def _quotas(samples: Iterable[Sample], folder: Path) -> Quotas:
-    """The first quota of each executor as it was sampled, and then every change."""
+    """Return the first quota of each executor as it was sampled, and then every change."""
     found: dict[str, list[tuple[float, float]]] = {}
     for sample in samples:
         if sample.quota is not None:
@@ -98,13 +98,14 @@ def _quotas(samples: Iterable[Sample], folder: Path) -> Quotas:
 
 
 def _plain(run: RunRecord, number: int) -> RunRecord:
-    """The record without the names of the application and its machine, and without the day; the order of runs stays."""
+    """Return the record without the names of the application and its machine, and without the day; the order of runs
+    stays."""
     stages = tuple(structs.replace(_rounded(stage), name=call_site(stage.name)) for stage in run.stages)
     return structs.replace(run, id=f"run-{number}", name="application", main=None, when_ms=number, stages=stages)
 
 
 def _rounded(stage: StageRecord) -> StageRecord:
-    """The record with floats rounded to a tenth of a millisecond, which is finer than the times of events."""
+    """Return the record with floats rounded to a tenth of a millisecond, which is finer than the times of events."""
     fields = {name: round(value, 4) for name, value in structs.asdict(stage).items() if isinstance(value, float)}
     return structs.replace(stage, **fields)
 
@@ -114,7 +115,7 @@ def write_reduced(run: RecordedRun, path: Path) -> None:
 
 
 def read_reduced(path: Path) -> RecordedRun:
-    """Reads a reduced run. Raises `BadInput` for a file that `write_reduced` did not make."""
+    """Read a reduced run. Raise `BadInput` for a file that `write_reduced` did not make."""
     try:
         return msgspec.json.decode(lzma.decompress(path.read_bytes()), type=RecordedRun)
     except (lzma.LZMAError, msgspec.MsgspecError) as error:
@@ -122,5 +123,5 @@ def read_reduced(path: Path) -> RecordedRun:
 
 
 def reduced_runs(path: Path) -> dict[str, RecordedRun]:
-    """All runs of a folder by their names."""
+    """Return all runs of a folder by their names."""
     return {file.name.removesuffix(SUFFIX): read_reduced(file) for file in sorted(path.glob(f"*{SUFFIX}"))}

@@ -1,8 +1,9 @@
-"""A recorded run once more in virtual time: in a closed loop, where the production decides again, or with the cores it had.
+"""A recorded run once more in virtual time: in a closed loop, where the production decides again, or with the cores that it
+had.
 
 The run's record becomes a virtual job with the same stages, jobs, works, gaps and waits (`replayed_job`). The production
 plans this job by the profile that the run had. The signatures of both are made again by the same rules, because a record does
-not hold their parts. Not covered: making recorded runs of run folders (`recorded_run`), how near is near enough (tests).
+not hold their parts. Not covered: making recorded runs of run folders (`recorded_run`), limits of the difference (tests).
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ DEADLINE = "spark.pace.deadline"
 
 
 def _infos(record: RunRecord) -> list[StageInfo]:
-    """Spark's descriptions of the stages. The recorded shape, or the structure of a stage with one, stands for the operators.
-    Only parents of the same job are named: others were skipped, and their shape is in the recorded one."""
+    """Return Spark's descriptions of the stages. The recorded shape, or the structure of a stage with one, stands for the
+    operators. Only parents of the same job are named: others were skipped, and their shape is in the recorded one."""
     places = {stage.signature: place for place, stage in enumerate(record.stages)}
     infos = []
     for place, stage in enumerate(record.stages):
@@ -52,7 +53,7 @@ def _scopes(stage: StageRecord) -> tuple[str, ...]:
 
 
 def named_again(record: RunRecord) -> RunRecord:
-    """The record with the signatures that its replay would get."""
+    """Return the record with the signatures that its replay would get."""
     signatures = Signatures()
     infos = _infos(record)
     new = {old.signature: signatures.submitted(info) for old, info in zip(record.stages, infos, strict=True)}
@@ -69,7 +70,7 @@ def named_again(record: RunRecord) -> RunRecord:
 
 
 def replayed_job(run: RecordedRun, seed: int = 0) -> SimJob:
-    """The virtual job that does what the run did. `seed` draws the order of a stage's tasks."""
+    """Return the virtual job that does what the run did. `seed` draws the order of a stage's tasks."""
     record, rng = run.record, random.Random(seed)
     places = {stage.signature: place for place, stage in enumerate(record.stages)}
     alone = {group[0].signature for group in overlapping(record.stages) if len(group) == 1}
@@ -100,9 +101,9 @@ def replayed_job(run: RecordedRun, seed: int = 0) -> SimJob:
 def _tasks(
     stage: StageRecord, record: RunRecord, cores: float, duration_s: float, beside_s: float | None
 ) -> tuple[list[float], float]:
-    """The works of a stage's tasks, and the seconds that each task waits. The stage waits for the part of its time that its
-    work does not explain with the cores that it had; where other stages ran next to it, for `beside_s`. Where the work
-    explains more than its time, a part of that work was another stage's."""
+    """Return the works of a stage's tasks, and the seconds that each task waits. The stage waits for the part of its time
+    that its work does not explain with the cores that it had; where other stages ran next to it, for `beside_s`. Where the
+    work explains more than its time, a part of that work was another stage's."""
     works = task_works(stage.tasks, max(LEAST_WORK, stage.work_core_s) / stage.tasks, stage.task_cv)
     computes_s = modelled_s(stage.tasks, math.fsum(works), stage.task_cv, cores, record.cores, record.slots)
     waves = math.ceil(stage.tasks / record.slots)
@@ -114,13 +115,13 @@ def _tasks(
 
 
 def _lasted_s(stage: StageRecord, run: RecordedRun) -> float:
-    """Seconds that the stage lasted from the first task of the run on."""
+    """Return the seconds that the stage lasted from the first task of the run on."""
     return max(0.0, stage.start_s + stage.duration_s - max(stage.start_s, run.first_task_s))
 
 
 def _cores(stage: StageRecord, run: RecordedRun) -> float:
-    """The cores that the stage had, on average. In a run without a deadline each stage had all cores, though samples say a
-    little less."""
+    """Return the cores that the stage had, on average. In a run without a deadline each stage had all cores, though samples
+    say a little less."""
     most, lasted_s = run.record.cores, _lasted_s(stage, run)
     return min(most, stage.cores_s / lasted_s) if run.deadline_s is not None and stage.cores_s and lasted_s else most
 
@@ -145,7 +146,7 @@ def _conf(run: RecordedRun) -> dict[str, str]:
 
 
 def _cluster(run: RecordedRun) -> Sequence[SimWorker]:
-    """Workers of equal size, one for each executor."""
+    """Return the workers of equal size, one for each executor."""
     return workers(run.executors, run.cluster_cores / run.executors, run.record.slots // run.executors)
 
 
@@ -168,12 +169,12 @@ def _effects(run: RecordedRun) -> Effects:
 
 
 def profile_before(run: RecordedRun) -> Profile | None:
-    """The profile that the run had, with the signatures that stages have in the replay."""
+    """Return the profile that the run had, with the signatures that stages have in the replay."""
     return profile(run.record.name, map(named_again, run.before)) if run.before else None
 
 
 def closed_loop(run: RecordedRun, seed: int = 0, known: Profile | None = None) -> Outcome:
-    """The production decides again, with the profile that the run had, or with `known`."""
+    """Run the job again with the production deciding, with the profile that the run had, or with `known`."""
     what = known or profile_before(run)
     pacing = Pacing({run.record.name: what} if what else {})
     app = Engine(_cluster(run), [_submission(run, seed)], pacing, effects=_effects(run), seed=seed).run()[0]
@@ -182,7 +183,7 @@ def closed_loop(run: RecordedRun, seed: int = 0, known: Profile | None = None) -
 
 @dataclass(slots=True)
 class _Given(Fixed):
-    """Stages have the cores that they had in the recorded run, shared by the executors that run them."""
+    """A control that gives stages the cores that they had in the recorded run, shared by the executors that run them."""
 
     cores: Sequence[float] = ()
 
@@ -202,7 +203,7 @@ class _Given(Fixed):
 
 
 def _together(run: RecordedRun) -> list[float]:
-    """For each stage the cores that it and the stages next to it had together, on average."""
+    """Return, for each stage, the cores that it and the stages next to it had together, on average."""
     found = {}
     for group in overlapping(run.record.stages):
         lasted_s = max(stage.start_s + stage.duration_s for stage in group) - max(group[0].start_s, run.first_task_s)
@@ -213,7 +214,7 @@ def _together(run: RecordedRun) -> list[float]:
 
 
 def open_loop(run: RecordedRun, seed: int = 0) -> Outcome:
-    """Runs the job again with the cores that each stage had."""
+    """Run the job again with the cores that each stage had."""
     control = _Given(lambda worker: worker.cores, cores=_together(run))
     effects = Effects(launch_s=run.first_task_s)
     return outcome(Engine(_cluster(run), [_submission(run, seed)], control, effects=effects, seed=seed).run()[0])

@@ -1,9 +1,9 @@
-"""The schedulers that the paper compares with, as controls of the virtual cluster.
+"""The schedulers with which the paper compares, as controls of the virtual cluster.
 
 `Queued` gives static executors in order of arrival: FIFO (one queue with everything), Reserve (queues of fixed shares), and,
-with `takes_back`, what a queue does to another's executors when it needs cores: kill them (YARN) or suspend them to the least
-quota (BiG-C). `Shares` gives every application executors everywhere and lets the kernel share by weight.
-Not covered: the production laws (`pacing`).
+with `takes_back`, the means by which a queue takes cores from another's executors: killing them (YARN) or suspending them to
+the least quota (BiG-C). `Shares` gives every application executors everywhere and lets the kernel share by weight. Not
+covered: the production laws (`pacing`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ NOTHING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class QueueShare:
-    """`share`: of the cluster's cores it is sure of; `most`: the share it may grow to; above the former: by taking back."""
+    """`share` of the cluster's cores that the queue is sure of; `most`: the share to which it may grow; above `share`: by
+    taking back."""
 
     share: float
     most: float
@@ -44,9 +45,9 @@ class _Waiting:
 @dataclass(slots=True)
 class Queued:
     """Applications get `SimSubmission.cores` (None: all of the queue's), whole cores, in order of arrival in their queue; the
-    first takes what is free and the rest when it becomes free, as Spark standalone does. An application's queue is its
-    kind's, else the first. `takes_back`: what happens to executors of other queues when a queue is below `most` and no core
-    is free; they get their cores back when those are free again."""
+    first application takes what is free and the rest when it becomes free, as Spark standalone does. An application's queue
+    is its kind's, else the first queue. `takes_back`: what happens to executors of other queues when a queue is below `most`
+    and no core is free; they get their cores back when those are free again."""
 
     queues: Mapping[str, QueueShare]
     takes_back: Literal["nothing", "kill", "suspend"] = "nothing"
@@ -81,7 +82,7 @@ class Queued:
     # ------------------------------------------------------------------ rules
 
     def _serve(self) -> None:
-        """Gives free cores out: queues that may take back come first, as their applications must not wait."""
+        """Give free cores out: queues that may take back come first, because their applications must not wait."""
         for name in sorted(self.queues, key=lambda n: self.queues[n].share - self.queues[n].most):
             for waits in self.waiting[name]:
                 waits.missing -= self._grow(waits.app, min(waits.missing, self._room(name)))
@@ -95,13 +96,13 @@ class Queued:
         self._resume()
 
     def _room(self, name: str) -> float:
-        """Cores that a queue may still get."""
+        """Return the cores that a queue may still get."""
         assert self.engine
         most = self.queues[name].most * math.fsum(w.cores for w in self.engine.workers)
         return max(0.0, most - math.fsum(self._held(a) for a in self._running() if self._queue(a) == name))
 
     def _grow(self, app: App, cores: float) -> float:
-        """New executors on the freest workers, one core a slot; returns how many cores they have."""
+        """Start new executors on the freest workers, one core a slot; return how many cores they have."""
         assert self.engine
         given = 0.0
         while cores - given >= 1 - NOTHING:
@@ -114,7 +115,7 @@ class Queued:
         return given
 
     def _take_back(self, name: str, cores: float) -> bool:
-        """From executors of other queues, the latest application's first, until `cores` more are free."""
+        """Take cores from executors of other queues, the latest application's first, until `cores` more are free."""
         assert self.engine
         others = [a for a in reversed(self._running()) if self._queue(a) != name]
         freed = 0.0
@@ -133,7 +134,7 @@ class Queued:
         return freed > 0
 
     def _wants_again(self, app: App, cores: float) -> None:
-        """An application whose executor was killed is first in its queue again."""
+        """Put an application whose executor was killed first in its queue again."""
         queue = self.waiting[self._queue(app)]
         mine = next((w for w in queue if w.app is app), None)
         if mine is None:
@@ -142,7 +143,7 @@ class Queued:
             mine.missing += cores
 
     def _resume(self) -> None:
-        """Suspended executors whose cores are free have them again: those and no more, so nothing is compensated."""
+        """Give suspended executors their cores again once these are free: those and no more, so nothing is compensated."""
         assert self.engine
         for executor in list(self.suspended):
             if self._free(executor.worker) + executor.ordered >= executor.slots - NOTHING:
@@ -150,7 +151,7 @@ class Queued:
                 self.suspended.remove(executor)
 
     def _free(self, worker: SimWorker) -> float:
-        """Cores of a worker that no executor holds; what suspended ones keep is too little to count."""
+        """Return the cores of a worker that no executor holds; the quotas of suspended executors are too little to count."""
         here = (e for a in self._running() for e in a.live if e.worker is worker and e not in self.suspended)
         return worker.cores - math.fsum(e.ordered for e in here)
 
@@ -170,14 +171,14 @@ class Queued:
 
 
 def by_priority(app: App) -> float:
-    """cpu-shares in proportion to 1 + priority."""
+    """Return cpu-shares in proportion to 1 + priority."""
     return 1.0 + app.asked.priority
 
 
 @dataclass(slots=True)
 class Shares:
-    """Every application has an executor on every worker; the kernel shares each worker's cores by `weight` among those with
-    running tasks, none getting more than its tasks can use (cpu-shares: nothing is capped while there is room)."""
+    """Every application has an executor on every worker; the kernel shares each worker's cores by `weight` among executors
+    with running tasks, none getting more than its tasks can use (cpu-shares: nothing is capped while there is room)."""
 
     weight: Callable[[App], float] = by_priority
     engine: Engine | None = None
@@ -214,7 +215,8 @@ class Shares:
 
 
 def water_filling(wishes: list[tuple[SimExecutor, float, float]], cores: float) -> list[tuple[SimExecutor, float]]:
-    """Shares of `cores` for (executor, weight, most): in proportion to weight, none above its most, nothing wasted."""
+    """Return the shares of `cores` for (executor, weight, most): in proportion to weight, none above its most, nothing
+    wasted."""
     open_, given = [w for w in wishes if w[2] > 0], [(e, 0.0) for e, _, most in wishes if most <= 0]
     while open_:
         per_weight = cores / math.fsum(weight for _, weight, _ in open_)

@@ -1,11 +1,11 @@
 """Document 000's load experiment, simulated: many tasks at a time on unlike workers under each policy of placement.
 
-A closed loop: `parallelism` tasks are always under way; where one ends the next begins, drawn from the same seed under every
-policy. A task asks for cores and memory and really uses somewhat more or less CPU ("what users ask for is not what tasks
-use", document 000, 4.3). The product's decision (`placement.plan.place`) is asked, with a worker's account (CPU
+A closed loop: `parallelism` tasks are always under way; where a task ends the next begins, drawn from the same seed under
+every policy. A task asks for cores and memory and really uses somewhat more or less CPU ("what users ask for is not what
+tasks use", document 000, 4.3). The product's decision (`placement.plan.place`) is asked, with a worker's account (CPU
 included) in place of the memory manager; a task that fits nowhere now waits on the worker that the policy chooses among those
-whose totals fit. A worker whose tasks want more CPU than it has makes all of them slower
-alike."""
+whose totals fit. A worker whose tasks want more CPU than it has makes all of them slower alike.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class TaskKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Tasks of a kind: what each asks for, and its CPU seconds on average."""
+    """Tasks of a kind: the resources that each asks for, and its CPU seconds on average."""
 
     cores: float
     memory_mb: int
@@ -79,12 +79,12 @@ class _Worker:
     busy_core_s: float = 0.0
 
     def speed(self) -> float:
-        """Part of what its tasks want that they get."""
+        """Return the part of the CPU that its tasks want and get."""
         wanted = sum(task.use for task in self.running.values())
         return min(1.0, self.state.cores / wanted) if wanted else 1.0
 
     def advance(self, now_s: float, counted_from_s: float) -> None:
-        """Its tasks go on to now."""
+        """Advance the tasks to `now_s`."""
         dt_s, speed = now_s - self.at_s, self.speed()
         for task in self.running.values():
             task.left_core_s -= task.use * speed * dt_s
@@ -101,7 +101,7 @@ class _Worker:
 def simulate_spillover(
     nodes: tuple[Node, ...], kinds: tuple[TaskKind, ...], policy: str, load: float, seed: int, seconds: float
 ) -> SpilloverRow:
-    """`seconds` of virtual time after as many tenths of it to settle."""
+    """Simulate `seconds` of virtual time after a tenth of that to settle."""
     rng, chooser = random.Random(seed), random.Random(seed + 1)
     workers = {
         f"n{number:03}": _Worker(WorkerState(f"n{number:03}", cores=node.cores, memory_mb=node.memory_mb), _account(node))
@@ -186,12 +186,12 @@ def _occupant(task: _Task) -> Occupant:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What a worker's account says of a task, where placement asks the memory manager."""
+    """A worker's account as it answers for a task, where placement asks the memory manager."""
 
     asked: ResourceSet
     workers: Mapping[str, _Worker]
     least_mb: int = -(2**40)
-    """No bound: what only waits in a worker's queue holds none of its room."""
+    """No bound: a task that only waits in a worker's queue holds none of its room."""
 
     def ever(self, worker: WorkerState) -> bool:
         return self.workers[worker.worker_id].account.could(self.asked)
@@ -200,14 +200,14 @@ class _Room:
         return self.workers[worker.worker_id].account.fits(self.asked)
 
     def squeezed(self, worker: WorkerState) -> None:
-        """Nobody makes room."""
+        """Return None: no one makes room."""
 
     def lacking(self, workers: Sequence[WorkerState]) -> str:
         return "its account is full"
 
 
 def _choice(task: _Task, workers: Mapping[str, _Worker], fleet: Fleet, policy: str) -> str:
-    """Where it fits; else, as document 000 binds it, one of those that it would wait for."""
+    """Return the worker where the task fits; else, as document 000 binds it, one of those that it would wait for."""
     request = Request(task.key, PRIORITY, task.cores, policy)
     outcome = place(request, fleet, _Room(_asked(task), workers))
     if isinstance(outcome, Placed):
@@ -217,7 +217,7 @@ def _choice(task: _Task, workers: Mapping[str, _Worker], fleet: Fleet, policy: s
 
 
 def _begin(worker: _Worker, now_s: float) -> None:
-    """Those at the head of its queue for which there is room."""
+    """Start the tasks at the head of a worker's queue for which there is room."""
     while worker.queue and worker.account.book(_asked(worker.queue[0])):
         task = worker.queue.popleft()
         worker.account.start(_asked(task))

@@ -1,4 +1,4 @@
-"""What there is in a simulated cluster: workers, submissions, and the applications, executors and tasks that run.
+"""The state of a simulated cluster: workers, submissions, and the applications, executors and tasks that run.
 
 Times are seconds of the engine's clock, works core-seconds. Not covered: what happens to them (`engine`).
 """
@@ -15,18 +15,17 @@ from stage_model.units import NORMAL_PRIORITY
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What real Spark and Linux add (docs/experiments.md, The simulator). All zero: the ideal.
+    """The effects that real Spark and Linux add (docs/experiments.md, The simulator). All zero: the ideal.
 
-    `warm_up`: the first wave of tasks on a fresh executor costs so much more (JIT), the second half of it.
-    `stranded_cores`: quota that a throttled executor cannot use, as up to 1 ms of an unused slice stays with a CPU that has
-    nothing to run in each CFS period of 100 ms.
-    `launch_s`: from the order to start an executor until it takes tasks; `launch_core_s`: what it uses until then.
-    `records_noise`: the relative error of the records that running tasks are seen to have read, as a standard deviation.
-    `latency_s`: from a stage's event until agents
-    act on it, and from a decision until the kernel has the quota. `burst_gap_s`: mean time between two moments when something
-    else on a worker's machine takes half of the worker's cores, for `burst_s` on average (0: never); no executor there has
-    more than the other half then. `background_cores`: used by each executor's JVM at all times, with tasks or without.
-    `cold_core_s`: an executor's first task of each kind of code costs so much more, as classes are loaded and compiled.
+    `warm_up`: share by which the first wave of tasks on a fresh executor costs more (JIT), the second wave half of it.
+    `stranded_cores`: quota that a throttled executor cannot use, because up to 1 ms of an unused slice stays with a CPU that
+    has nothing to run in each CFS period of 100 ms. `launch_s`: from the order to start an executor until it takes tasks;
+    `launch_core_s`: the CPU that it uses until then. `records_noise`: the relative error of the records that running tasks
+    are seen to have read, as a standard deviation. `latency_s`: from a stage's event until agents act on it, and from a
+    decision until the kernel has the quota. `burst_gap_s`: mean time between two moments when another program on a worker's
+    machine takes half of the worker's cores, for `burst_s` on average (0: never); no executor there has more than the other
+    half then. `background_cores`: used by each executor's JVM at all times, with tasks or without. `cold_core_s`:
+    core-seconds by which an executor's first task of each kind of code costs more, because classes are loaded and compiled.
     """
 
     warm_up: float = 0.0
@@ -52,8 +51,8 @@ time, so no slice is left."""
 
 @dataclass(frozen=True, slots=True)
 class SimSubmission:
-    """A job and what its user asks for. `kind` is the queue of schedulers that have queues; `cores`: the static size for
-    schedulers that give one (None: all there are); `executors`: most workers to use (None: all); `conf`: the SparkConf of its
+    """A job and its user's demands. `kind` is the queue of schedulers that have queues; `cores`: the static size for
+    schedulers that give one (None: all cores); `executors`: most workers to use (None: all); `conf`: the SparkConf of its
     registration; `arguments`: its program's own words (None: not known)."""
 
     job: SimJob
@@ -82,7 +81,7 @@ class SimWorker:
 
 
 def workers(count: int, cores: float, slots: int | None = None) -> list[SimWorker]:
-    """Workers that are all alike; by default as many slots as cores, rounded up."""
+    """Return the workers that are all alike; by default with as many slots as cores, rounded up."""
     return [SimWorker(f"w{number}", cores, slots or max(1, math.ceil(cores))) for number in range(count)]
 
 
@@ -105,7 +104,7 @@ class Task:
 
 @dataclass(slots=True)
 class Counters:
-    """What an executor has done of a stage, as its plugin would tell."""
+    """The work of an executor on a stage, as its plugin would report it."""
 
     running: int = 0
     done: int = 0
@@ -137,7 +136,7 @@ class SimExecutor:
     background: float = 0.0
     ordered: float = 0.0
     least_waiting: int = 1
-    """So many tasks must wait for one to be given to it."""
+    """Tasks that must wait for one to be given to the executor."""
 
     @property
     def computing(self) -> int:
@@ -167,11 +166,11 @@ class App:
     stage_ends_s: dict[int, float] = field(default_factory=dict)
     stage_starts_s: dict[int, float] = field(default_factory=dict)
     before: float = 0.0
-    """Allocated until the first task."""
+    """Core-seconds allocated until the first task."""
     allocated_core_s: float = 0.0
     used_core_s: float = 0.0
     gone_allocated: float = 0.0
-    """Of executors that are over."""
+    """Core-seconds allocated to executors that are over."""
     lost_core_s: float = 0.0
 
     @property
@@ -180,7 +179,7 @@ class App:
 
     @property
     def in_tasks(self) -> bool:
-        """The application is between its first task and the end of its last stage."""
+        """True if the application is between its first task and the end of its last stage."""
         return self.first_task_s is not None and len(self.completed) < len(self.job.stages)
 
     @property

@@ -1,7 +1,7 @@
 """The paper's Figs. 6 and 7 simulated: short jobs arrive at random while one long job runs, under one scheduler.
 
-Sizes are the paper's: four workers of four cores, short jobs of 30 to 40 s alone on four cores, long ones of five minutes
-alone on eight. Short jobs' deadline is their kind's mean time alone. Not covered: what the rows must show (the scenario).
+Sizes are the paper's: four workers of four cores, short jobs of 30 to 40 s alone on four cores, long jobs of five minutes
+alone on eight. Short jobs' deadline is their kind's mean time alone. Not covered: limits for the rows (the scenario).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class JobKind:
 
 
 class LongShare(msgspec.Struct, frozen=True, kw_only=True):
-    """Core-seconds: `free` is what others left of the cluster, `granted` the sum of the long jobs' own quotas."""
+    """Core-seconds: `free` is the part of the cluster that others left, `granted` the sum of the long jobs' own quotas."""
 
     free_core_s: float = 0.0
     granted_core_s: float = 0.0
@@ -80,7 +80,8 @@ class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kinds(seed: int, name: str) -> list[JobKind]:
-    """Shapes with partitions enough for all cores, each run alone on its size: thrice for its time, the first its profile."""
+    """Return the shapes with partitions enough for all cores, each run by itself on its size: thrice for its time, the first
+    its profile."""
     rng, found = random.Random(f"{seed}/{name}"), []
     alone_on = CLUSTER[: SIZES[name] // CLUSTER[0].slots]
     size = SIZES[name]
@@ -96,8 +97,8 @@ def kinds(seed: int, name: str) -> list[JobKind]:
 
 @dataclass(slots=True)
 class OneLong:
-    """A control that has another decide, and sees to the long jobs: the next is submitted when the one before has ended, or,
-    with `waits`, as soon as that one has an executor, so that one always waits."""
+    """A control that lets another decide, and looks after the long jobs: the next is submitted when the job before has ended,
+    or, with `waits`, as soon as that job has an executor, so that a long job always waits."""
 
     inner: Control
     next_long: Callable[[float], SimSubmission]
@@ -106,7 +107,8 @@ class OneLong:
     last: App | None = None
     engine: Engine | None = None
     share: LongShare = field(default_factory=LongShare)
-    """Of the long jobs whose stages are over; of one whose stages are not, what it had when they began is taken off."""
+    """Share of the long jobs whose stages are over; for a job whose stages are not, what it had when they began is taken
+    off."""
 
     def begin(self, engine: Engine) -> None:
         self.engine = engine
@@ -136,7 +138,7 @@ class OneLong:
         self._another()
 
     def _share_until_now(self, app: App) -> LongShare:
-        """From the stream's begin on."""
+        """Return the application's share from the stream's begin on."""
         assert self.engine
         for executor in (e for one in self.engine.apps for e in one.live):
             self.engine.advance(executor)
@@ -156,7 +158,7 @@ class OneLong:
 
 
 def control(scheduler: str, profiles: dict[str, Profile]) -> Control:
-    """Raises `KeyError` for an unknown scheduler."""
+    """Return the control of a scheduler. Raise `KeyError` for an unknown scheduler."""
     made: dict[str, Callable[[], Control]] = {
         "fifo": lambda: Queued(FIFO),
         "reserve": lambda: Queued(RESERVE),
@@ -172,8 +174,8 @@ SCHEDULERS = ("fifo", "reserve", "kill", "suspend", "shares", OURS)
 
 
 def stream(scheduler: str, load: float, seed: int, length_s: float) -> StreamRow:
-    """Short jobs that ask for the share `load` of the cluster arrive for `length_s` seconds; all that came run to their end.
-    Job for job the same for every scheduler."""
+    """Simulate a stream: short jobs that ask for the share `load` of the cluster arrive for `length_s` seconds, and all that
+    came run to their end. Every scheduler gets the same jobs."""
     shorts, longs = kinds(seed, SHORT), kinds(seed, LONG)
     rng, submissions, at_s = random.Random(seed), [], 0.0
     every_s = SIZES[SHORT] * statistics.fmean(kind.alone_s for kind in shorts) / (_cores(CLUSTER) * load)
@@ -202,7 +204,7 @@ def stream(scheduler: str, load: float, seed: int, length_s: float) -> StreamRow
 
 
 def _submission(kind: JobKind, name: str, at_s: float, rng: random.Random) -> SimSubmission:
-    """Under ours every job has an executor on every worker."""
+    """Draw a job of a kind; under ours every job has an executor on every worker."""
     return SimSubmission(
         kind.shape.draw(rng),
         at_s,

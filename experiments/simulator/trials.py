@@ -1,6 +1,6 @@
-"""One application on a virtual cluster under one way of giving it cores, and what came of it.
+"""One application on a virtual cluster under one way of giving it cores, and the outcome.
 
-Beside the production laws there are yardsticks: all cores, a constant number that an oracle finds, a static size from the
+Besides the production laws there are yardsticks: all cores, a constant number that an oracle finds, a static size from the
 profile. Not covered: several applications (`schedulers`, `pacing`), drawing jobs (`jobs`), sweeps.
 """
 
@@ -66,7 +66,7 @@ class Outcome:
 
 
 def outcome(app: App, pacing: Pacing | None = None) -> Outcome:
-    """What came of an application that has ended."""
+    """Return the outcome of an application that has ended."""
     assert app.end_s is not None
     since_s = app.asked.at_s
     plain = Outcome(
@@ -92,19 +92,19 @@ def outcome(app: App, pacing: Pacing | None = None) -> Outcome:
 
 
 def all_cores(job: SimJob, cluster: SimCluster, *, effects: Effects = IDEAL, seed: int = 0) -> Outcome:
-    """The base, as stock Spark runs alone: every core of the cluster from the start to the end."""
+    """Run the base, like stock Spark by itself: every core of the cluster from the start to the end."""
     return outcome(pre_run(job, cluster.workers, effects=effects, seed=seed)[0])
 
 
 def constant(job: SimJob, cluster: SimCluster, cores: float, *, effects: Effects = IDEAL, seed: int = 0) -> Outcome:
-    """The same number of cores from the start to the end, tasks or not, shared equally; any fraction of a core."""
+    """Run with the same number of cores from the start to the end, tasks or not, shared equally; any fraction of a core."""
     each = cores / cluster.executors
     control = Fixed(lambda worker: min(worker.cores, each))
     return outcome(Engine(cluster.workers, [SimSubmission(job)], control, effects=effects, seed=seed).run()[0])
 
 
 def oracle(job: SimJob, cluster: SimCluster, deadline_s: float, *, effects: Effects = IDEAL, seed: int = 0) -> Outcome:
-    """The least constant cores that keep the deadline of this very run; all cores where none does."""
+    """Run with the least constant cores that keep the deadline of this very run; all cores where no number does."""
     low, high = 0.0, cluster.all_cores
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -116,7 +116,8 @@ def oracle(job: SimJob, cluster: SimCluster, deadline_s: float, *, effects: Effe
 def static(
     job: SimJob, cluster: SimCluster, deadline_s: float, profile: Profile, *, effects: Effects = IDEAL, seed: int = 0
 ) -> Outcome:
-    """The size that the profile asks for (as `sparkpace plan` tells), never changed; all cores where none is enough."""
+    """Run with the size that the profile asks for (as `sparkpace plan` says), never changed; all cores where no size is
+    enough."""
     infos = [worker_info(worker) for worker in cluster.workers]
     most = capacity(infos, lambda _: cluster.slots, None)
     cores = feasibility(estimate(profile), deadline_s, most).cores
@@ -124,7 +125,7 @@ def static(
 
 
 def known(job: SimJob, cluster: SimCluster, *, effects: Effects = IDEAL, seed: int = 0) -> Profile:
-    """The profile that a pre-run of this job teaches, wrong as the job says."""
+    """Return the profile that a pre-run of this job teaches, wrong as the job says."""
     return learned(pre_run(job, cluster.workers, effects=effects, seed=seed)[1], job)
 
 
@@ -143,8 +144,8 @@ def run(
     seed: int = 0,
     traced: bool = False,
 ) -> Outcome:
-    """Runs a job under a production law. `settings` are as in `ApplicationPlan`, `conf` and `arguments` as in
-    `SimSubmission`; without `profile` a pre-run of the very same job teaches one."""
+    """Run a job under a production law. `settings` are as in `ApplicationPlan`, `conf` and `arguments` as in `SimSubmission`;
+    without `profile` a pre-run of the very same job teaches one."""
     if profile is None:
         profile = known(job, cluster, effects=effects, seed=seed)
     pacing = Pacing({job.name: profile}, period_s=period_s, traced=traced)

@@ -1,8 +1,8 @@
 """The record that a run which taught nothing would have taught, from its folder and an earlier run of its application.
 
-A run folder says of stages only when they ran, with how many tasks and from which call site. The rest of what Spark knows of
-a stage is taken from a stage of the earlier run that is alike and follows a stage alike, so a stream with more batches
-repeats the earlier run's stages.
+A run folder has of stages only when they ran, with how many tasks and from which call site. The rest of Spark's knowledge of
+a stage is taken from an alike stage of the earlier run that follows an alike stage, so a stream with more batches repeats the
+earlier run's stages.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from stage_model.history.profile import RunRecord, StageRecord
 from stage_model.history.signature import call_site, kind
 
 Quotas = Mapping[str, Sequence[tuple[float, float]]]
-"""For each executor its quotas: from which second on, and cores."""
+"""Quotas by executor: from which second on, and cores."""
 
 
 def as_record(
     recorded: Recorded, quotas: Quotas, before: Sequence[RunRecord], arguments: tuple[str, ...] | None
 ) -> RunRecord:
-    """The record of the run. `quotas` are in order of time. `arguments` are the program's own words, which a run folder does
-    not hold. Stages are taken to have run one after the other. Raises `BadInput` where no earlier run has stages alike."""
+    """Return the record of the run. `quotas` are in order of time. `arguments` are the program's own words, which a run
+    folder does not hold. Stages are taken to have run one after the other. Raise `BadInput` where no earlier run has stages
+    alike."""
     summary, spans = recorded.summary, recorded.stages
     if not before:
         raise BadInput(f"run {summary['app_id']} taught nothing and none before it did; name a profile with an earlier run")
@@ -73,26 +74,26 @@ def as_record(
 
 
 def _held_core_s(quotas: Quotas, span: StageSpan, end_s: float) -> float:
-    """Core-seconds of the executors that ran the stage: if it has fewer tasks than there are executors, of those that had
-    most."""
+    """Return the core-seconds of the executors that ran the stage: if it has fewer tasks than there are executors, of the
+    executors that had most."""
     held = sorted((_between(of, span.start_s, end_s) for of in quotas.values()), reverse=True)
     return math.fsum(held[: span.tasks])
 
 
 def _between(changes: Sequence[tuple[float, float]], from_s: float, to_s: float) -> float:
-    """Core-seconds that one executor had between two times."""
+    """Return the core-seconds that one executor had between two times."""
     until = [time_s for time_s, _ in changes[1:]] + [math.inf]
     spans = ((max(from_s, at_s), min(to_s, end_s), cores) for (at_s, cores), end_s in zip(changes, until, strict=True))
     return math.fsum(cores * max(0.0, end_s - begun_s) for begun_s, end_s, cores in spans)
 
 
 def ready_at(stages: Sequence[StageRecord]) -> float:
-    """The end of the last stage, seconds after submission."""
+    """Return the end of the last stage, seconds after submission."""
     return max(stage.start_s + stage.duration_s for stage in stages)
 
 
 def _alike(span: StageSpan, stages: Sequence[StageRecord], last: int | None) -> int:
-    """The place of a stage that is alike and follows a stage like `last`; the stage right after `last` comes first."""
+    """Return the place of a stage that is alike and follows a stage like `last`; the stage right after `last` comes first."""
     same = [n for n, s in enumerate(stages) if s.tasks == span.tasks and call_site(s.name) == call_site(span.name)]
     same = same or [n for n, s in enumerate(stages) if s.tasks == span.tasks]
     if last is not None:

@@ -3,8 +3,9 @@ RFD.
 
 Machines ask for work by heartbeats, with their slots in turn; a map whose block is elsewhere takes TT longer, the time to
 move a block. RFD is the document's algorithm with the product's forecast (`placement.locality`) in both variants. As in the
-document's table 3 the forecast of every waiting job (equation 4) is kept from time to time, beside what came: the requests
-of machines with unprocessed blocks of the job within TT."""
+document's table 3, the forecast of every waiting job (equation 4) is kept from time to time, together with what came: the
+requests of machines with unprocessed blocks of the job within TT.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ SCHEDULERS = ("fifo", "fair", "rfd-intended", "rfd-printed")
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As in the document: 100 Mbit/s and blocks of 64 MB make TT 5.12 s. What it does not say: slots and the maps' time (two
-    on its machines of four cores, with as much for reduces; 20 s for counting the addresses in 64 MB of a log), three copies
-    of a block, and that jobs come one after the other."""
+    """The document's setup: 100 Mbit/s and blocks of 64 MB make TT 5.12 s. The document does not say these: slots and the
+    maps' time (two on its machines of four cores, with as much for reduces; 20 s for counting the addresses in 64 MB of a
+    log), three copies of a block, and that jobs come one after the other."""
 
     machines: int = 10
     slots: int = 2
@@ -37,8 +38,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class WaitingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: mean time of the jobs, share of local maps, forecasts and how many of them were right when rounded; `near`:
-    within one of what came."""
+    """One run: mean time of the jobs, share of local maps, forecasts, and the number of them that were right when rounded;
+    `near`: within one of what came."""
 
     scheduler: str
     maps: int
@@ -56,7 +57,7 @@ class _Job:
     number: int
     submitted_s: float
     blocks: dict[int, frozenset[int]]
-    """Unprocessed ones and the machines that hold them."""
+    """Unprocessed blocks and the machines that hold them."""
     running: int = 0
     done: int = 0
     total: int = 0
@@ -85,7 +86,7 @@ class _Scene:
     rng: random.Random
     jobs: list[_Job]
     slots: list[list[float]] = field(default_factory=list)
-    """Of each machine: when each of its slots is free."""
+    """Seconds at which each slot of each machine is free."""
     owners: dict[tuple[int, int], _Job] = field(default_factory=dict)
     locals: int = 0
     task_times: list[float] = field(default_factory=list)
@@ -94,7 +95,7 @@ class _Scene:
 
 
 def simulate_waiting(setup: Setup, scheduler: str, maps: int, seed: int) -> WaitingRow:
-    """All jobs of so many maps, to their end. Blocks, heartbeats and map times are the same under each scheduler."""
+    """Simulate all jobs of `maps` maps, to their end. Blocks, heartbeats and map times are the same under each scheduler."""
     places, times = random.Random(seed), random.Random(seed + 1)
     jobs = []
     for number in range(setup.jobs):
@@ -125,7 +126,7 @@ def simulate_waiting(setup: Setup, scheduler: str, maps: int, seed: int) -> Wait
 
 
 def _heartbeat(scene: _Scene, machine: int, now_s: float) -> None:
-    """The machine says which maps have ended, then each of its free slots asks for one."""
+    """Take in which of the machine's maps have ended; then let each of its free slots ask for one."""
     if all(now_s > forecast.made_s + scene.setup.move_s for forecast in scene.open):
         scene.closed += scene.open
         queue = [job for job in scene.jobs if job.submitted_s <= now_s and job.blocks]
@@ -159,7 +160,7 @@ def _choose(scene: _Scene, queue: list[_Job], machine: int, now_s: float) -> tup
 
 
 def _fair(scene: _Scene, queue: list[_Job], machine: int, now_s: float) -> tuple[_Job, int] | None:
-    """Delay scheduling: the job with the fewest running maps; a job without a local one waits `delay_s` at most."""
+    """Choose by delay scheduling: the job with the fewest running maps; a job without a local map waits `delay_s` at most."""
     for job in sorted(queue, key=lambda job: (job.running, job.number)):
         block = job.local(machine)
         if block is not None:
@@ -173,8 +174,8 @@ def _fair(scene: _Scene, queue: list[_Job], machine: int, now_s: float) -> tuple
 
 
 def _rfd(scene: _Scene, queue: list[_Job], machine: int) -> tuple[_Job, int] | None:
-    """Document 002's listing: a local map in order of submission; else the first job for which waiting is not worth it; else
-    the head's."""
+    """Choose by document 002's listing: a local map in order of submission; else the first job for which waiting is not worth
+    it; else the head's."""
     for job in queue:
         block = job.local(machine)
         if block is not None:

@@ -1,2 +1,2 @@
-"""Plain Spark applications that check their own answers, know nothing of Sparkpace and run under any master; and what makes
-their inputs (`inputs`)."""
+"""Plain Spark applications that check their own answers, know nothing of Sparkpace and run under any master; and the making
+of their inputs (`inputs`)."""

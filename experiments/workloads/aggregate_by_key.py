@@ -1,8 +1,8 @@
-"""Aggregates values by key in plain PySpark RDDs; checks every key's aggregate exactly.
+"""Aggregation of values by key in plain PySpark RDDs; every key's aggregate is checked exactly.
 
-Pair i has key (a * i + b) mod keys (a coprime to keys, seeded) and value i. `keys` divides the number of pairs, so every
-key occurs equally often, and those of key k are r, r + keys, r + 2 * keys, ..., where a * r + b = k (mod keys): their number,
-sum, least and largest value follow by arithmetic. As in spark-perf keys are text of ten digits, with `--int` numbers.
+Pair i has key (a * i + b) mod keys (a coprime to keys, seeded) and value i. `keys` divides the number of pairs, so every key
+occurs equally often, and the values of key k are r, r + keys, r + 2 * keys, ..., where a * r + b = k (mod keys): their
+number, sum, least and largest value follow by arithmetic. As in spark-perf keys are text of ten digits, with `--int` numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Part = tuple[int, int, int, int]
 
 
 def factor_and_offset(keys: int, seed: int) -> tuple[int, int]:
-    """Of the seeded permutation of 0..keys-1."""
+    """Return factor and offset of the seeded permutation of 0..keys-1."""
     rng = random.Random(seed)
     factor = rng.randrange(keys // 3, keys) | 1
     while math.gcd(factor, keys) != 1:
@@ -41,7 +41,7 @@ def combine(one: Aggregate, other: Aggregate) -> Aggregate:
 
 
 def expected(key: int, pairs: int, keys: int, factor: int, offset: int) -> Aggregate:
-    """The aggregate of one key by arithmetic: the values are an arithmetic series."""
+    """Return the aggregate of one key by arithmetic: the values are an arithmetic series."""
     first = pow(factor, -1, keys) * (key - offset) % keys
     count = pairs // keys
     last = first + (count - 1) * keys
@@ -63,7 +63,7 @@ def check_part(found: Iterable[tuple[Key, Aggregate]], pairs: int, keys: int, fa
 
 
 def is_whole(parts: Iterable[Part], pairs: int, keys: int) -> bool:
-    """Every key once, every pair once, nothing wrong."""
+    """Check that there is every key once, every pair once, and nothing wrong."""
     distinct, counted, total, wrong = (sum(column) for column in zip(*parts, strict=True))
     return (distinct, counted, total, wrong) == (keys, pairs, pairs * (pairs - 1) // 2, 0)
 

@@ -1,8 +1,8 @@
-"""ALS of Spark ML: dozens of short stages, all in the JVM; checks that it finds the numbers that were hidden from it.
+"""ALS of Spark ML: dozens of short stages, all in the JVM; the check is that it finds the numbers that were hidden from it.
 
-Ratings are products of seeded factors of users and items; of each user four fifths are given. From them alone the product of
-the factors that ALS finds must come near every rating, the hidden ones, too. Several models are fitted, as a search for
-settings does, and the last is checked. Without a folder for checkpoints, which all executors would have to share, one of many
+Ratings are products of seeded factors of users and items; of each user four fifths are given. From only these the product of
+the factors that ALS finds must come near every rating, the hidden ones, too. Several models are fitted, like in a search for
+settings, and the last is checked. Without a folder for checkpoints, which all executors would have to share, a model of many
 iterations has more ancestors than Java can write down.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 RANK = 3
 GIVEN = 5
-"""Of so many ratings one is hidden."""
+"""Number of ratings of which one is hidden."""
 MOST_ERROR = 0.2
 """Root mean square of the errors, in standard deviations of the ratings."""
 
@@ -34,12 +34,13 @@ def rating(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def given(user: int, items: int) -> Iterator[int]:
-    """The items whose ratings by this user ALS is told."""
+    """Yield the items whose ratings by this user ALS gets."""
     return (item for item in range(items) if (user + item) % GIVEN)
 
 
 def relative_error(users: Factors, items: Factors, found_users: Factors, found_items: Factors) -> float:
-    """Root mean square of found less true ratings, in standard deviations of the true ones; a few users tell."""
+    """Return the root mean square of found less true ratings, in standard deviations of the true ones; a few users are
+    enough."""
     true = [rating(user, item) for user in users for item in items]
     found = [rating(user, item) for user in found_users for item in found_items]
     mean = math.fsum(true) / len(true)

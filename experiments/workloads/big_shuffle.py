@@ -1,8 +1,8 @@
 """Two tables of wide rows, both shuffled and sorted by key and joined; JVM only; checked exactly.
 
-Row i of either table has key (FACTOR * i) mod rows, with another factor in each, so the order of one is not that of the
-other; its payload is the key in hexadecimal, `WIDTH` times. FACTORS have nothing in common with `rows`, so every key is there
-once, and how long all payloads are together follows from how many keys have so many digits.
+Row i of either table has key (FACTOR * i) mod rows, with another factor in each, so the orders of the two differ; its payload
+is the key in hexadecimal, `WIDTH` times. FACTORS have nothing in common with `rows`, so every key is there once, and the
+length of all payloads together follows from the number of keys with each number of digits.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import json
 import sys
 
 FACTORS = (7919, 104_729)
-"""Primes."""
+"""Factors of the two tables' keys; primes."""
 WIDTH = 8
 
 
 def hex_digits(keys: int) -> int:
-    """Hexadecimal digits of all numbers below `keys`."""
+    """Return the hexadecimal digits of all numbers below `keys`."""
     total, digits, low = 0, 1, 0
     while low < keys:
         high = min(keys, 16**digits)
@@ -27,7 +27,7 @@ def hex_digits(keys: int) -> int:
 
 
 def expected(rows: int) -> tuple[int, int, int]:
-    """Rows joined, the sum of their keys, the length of their payloads."""
+    """Return the number of rows joined, the sum of their keys, the length of their payloads."""
     return rows, rows * (rows - 1) // 2, 2 * WIDTH * hex_digits(rows)
 
 

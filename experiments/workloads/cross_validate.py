@@ -1,7 +1,8 @@
-"""MLlib's `CrossValidator` with two fits at a time: hundreds of short jobs from a thread pool; then a forest; checks both.
+"""MLlib's `CrossValidator` with two fits at a time: hundreds of short jobs from a thread pool; then a forest; both are
+checked.
 
 The label follows from three of twelve columns that are hashes of the row's number, so a good model reaches known bounds. The
-fits are seeded and their order is not: which thread computes what another one waits for differs from run to run.
+fits are seeded and their order is not: the thread that computes what another one waits for differs from run to run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Makes the dependency graph of Debian bookworm main, the input of PageRank, from Debian's package index.
+"""The making of the dependency graph of Debian bookworm main, the input of PageRank, from Debian's package index.
 
     python -m experiments.workloads.debian_graph [--index FILE_OR_URL] [--output FILE]
 
-One line "package dependency" per edge, sorted, compressed. Edges are Depends, Pre-Depends and Recommends; of
-alternatives ("a | b") the first counts, versions and architectures are dropped. The same index gives the same bytes.
+One line "package dependency" per edge, sorted, compressed. Edges are Depends, Pre-Depends and Recommends; of alternatives ("a
+| b") the first counts, versions and architectures are dropped. The same index gives the same bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ APT_LISTS = Path("/var/lib/apt/lists")
 
 
 def edges(index: Iterable[str]) -> list[tuple[str, str]]:
-    """Sorted distinct (package, dependency) pairs of the lines of a Packages file."""
+    """Return the sorted distinct (package, dependency) pairs of the lines of a Packages file."""
     found: set[tuple[str, str]] = set()
     package = ""
     for line in index:
@@ -39,7 +39,7 @@ def edges(index: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def dependencies(value: str) -> Iterator[str]:
-    """Package names in a dependency field: "a (>= 1) | b, c:any" gives a and c."""
+    """Yield the package names in a dependency field: "a (>= 1) | b, c:any" gives a and c."""
     for clause in value.split(","):
         match = re.match(r"\s*([a-z0-9][a-z0-9+.-]+)", clause)
         if match:
@@ -47,7 +47,7 @@ def dependencies(value: str) -> Iterator[str]:
 
 
 def read_index(source: str | None) -> str:
-    """The index's text from a file (plain, .xz, .gz, apt's .lz4) or URL; by default from apt's lists, else Debian."""
+    """Return the index's text from a file (plain, .xz, .gz, apt's .lz4) or URL; by default from apt's lists, else Debian."""
     if source is None:
         local = sorted(APT_LISTS.glob("*_dists_bookworm_main_binary-amd64_Packages*"))
         source = str(local[0]) if local else URL
@@ -66,7 +66,7 @@ def read_index(source: str | None) -> str:
 
 
 def write_graph(pairs: Iterable[tuple[str, str]], output: Path) -> None:
-    """The pairs as lines, compressed by the file's ending (.xz or .gz) without a time stamp: repeatable."""
+    """Write the pairs as lines, compressed by the file's ending (.xz or .gz) without a time stamp: repeatable."""
     text = "".join(f"{package} {dependency}\n" for package, dependency in pairs).encode()
     if output.suffix == ".xz":
         output.write_bytes(lzma.compress(text, preset=9 | lzma.PRESET_EXTREME))

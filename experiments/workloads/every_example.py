@@ -1,9 +1,9 @@
-"""Runs Spark's own Python examples one after another in this driver, each with a Spark context of its own.
+"""Spark's own Python examples, run one after another in this driver, each with a Spark context of its own.
 
     spark-submit every_example.py ANSWERS [PATTERN...]      those whose path below the examples' folder matches a pattern
 
-Writes to the file ANSWERS, as JSON, what each example printed and how it ended. The working folder must have the folder
-`data` that the examples read. Examples that wait for lines on a socket, for Kafka or for new files are left out.
+The program writes to the file ANSWERS, as JSON, what each example printed and how it ended. The working folder must have the
+folder `data` that the examples read. Examples that wait for lines on a socket, for Kafka or for new files are left out.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ EXAMPLE_LIMIT_S = 180
 
 
 def examples_like(folder: Path, patterns: list[str]) -> list[str]:
-    """Paths below the examples' folder, in order."""
+    """Return the examples' paths below their folder that match a pattern, in order."""
     found = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.py") if path.name != "__init__.py")
     waiting = [name for name in found if any(fnmatch.fnmatch(name, pattern) for pattern in WAIT_FOR_OTHERS)]
     return [name for name in found if name not in waiting and any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
 
 
 def run_example(folder: Path, name: str) -> dict[str, str]:
-    """The output of the example, and how it ended: an empty text is success."""
+    """Run the example; return its output, and how it ended: an empty text is success."""
     printed, ended, begun_s = io.StringIO(), "", time.monotonic()
     sys.argv = [str(folder / name), *EXAMPLE_ARGUMENTS.get(name, [])]
     signal.alarm(EXAMPLE_LIMIT_S)

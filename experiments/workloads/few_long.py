@@ -1,8 +1,10 @@
-"""Long tasks that read nothing, in one stage after another, all alike or with a long tail; checks each task's number exactly.
+"""Long tasks that read nothing, in one stage after another, all alike or with a long tail; each task's number is checked
+exactly.
 
 A task multiplies by `FACTOR` modulo the prime `MODULUS` as often as its number says: FACTOR to that power, which Python's own
-`pow` finds in no time. Nothing is read or written, so only its CPU tells how far a task is. With a tail the lengths are those
-of a Pareto distribution (exponent `EXPONENT`, at most `MOST` times the shortest): all runs have the same, in another order.
+`pow` finds in no time. Nothing is read or written, so only its CPU shows how far a task is. With a tail the lengths are those
+of a Pareto distribution (exponent `EXPONENT`, at most `MOST` times the shortest): all runs have the same lengths, in another
+order.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ EXPONENT, MOST = 1.5, 20.0
 
 
 def burn(times: int) -> int:
-    """FACTOR to that power, step by step."""
+    """Return FACTOR to that power, step by step."""
     number = 1
     for _ in range(times):
         number = number * FACTOR % MODULUS
@@ -25,7 +27,7 @@ def burn(times: int) -> int:
 
 
 def with_tail(tasks: int, shortest: int) -> list[int]:
-    """How often each multiplies, from the shortest to the longest."""
+    """Return how often each task multiplies, from the shortest to the longest."""
     shares = [(place + 0.5) / tasks for place in range(tasks)]
     return [round(shortest * min(MOST, (1 - share) ** (-1 / EXPONENT))) for share in shares]
 

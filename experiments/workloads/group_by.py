@@ -1,4 +1,5 @@
-"""Groups values by key in plain PySpark RDDs: every pair is shuffled, none combined before; checks every group exactly.
+"""Grouping of values by key in plain PySpark RDDs: every pair is shuffled, none combined before; every group is checked
+exactly.
 
 Pair i has key (a * i + b) mod keys (a coprime to keys, seeded; text of ten digits, as in spark-perf) and value i. `keys`
 divides the number of pairs, so the group of key k is r, r + keys, r + 2 * keys, ..., where a * r + b = k (mod keys).
@@ -17,13 +18,13 @@ import sys
 from collections.abc import Iterable, Iterator
 
 STRAGGLE = 12
-"""So many times does a straggler make each key, which is a part of what a task does."""
+"""Times that a straggler makes each key, which is a part of what a task does."""
 Part = tuple[int, int, int]
 """Keys of a partition, its pairs, and the keys whose group is not what it must be."""
 
 
 def factor_and_offset(keys: int, seed: int) -> tuple[int, int]:
-    """Of the seeded permutation of 0..keys-1."""
+    """Return factor and offset of the seeded permutation of 0..keys-1."""
     rng = random.Random(seed)
     factor = rng.randrange(keys // 3, keys) | 1
     while math.gcd(factor, keys) != 1:
@@ -32,7 +33,7 @@ def factor_and_offset(keys: int, seed: int) -> tuple[int, int]:
 
 
 def partition_of(key: str, partitions: int, skew: int) -> int:
-    """The partition of a key: that of its number, of which the first `skew` are one."""
+    """Return the partition of a key by its number; the first `skew` partitions are one."""
     number = int(key) % partitions
     return 0 if number < skew else number
 
@@ -42,7 +43,7 @@ def stragglers(partitions: int, count: int, seed: int) -> frozenset[int]:
 
 
 def expected(key: int, pairs: int, keys: int, factor: int, offset: int) -> range:
-    """The group of one key by arithmetic."""
+    """Return the group of one key by arithmetic."""
     return range(pow(factor, -1, keys) * (key - offset) % keys, pairs, keys)
 
 
@@ -59,7 +60,7 @@ def check_part(
 
 
 def is_whole(parts: Iterable[Part], pairs: int, keys: int) -> bool:
-    """Every key once, every pair once, nothing wrong."""
+    """Check that there is every key once, every pair once, and nothing wrong."""
     distinct, counted, wrong = (sum(column) for column in zip(*parts, strict=True))
     return (distinct, counted, wrong) == (keys, pairs, 0)
 
@@ -69,9 +70,9 @@ def main() -> int | str:
     parser.add_argument("--millions", type=float, default=40.0, help="millions of pairs: the size of the job")
     parser.add_argument("--keys", type=int, default=100_000, help="distinct keys")
     parser.add_argument("--partitions", type=int, default=24)
-    parser.add_argument("--skew", type=int, default=1, help="so many tasks' keys are one task's in the second stage")
+    parser.add_argument("--skew", type=int, default=1, help="number of tasks whose keys are one task's in the second stage")
     parser.add_argument(
-        "--stragglers", type=int, default=0, help="so many tasks of the first stage take several times as long"
+        "--stragglers", type=int, default=0, help="number of tasks of the first stage that take several times as long"
     )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

@@ -1,6 +1,7 @@
 """Inputs that lie on the hosts of a cluster, for experiments on one machine: `java/HostedFileSystem.java` and its files.
 
-The file system is Hadoop's own local one, told which host has which file, and that reading from another host is slow."""
+The file system is Hadoop's own local one, with a host for each file, and slow reading from another host.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ LINE = 64
 
 
 def make_jar(out: Path) -> None:
-    """Raises `bridge.build.BuildError` without a javac."""
+    """Compile the file system into a jar. Raise `bridge.build.BuildError` without a javac."""
     with tempfile.TemporaryDirectory() as scratch:
         words = [str(find_javac()), "--release", "11", "-proc:none", "-cp", f"{pyspark_jars()}/*", "-d", scratch, str(SOURCE)]
         subprocess.run(words, check=True)
@@ -25,7 +26,7 @@ def make_jar(out: Path) -> None:
 
 
 def make_files(folder: Path, hosts: list[str], megabytes: int, each: int = 4) -> None:
-    """`each` files on every host, together about `megabytes`; lines of digits, drawn from a fixed seed."""
+    """Make `each` files on every host, together about `megabytes`; lines of digits, drawn from a fixed seed."""
     rng = random.Random(1)
     lines = megabytes * 1_000_000 // LINE // (len(hosts) * each)
     for host in hosts:

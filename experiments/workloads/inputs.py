@@ -37,14 +37,15 @@ SPARK_DATA = re.compile(r"spark-data(?:-([1-9]\d*)-([^/]+))?")
 
 
 def prepare_inputs(folder: Path, words: Iterable[str]) -> None:
-    """Makes what the words name and `folder` has not yet. Raises `BadInput` for a name that is none of ours."""
+    """Make the inputs that the words name and `folder` does not have yet. Raise `BadInput` for a name that is not one of
+    ours."""
     for word in words:
         for name in OUT.findall(word):
             make_input(folder / name)
 
 
 def make_input(path: Path) -> None:
-    """Makes the input of that name, whole or not at all."""
+    """Make the input of that name, whole or not at all."""
     if path.exists():
         return
     tpc, on_hosts, spark = TPC.fullmatch(path.name), HOSTED.fullmatch(path.name), SPARK_DATA.fullmatch(path.name)
@@ -73,12 +74,12 @@ def make_input(path: Path) -> None:
 
 
 def find_tool() -> str | None:
-    """The generator of this Python's environment, else of the PATH."""
+    """Return the generator of this Python's environment, else of the PATH."""
     return shutil.which("tpcgen-cli", path=sysconfig.get_path("scripts")) or shutil.which("tpcgen-cli")
 
 
 def _repeat(data: Path, name: str, times: int) -> None:
-    """Repeats the lines of the file of that name, `times` in all. Raises `BadInput` unless exactly one such file is below
+    """Repeat the lines of the file of that name, `times` in all. Raise `BadInput` unless exactly one such file is below
     `data`."""
     found = list(data.rglob(name))
     if len(found) != 1:

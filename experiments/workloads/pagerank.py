@@ -1,9 +1,9 @@
-"""PageRank in plain PySpark RDDs over a graph of lines "from to"; checks its answer against a serial computation.
+"""PageRank in plain PySpark RDDs over a graph of lines "from to"; the answer is checked against a serial computation.
 
-The graph may be compressed (.xz, .gz: the driver reads it, so executors need not see the file) or plain text (read by
-the executors). `--copies N` replicates it under new names, so the work grows while every copy's ranks stay the same.
-rank = 0.15 + 0.85 * sum of (rank / out-degree) over those that depend on a package. The check comes after the
-SparkContext is stopped: it is no part of the job.
+The graph may be compressed (.xz, .gz: the driver reads it, so executors need not see the file) or plain text (read by the
+executors). `--copies N` replicates it under new names, so the work grows while every copy's ranks stay the same. rank = 0.15
++ 0.85 * sum of (rank / out-degree) over the packages that depend on a package. The check comes after the SparkContext is
+stopped: it is no part of the job.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DATA = Path(__file__).resolve().parent / "data" / "debian-bookworm-dependencies.
 DAMPING = 0.85
 TOP = 5
 TOLERANCE = 1e-9
-"""Relative: only the order of the sums differs between the serial computation and Spark's."""
+"""Relative tolerance: only the order of the sums differs between the serial computation and Spark's."""
 
 UNPACK: dict[str, Callable[[bytes], bytes]] = {".xz": lzma.decompress, ".gz": gzip.decompress}
 
@@ -48,7 +48,8 @@ def copied(line: str, copies: int) -> Iterator[tuple[str, str]]:
 
 
 def contributions(node: tuple[list[str] | None, float | None]) -> Iterator[tuple[str, float]]:
-    """What one package gives to its dependencies. One that nobody depends on has got nothing: its rank is 0.15."""
+    """Yield what one package gives to its dependencies. A package on which no other depends has got nothing: its rank is
+    0.15."""
     targets, received = node
     if targets is not None:
         rank = 1 - DAMPING + DAMPING * (received or 0.0)
@@ -57,7 +58,7 @@ def contributions(node: tuple[list[str] | None, float | None]) -> Iterator[tuple
 
 
 def page_rank(edges: RDD[tuple[str, str]], iterations: int, partitions: int) -> RDD[tuple[str, float]]:
-    """(package, sum of received shares) after the last iteration, for packages that received any."""
+    """Return (package, sum of received shares) after the last iteration, for packages that received any."""
     links = edges.groupByKey(partitions).mapValues(list).persist()
     received = links.flatMap(lambda item: ((target, 1.0 / len(item[1])) for target in item[1]))
     received = received.reduceByKey(lambda a, b: a + b, partitions)
@@ -68,7 +69,7 @@ def page_rank(edges: RDD[tuple[str, str]], iterations: int, partitions: int) -> 
 
 
 def serial(lines: Iterable[str], iterations: int) -> dict[str, float]:
-    """The same on one core, without Spark."""
+    """Compute the ranks on one core, without Spark."""
     links: dict[str, list[str]] = defaultdict(list)
     for line in lines:
         source, target = line.split()

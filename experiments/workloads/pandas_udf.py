@@ -1,7 +1,7 @@
 """A pandas UDF over a column, then an aggregation; checked exactly. Executors need pandas and pyarrow.
 
-The UDF takes x to a polynomial modulo a prime, `ROUNDS` times over, so the sum over one period of `MODULUS` numbers,
-computed in Python, gives that over all.
+The UDF takes x to a polynomial modulo a prime, `ROUNDS` times over, so the sum over one period of `MODULUS` numbers, computed
+in Python, gives the sum over all.
 """
 # annotations are not postponed here: Spark reads a UDF's kind from its types, and cannot resolve the name of a local import
 
@@ -13,14 +13,14 @@ MODULUS, ROUNDS = 10_007, 20
 
 
 def taken(x: int) -> int:
-    """What the UDF makes of a number."""
+    """Return what the UDF makes of a number."""
     for _ in range(ROUNDS):
         x = (3 * x * x + 7 * x + 11) % MODULUS
     return x
 
 
 def expected(periods: int) -> int:
-    """The sum over so many periods."""
+    """Return the sum over `periods` periods."""
     return periods * sum(map(taken, range(MODULUS)))
 
 

@@ -1,7 +1,9 @@
-"""Scans lines of digits wherever Hadoop finds them, and sums a checksum of each; checks count and sum against the files' own.
+"""A scan of lines of digits wherever Hadoop finds them, and the sum of a checksum of each; count and sum are checked against
+the files' own.
 
-The folder is of `hosted`: `hosted://DIR` with a folder for each host. What it must find is read by the driver
-from the plain files before the job, so it is no part of Spark's work."""
+The folder is of `hosted`: `hosted://DIR` with a folder for each host. The driver reads the right answer from the plain files
+before the job, so that is no part of Spark's work.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 Sums = tuple[int, int]
-"""Lines, and the sum of their checksums."""
+"""Number of lines, and the sum of their checksums."""
 
 
 def sums(lines: Iterable[str]) -> Iterator[Sums]:
@@ -25,7 +27,7 @@ def sums(lines: Iterable[str]) -> Iterator[Sums]:
 
 
 def expected(folder: Path) -> Sums:
-    """Of all files, once: kept beside them."""
+    """Return the sums of all files, computed once and kept next to them."""
     kept = folder / "sums.json"
     if not kept.exists():
         found = [next(sums(file.read_text().splitlines())) for file in sorted(folder.glob("*/part-*"))]

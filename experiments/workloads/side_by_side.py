@@ -1,4 +1,4 @@
-"""Three jobs at once from threads of one application, begun in a random order; checks every key's sum exactly.
+"""Three jobs at once from threads of one application, begun in a random order; every key's sum is checked exactly.
 
 All run the same code on different numbers of values: two of them in as many partitions, so that only their sizes tell them
 apart, the third in twice as many. Value i has key (FACTOR * i) mod keys. `keys` divides the number of values and has no
@@ -18,17 +18,17 @@ from operator import add
 FACTOR = 7919
 """A prime, so only its multiples share a factor with it."""
 JOBS = ((1, 1), (1, 4), (2, 2))
-"""Of each job its partitions and its values, in shares of the least."""
+"""Partitions and values of each job, the values in shares of the least."""
 
 
 def expected(key: int, values: int, keys: int) -> int:
-    """The sum of one key's values."""
+    """Return the sum of one key's values."""
     first, count = pow(FACTOR, -1, keys) * key % keys, values // keys
     return count * first + keys * count * (count - 1) // 2
 
 
 def check_part(found: Iterable[tuple[str, int]], values: int, keys: int) -> Iterator[tuple[int, int]]:
-    """Keys of a partition, and those whose sum is wrong."""
+    """Yield the keys of a partition, and those whose sum is wrong."""
     sums = [(int(key), total) for key, total in found]
     yield len(sums), sum(total != expected(key, values, keys) for key, total in sums)
 
@@ -51,7 +51,7 @@ def main() -> int | str:
     sc = SparkContext(appName="side-by-side")
 
     def run(number: int) -> bool:
-        """Whether its answer is right."""
+        """Check that the job's answer is right."""
         partitions, values = JOBS[number][0] * options.partitions, JOBS[number][1] * least
         pairs = sc.range(values, numSlices=partitions).map(lambda i: (f"{FACTOR * i % keys:010d}", i))
         checked = pairs.reduceByKey(add, partitions).mapPartitions(lambda part: check_part(part, values, keys)).collect()

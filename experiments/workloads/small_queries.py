@@ -1,4 +1,4 @@
-"""Many small queries in one session, as a dashboard asks them: each is some short stages; checked exactly.
+"""Many small queries in one session, like those of a dashboard: each is some short stages; checked exactly.
 
 Query q groups `rows` rows by key, value i having key i mod keys, and sums i * (q + 1): an arithmetic series for each key.
 """
@@ -11,7 +11,7 @@ import sys
 
 
 def expected(query: int, rows: int, keys: int) -> list[tuple[int, int]]:
-    """Each key and the sum of its values, in order; `keys` divides `rows`."""
+    """Return each key and the sum of its values, in order; `keys` divides `rows`."""
     count = rows // keys
     return [(key, (query + 1) * (count * key + keys * count * (count - 1) // 2)) for key in range(keys)]
 

@@ -1,7 +1,7 @@
-"""Sorts key-value pairs in plain PySpark RDDs; checks order, count and content exactly.
+"""Sorting of key-value pairs in plain PySpark RDDs; order, count and content are checked exactly.
 
-Key i is (a * i + b) mod n with a coprime to n: a seeded permutation of 0..n-1. So the sorted keys must be 0, 1, ...,
-n-1, and every value must belong to its key. As in spark-perf keys and values are text, with `--int` numbers.
+Key i is (a * i + b) mod n with a coprime to n: a seeded permutation of 0..n-1. So the sorted keys must be 0, 1, ..., n-1, and
+every value must belong to its key. As in spark-perf keys and values are text, with `--int` numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Part = tuple[int, int, int, int]
 
 
 def permutation(n: int, seed: int) -> tuple[int, int]:
-    """Factor and offset of the seeded permutation of 0..n-1."""
+    """Return the factor and offset of the seeded permutation of 0..n-1."""
     rng = random.Random(seed)
     factor = rng.randrange(n // 3, n) | 1
     while math.gcd(factor, n) != 1:
@@ -28,7 +28,7 @@ def permutation(n: int, seed: int) -> tuple[int, int]:
 
 
 def as_text(key: int, value: int) -> tuple[str, str]:
-    """Ten and 32 digits: text of equal length is ordered as the numbers are."""
+    """Return ten and 32 digits: text of equal length is ordered like the numbers."""
     return f"{key:010d}", f"{value:032d}"
 
 

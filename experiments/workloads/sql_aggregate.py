@@ -38,7 +38,7 @@ def factor_and_offset(groups: int, seed: int) -> tuple[int, int]:
 
 
 def expected(facts: int, groups: int, factor: int, offset: int) -> list[Row]:
-    """The answer by arithmetic: one period times the number of periods."""
+    """Return the answer by arithmetic: one period times the number of periods."""
     rows = [[0, 0, 0] for _ in range(CLASSES)]
     for i in range(groups):
         key, measure = (factor * i + offset) % groups, i % MEASURES

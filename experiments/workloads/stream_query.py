@@ -1,7 +1,7 @@
 """A structured streaming query, one micro-batch right after another, which the program stops in the middle of a batch.
 
 Batch b has the values from b * size on; each is hashed, grouped by key and summed up: two jobs. The numbers of rows, of keys
-and of hash digits (128 for each row) are known exactly, so every batch is checked. `stop` cancels whatever batch has begun by
+and of hash digits (128 for each row) are known exactly, so every batch is checked. `stop` cancels the batch that has begun by
 then.
 """
 

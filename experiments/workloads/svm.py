@@ -1,11 +1,11 @@
-"""A linear support vector machine (gradient descent over all points, as MLlib's SVMWithSGD with its whole batch) in plain
-PySpark RDDs over cached points; checks weights and misses exactly against one core's.
+"""A linear support vector machine (gradient descent over all points, like MLlib's SVMWithSGD with its whole batch) in plain
+PySpark RDDs over cached points; weights and misses are checked exactly against one core's.
 
 Points are seeded; their label is the side of a seeded plane, every twentieth on the wrong side. They repeat with period
 `PERIOD` and their features are whole numbers (thousandths): the mean gradient of all points is the same quotient as that of
-one period, so the serial computation over one period gives the very same floats. Written out because Spark's own needs numpy
-in the executors (pyspark.mllib) or stops when it likes (pyspark.ml): here the size and the answer are known. The check comes
-after the SparkContext is stopped: it is no part of the job.
+one period, so the serial computation over one period gives the very same floats. The algorithm is written out because Spark's
+own needs numpy in the executors (pyspark.mllib) or stops when it likes (pyspark.ml): here the size and the answer are known.
+The check comes after the SparkContext is stopped: it is no part of the job.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from collections.abc import Iterable, Sequence
 FEATURES = 10
 PERIOD = 2_000
 UNIT = 1_000
-"""A feature of 1.0."""
+"""A feature of 1.0 as a whole number."""
 STEP = 1.0
 REGULARISATION = 0.01
 WRONG_SIDE = 20
-"""One point in so many has the label of the other side: no plane is right for all."""
+"""Number of points of which one has the label of the other side: no plane is right for all."""
 
 Point = tuple[int, ...]
 """The label, -1 or 1, then the features, the last of which is always `UNIT`: the plane need not go through the origin."""
 Gradient = tuple[int, int, list[int]]
-"""Points, those on their label's wrong side, and the sum of the hinge loss's subgradients in 1 / `UNIT`."""
+"""Number of points, number of those on their label's wrong side, and the sum of the hinge loss's subgradients in 1 /
+`UNIT`."""
 
 
 def one_period(seed: int) -> list[Point]:
@@ -67,14 +68,14 @@ def combine(one: Gradient, other: Gradient) -> Gradient:
 
 
 def stepped(weights: Sequence[float], found: Gradient, number: int) -> list[float]:
-    """Against the gradient, by a step that shrinks with the root of its number (1, 2, ...)."""
+    """Return the weights after a step against the gradient, which shrinks with the root of its number (1, 2, ...)."""
     count, _, total = found
     size = STEP / math.sqrt(number)
     return [w - size * (part / (UNIT * count) + REGULARISATION * w) for w, part in zip(weights, total, strict=True)]
 
 
 def serial(points: Sequence[Point], iterations: int) -> tuple[list[float], int]:
-    """Weights and the misses of the last iteration, on one core, without Spark."""
+    """Return the weights and the misses of the last iteration, on one core, without Spark."""
     weights, misses = [0.0] * FEATURES, 0
     for number in range(1, iterations + 1):
         found = gradient(points, weights)

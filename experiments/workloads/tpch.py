@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 RELATIVE, ABSOLUTE = 1e-9, 1e-6
-"""By which numbers may differ: sums are decimals in both engines, means are rounded to six digits by Spark."""
+"""Differences that numbers may have: sums are decimals in both engines, means are rounded to six digits by Spark."""
 
 QUERIES = {
     1: """
@@ -80,7 +80,7 @@ def spark_answers(spark: SparkSession, folder: Path, numbers: Sequence[int]) -> 
 
 
 def second_answers(engine: DuckDBPyConnection, folder: Path, numbers: Sequence[int]) -> dict[int, Rows]:
-    """The same by another engine."""
+    """Return the answers of another engine."""
     for table in TABLES:
         engine.read_parquet(file_of(folder, table)).create_view(table)
     return {number: engine.execute(QUERIES[number]).fetchall() for number in numbers}
