@@ -1,4 +1,4 @@
-"""Is waiting for a worker with the data worth it? Document 002's forecast (RFD; docs/design.md, section 4).
+"""The forecast whether waiting for a worker with the data is worth it, as in document 002 (RFD; docs/design.md, section 4).
 
 E is the number of requests that machines with unprocessed blocks of the job are expected to make within the time that moving
 one block takes: E = TT * S * K / t. With E of 1 or more, waiting is worth it. Machines that jobs ahead in the queue want too
@@ -12,13 +12,13 @@ import math
 from dataclasses import dataclass
 
 WORTH = 1.0
-"""With an expectation of so much, waiting is worth it."""
+"""Expectation from which on waiting is worth it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataOutlook:
     """`move_s`: TT, seconds to move one block; `slots`: S of a machine; `task_s`: t, mean time of a task; `machines`: K,
-    those that hold unprocessed blocks of the job; `shared`: R, those of them that jobs ahead want too."""
+    machines that hold unprocessed blocks of the job; `shared`: R, those of them that jobs ahead want too."""
 
     move_s: float
     slots: float
@@ -26,18 +26,18 @@ class DataOutlook:
     machines: int
     shared: int = 0
     ahead: bool = False
-    """Whether anybody is ahead in the queue."""
+    """True if a job is ahead in the queue."""
 
 
 def expected_requests(outlook: DataOutlook) -> float:
-    """E, requests of machines with data: TT * S * (K - R) / t with jobs ahead, TT * S * K / t without."""
+    """Return E, requests of machines with data: TT * S * (K - R) / t with jobs ahead, TT * S * K / t without."""
     machines = outlook.machines - outlook.shared if outlook.ahead else outlook.machines
     if outlook.task_s <= 0:
-        # such tasks ask for the next one all the time
+        # such tasks ask for the next task all the time
         return math.inf if machines else 0.0
     return outlook.move_s * outlook.slots * machines / outlook.task_s
 
 
 PATIENCE = 3.0
-"""So many times the time to move its input somebody waits at most: with an expectation of one arrival in that time, none
-comes in three of them with a chance of e^-3, one in twenty."""
+"""Longest wait in times of moving the input: with an expectation of one arrival in that time, none comes in three of them
+with a chance of e^-3, one in twenty."""

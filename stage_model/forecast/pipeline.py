@@ -22,7 +22,7 @@ from stage_model.forecast.virtual_time import Forecast
 
 @dataclass(frozen=True, slots=True)
 class PipelineJob:
-    """`forecast`: what it still has to do; None: nobody knows. `after` names the jobs that it starts after."""
+    """`forecast` of the job's remaining work; None: not known. `after` names the jobs after which it starts."""
 
     name: str
     forecast: Forecast | None
@@ -31,8 +31,8 @@ class PipelineJob:
 
 @dataclass(frozen=True, slots=True)
 class TimeSplit:
-    """`cores` are those that the whole takes, all there are if it is not `feasible`; with all of them it ends after
-    `least_s`. `due_s`: the deadline of each job whose forecast is known. Seconds count from now."""
+    """`cores` are the cores that the whole takes, all cores if it is not `feasible`; with all cores it ends after `least_s`.
+    `due_s`: the deadline of each job whose forecast is known. Seconds count from now."""
 
     feasible: bool
     cores: float
@@ -41,9 +41,9 @@ class TimeSplit:
 
 
 def split_time(jobs: Sequence[PipelineJob], left_s: float, cores: float) -> TimeSplit:
-    """Deadlines for an end `left_s` seconds from now with at most `cores` > 0. Without enough time they are those of the
-    schedule with all cores. A job that nobody knows counts as taking no time and gets none. Raises `BadInput` for
-    a name that no job has, and for a circle."""
+    """Return the deadlines for an end `left_s` seconds from now with at most `cores` > 0. Without enough time they are the
+    deadlines of the schedule with all cores. A job without a forecast counts as taking no time and gets no deadline. Raise
+    `BadInput` for a name that no job has, and for a circle."""
     _check_order({job.name: job.after for job in jobs})
     usable = {job.name: _usable(job.forecast) for job in jobs}
     spans = _schedule(jobs, usable, cores)
@@ -116,14 +116,14 @@ def _schedule(jobs: Sequence[PipelineJob], usable: Mapping[str, float], cores: f
 
 
 def _usable(forecast: Forecast | None) -> float:
-    """The cores beyond which it is no faster."""
+    """Return the cores beyond which the job is no faster."""
     if forecast is None:
         return 0.0
     return forecast.speed_limit * max((tasks for tasks, work in enumerate(forecast.busy, 1) if work > 0), default=0)
 
 
 def _shares(usable: Sequence[float], cores: float) -> list[float]:
-    """Equal ones; what one cannot use is shared among the others."""
+    """Return equal shares; what one job cannot use is shared among the others."""
     shares = [0.0] * len(usable)
     for place, index in enumerate(sorted(range(len(usable)), key=usable.__getitem__)):
         shares[index] = min(usable[index], cores / (len(usable) - place))

@@ -1,9 +1,9 @@
-"""What a Spark driver tells about itself: jobs, stages, tasks, executors.
+"""The events that a Spark driver reports: jobs, stages, tasks, executors.
 
-The bridge sends these as JSON (`{"type": "task_end", ...}`), `eventlog` makes the same from a Spark event log, and
+The bridge sends these as JSON (`{"type": "task_end", ...}`), `eventlog` makes the same events from a Spark event log, and
 `run` folds them into one run record, so a live run and a log teach alike. Times are milliseconds of one clock of the
-driver's, of which only differences are used: the bridge's steady clock, which no step of the wall clock moves; in an
-event log the wall clock itself. Bounds hold for what is decoded. Not covered here: how they travel (`controller.wire`).
+driver's, of which only differences are used: the bridge's steady clock, which no step of the wall clock moves; in an event
+log the wall clock itself. Bounds hold for decoded events. Not covered here: how events travel (`controller.wire`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ because its SparkContext was stopped. A streaming query that stops cancels its j
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of all events; the JSON field `type` tells which one it is."""
+    """Base of all events; the JSON field `type` names the kind of event."""
 
 
 class StageInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class JobEnd(Event, frozen=True, kw_only=True, tag="job_end"):
 
     @property
     def cancelled(self) -> bool:
-        """Its program cancelled it, which is no failure."""
+        """True if the job's program cancelled it, which is no failure."""
         return not self.ok and _CANCELLED.match(self.failure) is not None
 
 
@@ -80,7 +80,7 @@ class StageSubmitted(Event, frozen=True, kw_only=True, tag="stage_submitted"):
 
 
 class StageCompleted(Event, frozen=True, kw_only=True, tag="stage_completed"):
-    """`failure` is None when the attempt succeeded."""
+    """The end of a stage attempt. `failure`: None when the attempt succeeded."""
 
     stage: Number
     attempt: Number
