@@ -34,7 +34,7 @@ from stage_model.history.profile import parse_profile
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Experiments: a spec in, a result folder out."""
+    """Run experiments: a spec in, a result folder out."""
 
 
 @main.command("run")
@@ -61,7 +61,7 @@ def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions
 @main.command("report")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False, exists=True))
 def report_command(folder: Path) -> None:
-    """Make report.md and the pictures of a result folder from its data alone."""
+    """Make report.md and the pictures of a result folder from only its data."""
     with reading(folder.absolute()) as results:
         _judge(results)
 

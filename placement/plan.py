@@ -131,7 +131,7 @@ def needed_type(request: Request, fleet: Fleet, memory: Memory, least_mb_on: Cal
     return rounded(cores, least_mb_on(cores), request.pieces, labels)
 
 
-# ---------------------------------------------------------------- who makes room
+# ---------------------------------------------------------------- making room
 
 
 def _squeezing(request: Request, fleet: Fleet, memory: Memory, workers: Sequence[WorkerState]) -> Squeeze | Placed | None:

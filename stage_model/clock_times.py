@@ -1,6 +1,6 @@
 """Deadlines as people say them: "by 07:00", "saturday 6:30", "weekdays 07:00 Europe/Berlin". Each is the next such moment.
 
-By the clocks of the zone: where summer time skips a time, the one that shows an hour later is meant; of a time that comes
+The clocks of the zone count: where summer time skips a time, the time shown an hour later is meant; of a time that comes
 twice, the first. Not covered: durations and ISO times (`stage_model.units`).
 """
 

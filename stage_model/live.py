@@ -122,7 +122,7 @@ class StageLive(Struct, frozen=True):
         by_records = read, max(LEAST_REMAINDER, 1 - read)
         if not ahead:
             return by_records
-        # the further reading runs ahead, the less records tell; the more alike tasks are, the more CPU does
+        # the further reading runs ahead, the less records say; the more alike tasks are, the more CPU does
         told_by_cpu = self.started * ahead**2
         sure = told_by_cpu / (told_by_cpu + max(self.plan.task_cv, ALIKE_CV) ** 2)
         by_cpu = self._parts_by_cpu()

@@ -63,7 +63,7 @@ def loaded(python: Path, folder: Path, sparkpace: Sparkpace) -> tuple[set[str], 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make the lists of classes that executors and drivers load again.")
+    parser = argparse.ArgumentParser(description="Make again the lists of classes that executors and drivers load.")
     parser.add_argument("--python", type=Path, action="append", required=True, help="a Python that has a pyspark")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

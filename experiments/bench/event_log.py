@@ -29,7 +29,7 @@ IDS = {
     "Task ID": "tasks",
     "RDD ID": "rdds",
 }
-"""Fields of Spark's that number things, and what they number. `Parent IDs` of an RDD are RDDs."""
+"""Fields of Spark's that number things, and the kinds of these things. `Parent IDs` of an RDD are RDDs."""
 TIMES = {"Submission Time", "Completion Time", "Launch Time", "Finish Time", "Timestamp"}
 ONCE = {
     f"SparkListener{kind}"

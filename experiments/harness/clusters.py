@@ -84,7 +84,7 @@ def _kubernetes(folder: Path) -> Iterator[Elsewhere]:
             **cluster.settings(image, find_spark(os.environ).home, shown),
             "spark.executor.instances": WORKERS,
             "spark.executor.cores": 1,
-            # a pod is as large as a container of ours; Spark alone leaves no room for Python
+            # a pod is as large as a container of ours; Spark by itself leaves no room for Python
             "spark.executor.memoryOverhead": f"{LEAST_OVERHEAD_MB + PYTHON_MB_PER_SLOT}m",
         }
         yield Elsewhere(cluster.master(), settings, cluster.variables())

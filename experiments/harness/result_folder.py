@@ -6,9 +6,9 @@
     rows.jsonl        the same of steps without Spark (`RowStep`)
     withdrawn.json    written by hand: runs whose figures are no longer shown, and why (`Withdrawn`)
     explained.json    written by hand: by step, why it missed a goal (a sentence)
-    runs/APP/         summary, samples, quota changes, stages and output of every run, and what its event log tells
-    profiles/         copied by hand from home/profiles, without paths: who goes on where that home is not copies them back
-    report.md, *.png  made from the above alone, as often as wanted
+    runs/APP/         summary, samples, quota changes, stages, output and event log's record of every run
+    profiles/         copied by hand from home/profiles, without paths, and back where the home is missing
+    report.md, *.png  made from only the above, as often as wanted
     home/, logs/      the cluster's home and the jobs' output: for looking, no data
 
 A step is recorded when all of it has ended, so an interrupted call loses at most its step. A finished folder can be packed:

@@ -1,8 +1,8 @@
-"""Admission: can a deadline be kept next to those already promised? A fluid model of the arbitration rules. Pure.
+"""Admission of a deadline next to those already promised: a fluid model of the arbitration rules. Pure.
 
 Claims are served by priority, then by deadline; each takes the least constant number of cores that keeps its deadline, from
-what the claims before it leave (docs/control.md, "Admission beside others"). A newcomer is admitted if it can be served in
-its place and no promise of the same or a higher priority is broken by it. Not covered: where forecasts come from
+what the claims before it leave (docs/control.md, "Admission with promises to others"). A newcomer is admitted if it can be
+served in its place and no promise of the same or a higher priority is broken by it. Not covered: where forecasts come from
 (`controller.master.planning`).
 """
 

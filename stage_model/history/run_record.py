@@ -1,6 +1,6 @@
 """The making of a run record, which teaches, from a run that was folded: the same for live runs and event logs.
 
-Not covered: who measures container CPU and allocation (the agents), what is derived from records (`estimate`).
+Not covered: measuring container CPU and allocation (the agents), what is derived from records (`estimate`).
 """
 
 from __future__ import annotations

@@ -151,8 +151,8 @@ def _unsure_s(stage: StageLive) -> float:
     if stage.waiting:
         return stage.plan.task_sd_s
     left = 1 - stage.running_parts()[0] if stage.started else 0.0
-    # records tell the mean of the running tasks: when it is half done, the task that began last may have just begun. What CPU
-    # tells is that of the long ones already
+    # records show the mean of the running tasks: when it is half done, the task that began last may have just begun. CPU
+    # shows the mean of the long ones already
     return stage.plan.task_sd_s * min(1.0, 2 * left if stage.signal == "records" and not stage.reads_ahead else left)
 
 

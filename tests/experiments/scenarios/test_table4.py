@@ -265,7 +265,7 @@ def test_sizes_are_scaled_where_the_words_tell_them() -> None:
     assert sized(("svm.py", "--millions", "1.5", "--seed", "2"), 2) == ("svm.py", "--millions", "3", "--seed", "2")
     with pytest.raises(ValueError, match=r"sort\.py tells no size"):
         Table4(applications={"sort": ("sort.py",)}, tests={"half": Trial(stretch=1.2, size=0.5)}, laws={})
-    with pytest.raises(ValueError, match="test x names what is none of static, oracle, stock"):
+    with pytest.raises(ValueError, match="test x names a law or yardstick that is not one of static, oracle, stock"):
         Table4(applications={}, tests={"x": Trial(stretch=1.2, under=("fast",))}, laws={})
 
 
