@@ -635,7 +635,7 @@ class HistoryPage {
   show(runs) {
     const byJob = Map.groupBy ? Map.groupBy(runs, keyOf) : grouped(runs, keyOf);
     const jobs = [...byJob].map(([key, of]) => {
-      const well = of.filter(whole);
+      const well = of.filter(succeeded);
       return { key, name: of.at(-1).name || key, runs: of, whole: well, last: well.at(-1),
         errors: well.map((run) => run.error_pct).filter((value) => value != null) };
     });
