@@ -1,9 +1,9 @@
 """The check that Spark's own examples print with Sparkpace what they print with plain Spark.
 
-    python -m experiments.bench.same_answers OUT.json [--runtime process] [--only PATTERN ...]
+    python -m experiments.bench.same_answers OUT.json [--runtime process docker] [--only PATTERN ...]
 
-Each example runs three times: twice under plain `local-cluster`, once under `sparkpace submit`. An example whose two plain
-runs print different things has a random answer, so that only its end is judged. Exit code 1: an answer differs.
+Each example runs twice under plain `local-cluster`, and once under `sparkpace submit` with each runtime. An example whose
+two plain runs print different things has a random answer, so that only its end is judged. Exit code 1: an answer differs.
 """
 
 from __future__ import annotations
@@ -62,37 +62,44 @@ def _run(command: list[str], work: Path, environment: dict[str, str]) -> Example
     return found
 
 
-def compare_examples(folder: Path, runtime: str, patterns: list[str]) -> dict[str, str]:
-    """Run the examples in `folder`, and return a verdict for each. Raise `subprocess.CalledProcessError` if a driver
-    fails."""
+def compare_examples(folder: Path, runtimes: list[str], patterns: list[str]) -> dict[str, dict[str, str]]:
+    """Run the examples in `folder`, and return a verdict on each for each runtime. Raise `subprocess.CalledProcessError` if a
+    driver fails."""
     make_input(folder / "spark-data")
-    works = {label: Path(shutil.copytree(folder / "spark-data", folder / label)) for label in ("plain", "again", "ours")}
+    labels = ("plain", "again", *runtimes)
+    works = {label: Path(shutil.copytree(folder / "spark-data", folder / label)) for label in labels}
     driver, python = str(WORKLOADS / "every_example.py"), Path(sys.executable)
     plain = [str(python.parent / "spark-submit"), "--master", "local-cluster[2,1,1024]", *OPTIONS_OF_BOTH, driver]
     environment = {**os.environ, "PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))}
     first, again = (
         _run([*plain, f"{works[label]}.json", *patterns], works[label], environment) for label in ("plain", "again")
     )
-    work = works["ours"]
-    ours = Sparkpace(Home(folder / "home"), work)
-    with ours.running("--workers", "2", "--runtime", runtime, "--allow-mount", str(folder)):
+    ours = {runtime: _run_paced(Home(folder / f"home-{runtime}"), runtime, works[runtime], patterns) for runtime in runtimes}
+    return {runtime: judge_answers(first, again, answers) for runtime, answers in ours.items()}
+
+
+def _run_paced(home: Home, runtime: str, work: Path, patterns: list[str]) -> ExampleAnswers:
+    ours = Sparkpace(home, work)
+    with ours.running("--workers", "2", "--runtime", runtime, "--allow-mount", str(work.parent)):
         # executors may write only where a folder is mounted for it
-        command = ours.command(("submit", "--mount", f"{work}:rw", *OPTIONS_OF_BOTH, driver, f"{work}.json", *patterns))
-        return judge_answers(first, again, _run(command, work, ours.environment()))
+        driver = (str(WORKLOADS / "every_example.py"), f"{work}.json", *patterns)
+        command = ours.command(("submit", "--mount", f"{work}:rw", *OPTIONS_OF_BOTH, *driver))
+        return _run(command, work, ours.environment())
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--runtime", choices=STARTING, default="process")
+    parser.add_argument("--runtime", nargs="+", choices=STARTING, default=["process"])
     parser.add_argument("--only", nargs="+", default=["*"])
     given: Any = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         found = compare_examples(Path(name), given.runtime, given.only)
-    given.out.write_text(json.dumps({"runtime": given.runtime, "examples": found}, indent=1) + "\n")
-    for said, count in Counter(said.partition(":")[0] for said in found.values()).most_common():
-        print(f"{count:4} {said}")
-    return int(any(said.startswith("different") for said in found.values()))
+    given.out.write_text(json.dumps(found, indent=1) + "\n")
+    verdicts = {runtime: Counter(said.partition(":")[0] for said in examples.values()) for runtime, examples in found.items()}
+    for runtime, counts in verdicts.items():
+        print(f"{runtime}: {', '.join(f'{count} {said}' for said, count in counts.most_common())}")
+    return int(any(said.startswith("different") for counts in verdicts.values() for said in counts))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Spark's own Python examples, run one after another in this driver, each with a Spark context of its own.
+"""Spark's own Python examples, run one after another in this driver, which gives all of them one Spark context.
 
     spark-submit every_example.py ANSWERS [PATTERN...]      those whose path below the examples' folder matches a pattern
 
@@ -20,8 +20,10 @@ import traceback
 from pathlib import Path
 from types import FrameType
 
+from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
+from pyspark.streaming import StreamingContext
 
 WAIT_FOR_OTHERS = (
     "streaming/*network*",
@@ -36,7 +38,7 @@ EXAMPLE_ARGUMENTS = {
     "logistic_regression.py": ["data/mllib/ridge-data/lpsa.data", "3"],
     "mllib/correlations.py": ["data/mllib/sample_linear_regression_data.txt"],
     "mllib/kmeans.py": ["data/mllib/kmeans_data.txt", "2"],
-    "mllib/gaussian_mixture_model.py": ["data/mllib/gmm_data.txt", "2"],
+    "mllib/gaussian_mixture_model.py": ["data/mllib/kmeans_data.txt", "2"],
     "mllib/logistic_regression.py": ["data/mllib/sample_svm_data.txt", "5"],
     "mllib/sampled_rdds.py": ["data/mllib/sample_binary_classification_data.txt"],
     "mllib/word2vec.py": ["data/mllib/sample_lda_data.txt"],
@@ -71,10 +73,19 @@ def run_example(folder: Path, name: str) -> dict[str, str]:
         traceback.print_exc(limit=-1)
     finally:
         signal.alarm(0)
-    if running := SparkSession.getActiveSession():
-        running.stop()
+    SparkSession.builder.getOrCreate().catalog.clearCache()
     print(f"{name}: {ended or 'success'} after {time.monotonic() - begun_s:.1f} s", file=sys.stderr)
     return {"printed": printed.getvalue(), "ended": ended}
+
+
+def share_context() -> None:
+    """Give all examples one context that none of them stops: executors of its own would be most of an example's time."""
+    context = SparkSession.builder.enableHiveSupport().getOrCreate().sparkContext
+    SparkContext.__new__ = lambda *_args, **_options: context
+    SparkContext.__init__ = lambda *_args, **_options: None
+    SparkSession.stop = SparkContext.stop = lambda _self: None
+    stop_streaming = StreamingContext.stop
+    StreamingContext.stop = lambda self, *_args, **_options: stop_streaming(self, stopSparkContext=False)
 
 
 def give_up(_signal: int, _frame: FrameType | None) -> None:
@@ -84,5 +95,6 @@ def give_up(_signal: int, _frame: FrameType | None) -> None:
 if __name__ == "__main__":
     answers, patterns = Path(sys.argv[1]), sys.argv[2:] or ["*"]
     signal.signal(signal.SIGALRM, give_up)
+    share_context()
     below = Path(_find_spark_home()) / "examples" / "src" / "main" / "python"
     answers.write_text(json.dumps({name: run_example(below, name) for name in examples_like(below, patterns)}))
