@@ -16,7 +16,7 @@ from controller.submit.properties import format_properties
 from controller.submit.submission import CLASS_PATH, driver_places
 from stage_model.errors import BadInput
 
-OURS = "# Written by `sparkpace conf`, which may write it anew. It holds a secret: keep it to yourself.\n"
+OURS = "# Written by `sparkpace conf`, which may write it again. It holds a secret: keep it to yourself.\n"
 
 
 @click.command()

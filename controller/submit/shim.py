@@ -18,7 +18,7 @@ from controller.submit.submit_args import OUR_SCHEME, OWN_FLAGS, OWN_VALUES, Opt
 from stage_model.errors import Unavailable
 
 NAMES = ("spark-submit", "spark3-submit")
-MARK = "# Written by `sparkpace shim`, which may write it anew."
+MARK = "# Written by `sparkpace shim`, which may write it again."
 TELLING = frozenset(("--help", "-h", "--version", "--usage-error"))
 """Options by which spark-submit describes itself, whatever stands next to them."""
 OF_OTHERS = frozenset(("--kill", "--status"))

@@ -40,7 +40,7 @@ QUIET = """
 import sys, time
 from pathlib import Path
 from pyspark import SparkContext
-sc = SparkContext(appName="beside")
+sc = SparkContext(appName="other")
 def compute(_):
     until = time.monotonic() + 2
     while time.monotonic() < until:
@@ -55,12 +55,12 @@ CONSTANT = ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={CORE
 def round_s(sparkpace: Sparkpace, beside: list[str], stop: Path) -> float:
     """Return the neighbour's median round, seconds, while the job with the words `beside` runs. Raise `SystemExit`."""
     stop.unlink(missing_ok=True)
-    words = sparkpace.command(("submit", "--name", "beside", *CONSTANT, *beside))
-    other = sparkpace.start(words, sparkpace.cwd / "beside.log")
+    words = sparkpace.command(("submit", "--name", "other", *CONSTANT, *beside))
+    other = sparkpace.start(words, sparkpace.cwd / "other.log")
     try:
         printed = sparkpace.need("submit", *CONSTANT, "neighbour.py")
         if other.poll() is not None:
-            raise SystemExit(f"the other job ended by itself; see {sparkpace.cwd}/beside.log")
+            raise SystemExit(f"the other job ended by itself; see {sparkpace.cwd}/other.log")
     finally:
         stop.touch()
         try:

@@ -53,7 +53,7 @@ def test_who_does_not_fit_into_the_whole_is_refused_before_its_driver_starts(pro
     words = ("submit", "--profile", profile, "--pipeline", "whole", "--by", f"{1.4 * alone_s:.1f}s")
     job = (str(APPS / app), *arguments)
     # it waits for one that never comes, so all of its work is still to be done
-    process_cluster.command(*words, "--detach", "--name", "first", "--after", "nobody", *job)
+    process_cluster.command(*words, "--detach", "--name", "first", "--after", "missing", *job)
     refused = process_cluster.command(*words, "--name", "second", "--after", "first", *job, check=75)
     assert "the end of pipeline whole, " in refused.stderr
     assert not process_cluster.views("second")

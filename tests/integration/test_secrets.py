@@ -32,9 +32,9 @@ class Place:
 
     def look(self, cwd: Path, folder: Path, *options: str) -> Any:
         """Return what the tasks of a job that is submitted from `cwd` see in `folder`."""
-        (cwd / "beside.txt").write_text("ordinary")
+        (cwd / "other.txt").write_text("ordinary")
         digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in self.secrets]
-        words = (*options, "--num-executors", "1", str(APPS / "look.py"), str(folder), str(cwd / "beside.txt"), *digests)
+        words = (*options, "--num-executors", "1", str(APPS / "look.py"), str(folder), str(cwd / "other.txt"), *digests)
         job = self.cluster.start([*self.cluster.program, "submit", *words], cwd=cwd)
         first, second = job.finish().ok().answer["seen"]
         assert first == second
@@ -72,12 +72,12 @@ def place(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def test_a_task_finds_no_token_database_or_credential_in_the_directory_of_submission(place: Place, where: str) -> None:
     """The home directory, the folder around the home of Sparkpace, the one around all that links lead to."""
     cwd = (place.me.parent.parent / where).resolve()
-    assert place.look(cwd, cwd) == {"found": [], "beside": "ordinary"}
+    assert place.look(cwd, cwd) == {"found": [], "other": "ordinary"}
 
 
 def test_credentials_that_were_asked_for_are_shown_and_no_others(place: Place) -> None:
     asked = place.me / ".aws"
     assert place.look(place.me, place.me, "--mount", str(asked)) == {
         "found": [str(asked / "credentials")],
-        "beside": "ordinary",
+        "other": "ordinary",
     }

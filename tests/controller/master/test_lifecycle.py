@@ -97,7 +97,7 @@ def test_who_ends_by_itself_while_it_waits_has_no_reason(cluster: FakeCluster) -
 
 @pytest.mark.parametrize("says_so", [True, False])
 def test_one_that_is_killed_while_it_waits_is_over_when_its_driver_knows(cluster: FakeCluster, says_so: bool) -> None:
-    application_id = cluster.register(conf={"spark.pace.after": "nobody"})
+    application_id = cluster.register(conf={"spark.pace.after": "missing"})
     cluster.state.commands.kill(application_id, cluster.now_s)
     cluster.state.tick(cluster.now_s)
     assert not cluster.state.commands.view(application_id, cluster.now_s).finished

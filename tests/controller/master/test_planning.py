@@ -248,7 +248,7 @@ def test_slots_and_cores_shrink_what_is_possible() -> None:
 def test_a_plan_without_a_profile_says_so(tmp_path: Path) -> None:
     cluster = FakeCluster(tmp_path)
     cluster.worker("w1")
-    reply = answered(cluster.state.admission.plan(PlanRequest(profile="nobody", deadline_s=10.0), cluster.now_s))
+    reply = answered(cluster.state.admission.plan(PlanRequest(profile="missing", deadline_s=10.0), cluster.now_s))
     assert (reply.known, reply.feasible) == (False, None)
     assert "takes what is free and teaches" in reply.reason
 

@@ -117,7 +117,7 @@ def test_a_commit_that_fails_leaves_nothing_open(store: Store) -> None:
     def nobody() -> None:
         with store.transaction():
             store.put_application("app", True, b"data")
-            store._db.execute("INSERT INTO two VALUES ('nobody')")  # which the commit finds
+            store._db.execute("INSERT INTO two VALUES ('missing')")  # which the commit finds
 
     with pytest.raises(sqlite3.IntegrityError):
         nobody()

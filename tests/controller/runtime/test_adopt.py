@@ -95,7 +95,7 @@ def test_without_a_group_and_without_signals_it_is_refused_with_what_would_help(
 
 
 def _said_to_an_ordinary_user(act: Callable[[], object]) -> str:
-    """Return the result of `act`, or its refusal, in a process of the user nobody."""
+    """Return the result of `act`, or its refusal, in a process of the user `nobody`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # other threads of this process: the child needs none of them
         receiving, sending = os.pipe()

@@ -222,7 +222,7 @@ def test_set_and_kill_reach_the_master_and_its_refusals_come_back(page: ServedPa
     assert answer.status == 200
     view = page.master.client().application(job)
     assert (view.state, view.reason) == ("ended", "it was killed")
-    answer, said = page.call("applications/nobody/kill", method="POST", body=b"{}", **own)
+    answer, said = page.call("applications/missing/kill", method="POST", body=b"{}", **own)
     assert (answer.status, "not known" in said.decode()) == (400, True)
 
 

@@ -14,7 +14,7 @@ from controller.home import Home
 from experiments.harness.live_cluster import Sparkpace
 
 TOLD = (
-    "import pathlib, sys; print(*sys.argv[1:], file=pathlib.Path('told').open('a')); sys.exit(sys.argv[1] == 'up' and 'no')"
+    "import pathlib, sys; print(*sys.argv[1:], file=pathlib.Path('words').open('a')); sys.exit(sys.argv[1] == 'up' and 'no')"
 )
 
 
@@ -38,12 +38,12 @@ def test_a_cluster_goes_with_its_block_and_one_that_a_crash_left_behind_goes_fir
     ours = sparkpace(tmp_path, TOLD.replace(" and 'no'", " and 0"))
     with pytest.raises(ZeroDivisionError), ours.running("--workers", "2"):
         raise ZeroDivisionError
-    assert (tmp_path / "told").read_text() == "up --port 0 --workers 2\ndown\n"
-    (tmp_path / "told").unlink()
+    assert (tmp_path / "words").read_text() == "up --port 0 --workers 2\ndown\n"
+    (tmp_path / "words").unlink()
     ours.home.path.mkdir()
     ours.home.cluster_file.touch()
     with ours.running():
-        assert (tmp_path / "told").read_text() == "down\nup --port 0\n"
+        assert (tmp_path / "words").read_text() == "down\nup --port 0\n"
 
 
 def test_a_cluster_that_does_not_come_up_is_not_used(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from stage_model.errors import Unavailable
 
 KUBECTL = """#!/bin/sh
 while [ "${1#--}" != "$1" ]; do shift 2; done
-echo "$@" >> told
+echo "$@" >> words
 case "$1 $2" in
     "get serviceaccount") echo serviceaccount/default;;
     "get nodes") echo '{"items": [{"metadata": {"name": "one"}, "status": {"addresses": [
@@ -32,7 +32,7 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "kubectl").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.chdir(tmp_path)
-    return tmp_path / "told"
+    return tmp_path / "words"
 
 
 def test_a_namespace_goes_with_its_block_and_one_that_a_crash_left_behind_goes_first(kubectl: Path, tmp_path: Path) -> None:

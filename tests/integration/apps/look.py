@@ -30,7 +30,7 @@ def look(_):
             data = content(Path(place, name))
             if hashlib.sha256(data).hexdigest() in digests or data.startswith(b"SQLite format 3"):
                 found.append(str(Path(place, name)))
-    return {"found": sorted(found), "beside": content(beside).decode()}
+    return {"found": sorted(found), "other": content(beside).decode()}
 
 
 print(json.dumps({"seen": sc.parallelize(range(2), 2).map(look).collect()}))
