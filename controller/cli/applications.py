@@ -20,7 +20,7 @@ from stage_model.errors import BadInput, PaceError
 from stage_model.units import format_duration, parse_new_deadline, parse_priority
 
 
-@click.command("kill")
+@click.command("kill", epilog="Example: sparkpace kill nightly")
 @home_option
 @click.argument("application", metavar="APP", shell_complete=completes(complete_running))
 def kill_application(home: Home, application: str) -> None:
@@ -41,15 +41,18 @@ def kill_application(home: Home, application: str) -> None:
     click.echo(f"Application {view.application_id} was ended.")
 
 
-@click.command("set")
+@click.command("set", epilog="Example: sparkpace set nightly --deadline 3min --priority high")
 @home_option
 @click.argument("application", metavar="APP", shell_complete=completes(complete_running))
-@click.option("--deadline", help="90s, 10min, 1h30m after submission, 'by 07:00', an ISO time, or `none`.")
-@click.option("--priority", help="low, normal, high, or 0 to 100; larger wins.")
-@click.option("--labels", help="Of workers for executors to come, as zone=a,disk!=hdd,gpu,!spot, or nothing.")
-@click.option("--force", is_flag=True, help="Even if that deadline cannot be met.")
+@click.option("--deadline", help="New deadline: 90s, 10min, 1h30m after submission, 'by 07:00', an ISO time, or `none`.")
+@click.option("--priority", help="New priority: low, normal, high, or 0 to 100; larger wins.")
+@click.option(
+    "--labels",
+    help="Labels that workers of further executors must have, as zone=a,disk!=hdd,gpu,!spot; '' removes the requirement.",
+)
+@click.option("--force", is_flag=True, help="Set the deadline even if it cannot be met.")
 def set_(home: Home, application: str, deadline: str | None, priority: str | None, labels: str | None, force: bool) -> None:
-    """Give a running application another deadline, priority, or workers."""
+    """Change the deadline, priority or workers of a running application."""
     if deadline is None and priority is None and labels is None:
         raise BadInput("nothing to set; accepted: --deadline, --priority, --labels, or several of them")
     if priority is not None:

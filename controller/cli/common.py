@@ -39,7 +39,7 @@ def output_option(function: F) -> F:
         default="table",
         show_default=True,
         callback=convert,
-        help="json has all fields, for programs.",
+        help="Form of the output; json has all fields, for programs.",
     )(function)
 
 
@@ -121,7 +121,7 @@ name_option = click.option(
     "names",
     type=Parsed(lambda text: check_address(text, "--name")),
     multiple=True,
-    help="Further name or address under which others reach it (repeat).",
+    help="Further name or address of the master (repeat).",
 )
 period_option = click.option(
     "--period", type=Parsed(parse_period), default="1s", show_default=True, help="Control period, 200ms to 60s."
@@ -131,22 +131,23 @@ tmp_limit_option = click.option(
     type=Parsed(parse_tmp_limit),
     default="256m",
     show_default=True,
-    help="Size of /tmp in each container, memory of it, from 16m.",
+    help="Size of each container's in-memory /tmp, 16m or more.",
 )
 local_limit_option = click.option(
     "--local-limit",
     type=Parsed(parse_local_limit),
     default=DEFAULT,
     show_default=True,
-    help="Files that an application may keep on a worker's host: a size, a part of the space that it finds, or none.",
+    help="Limit of an application's files on a worker's host: a size, a part of the free space, or none.",
 )
-POLICY_HELP = "How off-heap memory is split: the same for all applications on a worker, or by measured use."
+POLICY_HELP = "How a worker's off-heap memory is split among its applications: equally, or by measured use."
 
+RUNTIME_HELP = "What runs the executors, or paces those of another cluster manager."
 
 notify_option = click.option(
     "--notify",
     type=Parsed(parse_notify, at_file=True),
-    help="URL that gets deadlines at risk, ends and refusals by POST, or @FILE that holds it (docs/notify.md).",
+    help="URL to which deadlines at risk, ends and refusals are posted, or @FILE with the URL (docs/notify.md).",
 )
 
 
@@ -158,14 +159,14 @@ def network_options(function: F) -> F:
             type=Parsed(parse_pool),
             default=DEFAULT_POOL,
             show_default=True,
-            help="Where networks of applications come from; :26 behind it for /26 instead of /28 each.",
+            help="Address pool for the networks of applications; append :26 for networks of /26 instead of /28.",
         ),
         click.option(
             "--network",
             type=click.Choice(["open", "closed", "host"]),
             default="open",
             show_default=True,
-            help="Executors in containers: a network for each application with the outside or without, or the host's.",
+            help="Network of containers: one for each application, open or closed to the outside, or the host's.",
         ),
     ):
         function = option(function)
@@ -175,20 +176,22 @@ def network_options(function: F) -> F:
 def adopt_options(function: F) -> F:
     """Add the options of adopting to a command that starts agents."""
     for option in (
-        click.option("--namespace", help="With --runtime kubernetes: of the pods that are paced [default: all]."),
+        click.option("--namespace", help="With --runtime kubernetes: namespace of the pods to pace [default: all]."),
         click.option(
             "--nodes",
             type=CountRange(1, 10_000),
             default=1,
             show_default=True,
-            help="With --runtime kubernetes: how many there are; each has --cores for executors.",
+            help="With --runtime kubernetes: number of nodes; each has --cores for executors.",
         ),
         click.option(
             "--signals",
             is_flag=True,
-            help="With --runtime adopt: stop and continue executors whose control group may not be divided.",
+            help="With --runtime adopt: pace by stopping and continuing processes where control groups cannot be used.",
         ),
-        click.option("--shared", is_flag=True, help="With --runtime adopt: of --cores, what other work there leaves."),
+        click.option(
+            "--shared", is_flag=True, help="With --runtime adopt: leave room in --cores for other work on this machine."
+        ),
     ):
         function = option(function)
     return function

@@ -23,20 +23,20 @@ class ConfigCheck(msgspec.Struct, frozen=True, kw_only=True):
     unchecked: list[str]
 
 
-@click.group("config", cls=NamingGroup)
+@click.group("config", cls=NamingGroup, epilog="Example: sparkpace config check")
 def config_commands() -> None:
     """Check sparkpace.toml, which has options of up, master and agent."""
 
 
-@config_commands.command("check")
+@config_commands.command("check", epilog="Example: sparkpace config check sparkpace.toml")
 @home_option
 @output_option
 @click.argument("file", type=NamedPath(), required=False)
 @click.pass_context
 def check_config(context: click.Context, home: Home, as_json: bool, file: Path | None) -> None:
-    """Say in one sentence each what is wrong with FILE, by default the one that is used here. Nothing is started.
+    """List the mistakes in a configuration file and start nothing.
 
-    Exit code 0 if nothing is wrong.
+    Without FILE, the file that commands would read here is checked. Exit code 0 if nothing is wrong.
     """
     found = find_config(file, home, os.environ)
     if found is None:

@@ -39,7 +39,7 @@ def config_option(function: F) -> F:
         callback=_take,
         is_eager=True,
         expose_value=False,
-        help=f"File with further options [default: ${CONFIG_VARIABLE}, else sparkpace.toml in the home].",
+        help=f"Configuration file [default: ${CONFIG_VARIABLE}, else sparkpace.toml in the home].",
     )(function)
 
 

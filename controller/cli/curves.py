@@ -27,7 +27,7 @@ def picture_option(function: F) -> F:
         "--out",
         type=NamedPath(dir_okay=False),
         callback=convert,
-        help="A picture of the curve: .png, .svg or .pdf.",
+        help="File for a picture of the curve: .png, .svg or .pdf.",
     )(function)
 
 

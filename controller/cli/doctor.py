@@ -36,12 +36,15 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     found: str
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace doctor")
 @home_option
 @output_option
-@click.option("--port", type=CountRange(1, 65535), default=7070, show_default=True)
+@click.option("--port", type=CountRange(1, 65535), default=7070, show_default=True, help="Port of the master.")
 def doctor(home: Home, as_json: bool, port: int) -> None:
-    """Check JDK, Spark, engine, cgroups, port, tokens and Python. Exit code 0 if Sparkpace is usable here."""
+    """Check JDK, Spark, engine, cgroups, port, tokens and Python.
+
+    Exit code 0 if Sparkpace is usable here.
+    """
     needed: dict[str, Check] = {
         "Python": _python,
         "Java": lambda: f"{(java := find_java(os.environ)).version} in {java.home}",

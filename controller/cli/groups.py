@@ -1,14 +1,32 @@
-"""A group of commands that answers a misspelt one with the nearest ones."""
+"""A group of commands that lists them in sections, and answers a misspelt one with the nearest ones."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Mapping
 
 import click
 
 from stage_model.nearest import nearest_names
 
+WHOLE_SENTENCE = 1000
+"""Characters of a command's line in the list: Click cuts a longer one off with "..."; it wraps what is shown."""
+
 
 class NamingGroup(click.Group):
     """Group for `sparkpace` itself and its commands that have commands below."""
+
+    def sections(self, ctx: click.Context) -> Mapping[str, Collection[str]]:
+        """Return the names of the commands below each heading of `--help`."""
+        return {"Commands": self.list_commands(ctx)}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each section with the first sentence of each command's help."""
+        width = max(map(len, self.list_commands(ctx)))
+        for heading, names in self.sections(ctx).items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            rows = [(name.ljust(width), one.get_short_help_str(WHOLE_SENTENCE)) for name, one in commands if one is not None]
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]

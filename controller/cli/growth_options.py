@@ -91,38 +91,40 @@ OPTIONS = (
         type=click.Choice(list(POLICIES)),
         default="spread",
         show_default=True,
-        help="Which worker gets an executor, for jobs that name no policy.",
+        help="Policy that chooses the worker of an executor, for jobs that name none.",
     ),
     click.option(
         "--placement-weights",
         type=Parsed(parse_weights),
         default="",
-        help="Weights of scores, as data=4,rack=2,cpu=0.5,gpu=0.5.",
+        help="Weights of the placement scores, as data=4,rack=2,cpu=0.5,gpu=0.5.",
     ),
-    click.option("--topology", type=NamedPath(), help="File of networks with hosts, racks and switches."),
+    click.option("--topology", type=NamedPath(), help="File that lists networks with their hosts, racks and switches."),
     click.option(
         "--provider",
         type=click.Choice(["none", "docker", "command"]),
         default="none",
         show_default=True,
-        help="What starts a worker for what fits nowhere.",
+        help="What starts further workers when an executor fits on none.",
     ),
-    click.option("--provider-command", type=NamedPath(), help="Program of --provider command."),
-    click.option("--provider-image", default=NODE_IMAGE, show_default=True, help="Agent image of --provider docker."),
+    click.option("--provider-command", type=NamedPath(), help="Program that --provider command runs."),
+    click.option(
+        "--provider-image", default=NODE_IMAGE, show_default=True, help="Image of the agents that --provider docker starts."
+    ),
     click.option(
         "--provider-folder",
         type=NamedPath(),
         multiple=True,
-        help="Further folder of this host that agents of --provider docker see (Python environments, input); repeatable.",
+        help="Further folder of this host for agents of --provider docker, such as input (repeat).",
     ),
-    click.option("--grow", type=CountRange(0), default=4, show_default=True, help="Started workers at a time."),
-    click.option("--grow-up-to", help='Of all started workers together, as "cores=2 memory=8g resources=gpu=1".'),
+    click.option("--grow", type=CountRange(0), default=4, show_default=True, help="Most started workers at a time."),
+    click.option("--grow-up-to", help='Limit of all started workers together, as "cores=2 memory=8g resources=gpu=1".'),
     click.option(
         "--idle",
         type=Parsed(lambda text: parse_duration(text, option="--idle")),
         default="5min",
         show_default=True,
-        help="A started worker without work goes back after it.",
+        help="Release a started worker after this time without work.",
     ),
     click.option("--usual-worker", type=Parsed(lambda text: parse_type(text, option="--usual-worker")), help=USUAL_HELP),
     click.option(
@@ -130,9 +132,9 @@ OPTIONS = (
         type=NumberRange("a part", 0.05, 1.0),
         default=0.8,
         show_default=True,
-        help="Part of the workers that should have work, with --usual-worker.",
+        help="With --usual-worker: part of the workers that should have work.",
     ),
-    click.option("--agent-options", default="", help="Further options of agents that are started, as a shell reads them."),
+    click.option("--agent-options", default="", help="Further options of started agents, quoted as for a shell."),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from importlib import import_module
 
 import click
@@ -9,34 +10,46 @@ import click
 from controller.cli.groups import NamingGroup
 from stage_model.errors import PaceError
 
-COMMANDS = {
-    "up": "up_down:up",
-    "down": "up_down:down",
-    "submit": "submit:submit",
-    "plan": "plan:plan",
-    "ps": "ps:ps",
-    "top": "top:top",
-    "kill": "applications:kill_application",
-    "set": "applications:set_",
-    "explain": "placement:explain_placement",
-    "label": "placement:label",
-    "ui": "ui:live_page",
-    "report": "records:report",
-    "plot": "records:plot",
-    "logs": "records:logs",
-    "profile": "profiles:profile_commands",
-    "conf": "settings:conf",
-    "jar": "settings:jar",
-    "shim": "shim:shim",
-    "config": "config:config_commands",
-    "completion": "completion:completion",
-    "doctor": "doctor:doctor",
-    "master": "services:master",
-    "agent": "services:agent",
-    "token": "services:token",
+SECTIONS = {
+    "Run jobs": {
+        "submit": "submit:submit",
+        "set": "applications:set_",
+        "kill": "applications:kill_application",
+        "conf": "settings:conf",
+        "jar": "settings:jar",
+        "shim": "shim:shim",
+    },
+    "Watch jobs": {
+        "ps": "ps:ps",
+        "top": "top:top",
+        "ui": "ui:live_page",
+        "report": "records:report",
+        "plot": "records:plot",
+        "logs": "records:logs",
+        "explain": "placement:explain_placement",
+    },
+    "Plan": {
+        "plan": "plan:plan",
+        "profile": "profiles:profile_commands",
+    },
+    "Cluster and this machine": {
+        "up": "up_down:up",
+        "down": "up_down:down",
+        "label": "placement:label",
+        "doctor": "doctor:doctor",
+        "config": "config:config_commands",
+        "completion": "completion:completion",
+    },
+    "Services": {
+        "master": "services:master",
+        "agent": "services:agent",
+        "token": "services:token",
+    },
 }
-"""Places of the commands: a module of this package, and the command's name there. A module is imported when its command is
-called: all of them take a quarter of a second, and every submission waits for that."""
+"""Commands in the sections of `--help`, each with its place: a module of this package, and the command's name there. A module
+is imported when its command is called: all of them take a quarter of a second, and every submission waits for that."""
+
+COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
 
 
 class PaceGroup(NamingGroup):
@@ -44,6 +57,9 @@ class PaceGroup(NamingGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's
         return list(COMMANDS)
+
+    def sections(self, ctx: click.Context) -> Mapping[str, Collection[str]]:  # noqa: ARG002 - as the other groups'
+        return SECTIONS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - Click's
         module, _, name = COMMANDS.get(cmd_name, "").partition(":")
@@ -58,7 +74,11 @@ class PaceGroup(NamingGroup):
             ctx.exit(error.exit_code)
 
 
-@click.group(cls=PaceGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=PaceGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Each command has a help with an example. Example: sparkpace submit --help",
+)
 @click.version_option(package_name="sparkpace", prog_name="sparkpace")
 def main() -> None:
     """Spark jobs that end on time: executors in containers whose CPU follows each job's progress."""

@@ -14,12 +14,15 @@ from placement.labels import parse_labels
 from stage_model.errors import BadInput
 
 
-@click.command("explain")
+@click.command("explain", epilog="Example: sparkpace explain nightly")
 @home_option
 @click.argument("application", metavar="APP", shell_complete=completes(complete_running))
 @output_option
 def explain_placement(home: Home, application: str, as_json: bool) -> None:
-    """Say what the application's forecast rests on, and for each worker why its next executor would go there, or why not."""
+    """Explain an application's forecast and the choice of its workers.
+
+    The forecast is explained by what it rests on, each worker by why the next executor would go there or not.
+    """
     client = submit_client(home)
     found = client.explain(choose(client.applications(), application).application_id)
     if as_json:
@@ -33,13 +36,16 @@ def explain_placement(home: Home, application: str, as_json: bool) -> None:
         console.print(f"evicted: {line}", soft_wrap=True, markup=False)
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace label w1 zone=b disk-")
 @home_option
 @click.argument("worker", metavar="WORKER", shell_complete=completes(complete_workers))
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE|NAME-...")
 @output_option
 def label(home: Home, worker: str, changes: tuple[str, ...], as_json: bool) -> None:
-    """Change a worker's labels at once; NAME- takes one away. Executors that run stay where they are."""
+    """Change a worker's labels at once.
+
+    NAME=VALUE sets a label, NAME- removes it. Running executors stay where they are.
+    """
     if not worker.strip():
         raise BadInput("no worker was named; accepted: WORKER, then NAME=VALUE or NAME-")
     if not changes or not all(word.strip(", ") for word in changes):

@@ -34,27 +34,33 @@ from stage_model.units import is_time, parse_cores, parse_deadline, parse_priori
 OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executor-cores", "priority": "--priority"}
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace plan --profile nightly --deadline 10min")
 @home_option
 @click.argument("logs", metavar="[EVENTLOG]...", nargs=-1, type=NamedPath())
 @click.option("--profile", shell_complete=completes(complete_profiles), help="Name of a stored profile, or a profile's file.")
-@click.option("--deadline", help="90s, 10min, 1h30m, 'by 07:00', or an ISO time.")
+@click.option("--deadline", help="Deadline to plan for: 90s, 10min, 1h30m, 'by 07:00', or an ISO time.")
 @click.option(
     "--cores",
-    help="As if it had that many to itself (on a cluster: of those there are): the earliest deadline that they keep.",
+    help="Plan for this many cores (at most the cluster's) and show the earliest deadline that they can meet.",
 )
-@click.option("--curve", is_flag=True, help="When it would end with fewer or more cores, with the spread of its runs.")
+@click.option(
+    "--curve", is_flag=True, help="Show when the application would end with fewer or more cores, and the spread of its runs."
+)
 @picture_option
 @click.option(
-    "--log-cores", help="What the runs in EVENTLOG could use, where a quota left them fewer than their executors' cores."
+    "--log-cores", help="Cores that the runs in EVENTLOG could use, if a quota left them fewer than their executors had."
 )
-@click.option("--num-executors", type=CountRange(1), help="[default: one per worker]")
-@click.option("--executor-cores", type=CountRange(1), help="[default: all slots of a worker]")
-@click.option("--priority", default="normal", help="low, normal, high, or 0 to 100: alongside whose promises it must fit.")
+@click.option("--num-executors", type=CountRange(1), help="Number of executors [default: one per worker].")
+@click.option("--executor-cores", type=CountRange(1), help="Slots of each executor [default: all slots of a worker].")
+@click.option(
+    "--priority",
+    default="normal",
+    help="Priority of the application: low, normal, high, or 0 to 100; promises of lower priorities do not count.",
+)
 @click.option(
     "--law",
     type=click.Choice(list(LAWS)),
-    help="Whose cores and stage deadlines to show; only `paper` has the latter. [default: the cluster's]",
+    help="Law whose cores are shown, and with `paper` its stage deadlines [default: the cluster's].",
 )
 @output_option
 @click.pass_context
@@ -74,10 +80,11 @@ def plan(
     law: str | None,
     as_json: bool,
 ) -> None:
-    """Say whether a deadline is feasible, and with how many cores; with --law paper also each stage's deadline.
+    """Say whether a deadline can be met, and with how many cores.
 
-    With --profile it asks the cluster. With EVENTLOG, runs of one application on any cluster (plain, zstd, gzip, zip or tar,
-    a file or a directory with one), it needs none and plans on as many cores as that one had, or on --cores.
+    With --profile, the cluster answers. With EVENTLOG, no cluster is needed: the plan is for as many cores as the logged
+    cluster had, or for --cores. EVENTLOG are logs of one application on any cluster: plain, zstd, gzip, zip or tar, each a
+    file or a directory with one log. With --law paper, the deadline of each stage is shown, too.
     """
     if bool(logs) == (profile is not None):
         given = "both --profile and event logs" if logs else "neither a profile nor an event log"

@@ -39,12 +39,12 @@ LAST_DATE_S = 253_402_300_799
 """The end of the year 9999: later times have no date."""
 
 
-@click.group("profile", cls=NamingGroup)
+@click.group("profile", cls=NamingGroup, epilog="Example: sparkpace profile list")
 def profile_commands() -> None:
     """Show, teach and forget profiles."""
 
 
-@profile_commands.command("list")
+@profile_commands.command("list", epilog="Example: sparkpace profile list")
 @home_option
 @output_option
 def list_profiles(home: Home, as_json: bool) -> None:
@@ -60,12 +60,15 @@ def list_profiles(home: Home, as_json: bool) -> None:
     table_console().print(table)
 
 
-@profile_commands.command()
+@profile_commands.command(epilog="Example: sparkpace profile show nightly")
 @home_option
 @click.argument("name", shell_complete=completes(complete_profiles))
 @output_option
 def show(home: Home, name: str, as_json: bool) -> None:
-    """Show a profile: the stages of its last run. As json it is the file for --profile FILE elsewhere."""
+    """Show the stages of a profile's last run.
+
+    With --output json, the whole profile is printed, as a file for --profile FILE elsewhere.
+    """
     known = _load(home, name)
     if as_json:
         click.echo(profile_json(known), nl=False)
@@ -86,14 +89,14 @@ def show(home: Home, name: str, as_json: bool) -> None:
     console.print(table)
 
 
-@profile_commands.command("curve")
+@profile_commands.command("curve", epilog="Example: sparkpace profile curve nightly --cores 8 -o curve.png")
 @home_option
 @click.argument("name", shell_complete=completes(complete_profiles))
-@click.option("--cores", help="Up to that many [default: the slots of the last run].")
+@click.option("--cores", help="Largest number of cores in the curve [default: the slots of the last run].")
 @picture_option
 @output_option
 def show_curve(home: Home, name: str, cores: str | None, out: Path | None, as_json: bool) -> None:
-    """Show when the application would end with fewer or, by --cores, more cores than its last run had."""
+    """Show when the application would end with fewer or more cores."""
     known = _load(home, name)
     had = reference_slots(known)
     most_cores = float(had) if cores is None else parse_cores(cores, option="--cores")
@@ -106,12 +109,15 @@ def show_curve(home: Home, name: str, cores: str | None, out: Path | None, as_js
         print_curve(found)
 
 
-@profile_commands.command("drift")
+@profile_commands.command("drift", epilog="Example: sparkpace profile drift nightly")
 @home_option
 @click.argument("name", shell_complete=completes(complete_profiles))
 @output_option
 def show_drift(home: Home, name: str, as_json: bool) -> None:
-    """Say whether the application's work per input has changed over the stored runs, and since when (Pettitt's test)."""
+    """Say whether the application's work per input has changed, and since when.
+
+    Pettitt's test compares the stored runs.
+    """
     found = drift(_load(home, name))
     if as_json:
         print_json(found)
@@ -127,14 +133,15 @@ def show_drift(home: Home, name: str, as_json: bool) -> None:
         )
 
 
-@profile_commands.command()
+@profile_commands.command(epilog="Example: sparkpace profile learn eventlog.zstd --name nightly")
 @home_option
 @click.argument("file", type=NamedPath())
-@click.option("--name", help="Profile to teach [default: by the application's name and main file].")
+@click.option("--name", help="Name of the profile [default: from the application's name and main file].")
 def learn(home: Home, file: Path, name: str | None) -> None:
     """Teach a profile from a Spark event log of any cluster.
 
-    FILE is plain, zstd, gzip, zip or tar, or a directory with one log."""
+    FILE is plain, zstd, gzip, zip or tar, or a directory with one log.
+    """
     record, gaps, remarks = logged_run(file)
     if gaps:
         lacks = ", ".join(clause.partition(";")[0] for clause in gaps)
@@ -147,7 +154,7 @@ def learn(home: Home, file: Path, name: str | None) -> None:
     click.echo(f"Profile {key} learned a run of {format_duration(record.duration_s)} and {len(record.stages)} stages.")
 
 
-@profile_commands.command()
+@profile_commands.command(epilog="Example: sparkpace profile forget nightly")
 @home_option
 @click.argument("name", shell_complete=completes(complete_profiles))
 def forget(home: Home, name: str) -> None:

@@ -37,7 +37,7 @@ class Selection:
         )
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace ps --state running --state waiting")
 @home_option
 @output_option
 @click.option(
@@ -45,18 +45,19 @@ class Selection:
     "states",
     type=click.Choice(["waiting", "running", "ended"]),
     multiple=True,
-    help="Only those in that state (repeat).",
+    help="Only applications in this state (repeat).",
 )
 @click.option(
     "--name",
     metavar="PATTERN",
-    help="Only applications that have this name or were submitted with it; * stands for any characters, ? for one.",
+    help="Only applications that have this name or were submitted with it; * stands for any characters, ? for one character.",
 )
-@click.option("--priority", help="Only those of that priority: low, normal, high, or 0 to 100.")
+@click.option("--priority", help="Only applications with this priority: low, normal, high, or 0 to 100.")
 def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, priority: str | None) -> None:
-    """List the applications, running and ended. CORES is granted of demanded, DEBT core-seconds still to be given back.
+    """List the applications, running and ended.
 
-    Below them, the reasons of those that wait for memory.
+    CORES shows granted of demanded cores, DEBT the core-seconds that are not repaid yet. Lines below the table say why
+    applications wait.
     """
     chosen = Selection(states, name, None if priority is None else parse_priority(priority))
     views = chosen(submit_client(home).applications())

@@ -25,12 +25,15 @@ from stage_model.nearest import nearest_names
 FOLLOW_S = 0.25
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace report last")
 @home_option
 @click.argument("application", metavar="APP", shell_complete=completes(complete_runs))
 @output_option
 def report(home: Home, application: str, as_json: bool) -> None:
-    """Show a run's summary. APP is an id, a unique start of one, a name, or `last`: the last run that has ended."""
+    """Show the summary of a run that has ended.
+
+    APP is an id, a unique start of an id, a name, or `last`: the last run that has ended.
+    """
     run = find_ended_run(home.runs, application)
     if as_json:
         print_json(run.summary)
@@ -47,13 +50,16 @@ def report(home: Home, application: str, as_json: bool) -> None:
     console.print(f"run folder: {run.path}", soft_wrap=True)
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace plot last -o run.png")
 @home_option
 @click.argument("applications", metavar="APP...", nargs=-1, required=True, shell_complete=completes(complete_runs))
-@click.option("-o", "--out", type=NamedPath(dir_okay=False), required=True, help="Picture: .png, .svg or .pdf.")
+@click.option("-o", "--out", type=NamedPath(dir_okay=False), required=True, help="File of the picture: .png, .svg or .pdf.")
 def plot(home: Home, applications: tuple[str, ...], out: Path) -> None:
-    """Draw a run: progress against set-point, cores, stage borders, deadline and end; of several runs the cores of each over
-    one time axis, with arrivals, deadlines and ends. APP is as for `report`."""
+    """Draw a picture of one run or of several runs.
+
+    The picture of one run shows progress against set-point, cores, stage borders, deadline and end. The picture of several
+    runs shows the cores of each on one time axis, with arrivals, deadlines and ends. APP is as for `report`.
+    """
     check_writable(out)
     folders = list(dict.fromkeys(find_ended_run(home.runs, application).path for application in applications))
     if len(folders) == 1:
@@ -67,15 +73,16 @@ def plot(home: Home, applications: tuple[str, ...], out: Path) -> None:
     click.echo(str(out))
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace logs last --follow")
 @home_option
 @click.argument("application", metavar="APP", shell_complete=completes(complete_runs))
 @click.argument("executor", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows; end with Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the logs as they grow; Ctrl-C ends it.")
 def logs(home: Home, application: str, executor: str | None, follow: bool) -> None:
-    """Print the logs of an application's executors (or of one), and its driver's if it was detached.
+    """Print the logs of an application's executors.
 
-    APP is an id, a unique start of one, a name, or `last`: the newest run, which may be going on.
+    EXECUTOR restricts them to one executor. Without it, the log of a detached application's driver is printed, too. APP is an
+    id, a unique start of an id, a name, or `last`: the newest run, which may still be running.
     """
     run = find_run(home.runs, _of_running(home, application))
     files = _log_files(run, executor)

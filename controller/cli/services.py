@@ -28,6 +28,7 @@ from controller.cli.checks import (
 from controller.cli.common import (
     MEMORY,
     POLICY_HELP,
+    RUNTIME_HELP,
     CountRange,
     NamedPath,
     NumberRange,
@@ -61,13 +62,15 @@ from stage_model.settings import CORE_QUANTUM
 from stage_model.units import parse_memory_mb
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace master --host 10.0.0.1 --law forecast")
 @home_option
 @config_option
 @click.option("--host", type=Parsed(check_address), default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=CountRange(1, 65535), default=7070, show_default=True)
-@click.option("--keep-runs", type=CountRange(1), default=100, show_default=True, help="Run folders to keep.")
-@click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
+@click.option("--port", type=CountRange(1, 65535), default=7070, show_default=True, help="Port to listen on.")
+@click.option("--keep-runs", type=CountRange(1), default=100, show_default=True, help="Number of run folders to keep.")
+@click.option(
+    "--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="Control law of jobs that name none."
+)
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
 @name_option
@@ -112,27 +115,37 @@ def growth_options(placing: MasterPlacement) -> GrowthOptions | None:
     )
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Example: sparkpace agent --worker-id w2 --cores 4 --memory 8g \\
+           --runtime docker --master https://10.0.0.1:7070"""
+)
 @home_option
 @config_option
 @click.option("--worker-id", type=Parsed(parse_worker_id), required=True, help="This worker's name, unique in the cluster.")
 @click.option("--cores", type=NumberRange("cores", CORE_QUANTUM), required=True, help="Cores for executors.")
 @click.option("--memory", type=MEMORY, required=True, help="Memory for executors, as 8g or 8192 (MiB).")
-@click.option("--runtime", type=click.Choice(list(RUNTIMES)), required=True)
+@click.option("--runtime", type=click.Choice(list(RUNTIMES)), required=True, help=RUNTIME_HELP)
 @period_option
 @floor_option
 @tmp_limit_option
 @local_limit_option
 @click.option("--master", "master_url", type=Parsed(address_of), required=True, help="The master's URL, https://HOST:PORT.")
-@click.option("--allow-mount", "allowed", type=NamedPath(), multiple=True, help="Root that --mount may name (repeat).")
+@click.option(
+    "--allow-mount",
+    "allowed",
+    type=NamedPath(),
+    multiple=True,
+    help="Folder below which jobs may --mount paths (repeat) [default: your home].",
+)
 @click.option("--image", help="Executor image for jobs that name none.")
 @click.option(
     "--host",
     type=Parsed(check_address),
-    help="Address of its executors [default: loopback with a loopback master, else its own].",
+    help="Address of this worker's executors [default: loopback if the master is on loopback, else this machine's].",
 )
 @click.option(
-    "--resources", type=Parsed(parse_advertised), default="", help="Whole pieces besides cores and memory, as gpu=1,ssd=2."
+    "--resources", type=Parsed(parse_advertised), default="", help="Other resources in whole pieces, as gpu=1,ssd=2."
 )
 @network_options
 @adopt_options
@@ -151,7 +164,10 @@ def agent(
     labels: str,
     **plain: Any,
 ) -> None:
-    """Run one worker's agent (supervisor and child) in the foreground; a worker has one."""
+    """Run one worker's agent in the foreground; a worker has one.
+
+    The agent consists of a supervisor and its child.
+    """
     check_adopting(**{name: plain[name] for name in ("runtime", "nodes", "namespace", "shared", "signals")})
     memory_mb = check_memory_mb(parse_memory_mb(memory, option="--memory"), f"--memory {memory}")
     _check_size(plain["cores"], memory_mb, plain["floor"], runtime=plain["runtime"])
@@ -199,15 +215,17 @@ def _check_size(cores: float, memory_mb: int, floor: float, *, runtime: str) -> 
         )
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace token w2")
 @home_option
 @click.argument("worker_id", required=False)
 @click.option("--user", metavar="NAME|UID:GID", help="Make a user's own submit token instead of an agent's.")
 @click.option("--metrics", is_flag=True, help="Make the token that reads metrics and nothing else.")
 def token(home: Home, worker_id: str | None, user: str | None, metrics: bool) -> None:
-    """Make a token for another machine and print its file: of a worker's agent, or, with --user, a user's own, with which
-    drivers that this machine cannot see may submit as that user, or, with --metrics, the one by which Prometheus reads
-    metrics."""
+    """Make a token for another machine and print the name of its file.
+
+    With WORKER_ID, it is the token of that worker's agent. With --user, it is a user's own token: drivers that this machine
+    cannot see submit as that user with it. With --metrics, it is the token with which Prometheus reads metrics.
+    """
     if (worker_id is not None) + (user is not None) + metrics != 1:
         raise BadInput(
             "`sparkpace token` wants one of WORKER_ID, --user and --metrics; accepted: `sparkpace token w2`, --user alice "

@@ -19,15 +19,18 @@ from stage_model.errors import BadInput
 OURS = "# Written by `sparkpace conf`, which may write it again. It holds a secret: keep it to yourself.\n"
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace conf -o ~/.sparkpace/pace.conf")
 @home_option
-@click.option("-o", "--out", type=NamedPath(), help="Write them to this file, with a new secret (0600).")
-@click.option("--attach", is_flag=True, help="For executors that another cluster manager starts.")
-@click.option("--kubernetes", is_flag=True, help="With --attach: for a driver in a pod, as of --deploy-mode cluster.")
+@click.option("-o", "--out", type=NamedPath(), help="File that the settings are written to, with a new secret (mode 0600).")
+@click.option("--attach", is_flag=True, help="Settings for executors that another cluster manager starts.")
+@click.option(
+    "--kubernetes", is_flag=True, help="With --attach: settings for a driver in a pod, as --deploy-mode cluster starts it."
+)
 def conf(home: Home, out: Path | None, attach: bool, kubernetes: bool) -> None:
-    """Print the driver's settings for `spark-submit --properties-file`.
+    """Print or write the settings with which a driver joins the cluster.
 
-    They are without the secret of Spark's own authentication, so a driver is refused that has no more than what is printed.
+    `spark-submit --properties-file FILE` reads them. Only the file of --out has the secret of Spark's own authentication. A
+    driver without a secret is refused.
     """
     if attach:
         if out is not None:
@@ -63,7 +66,7 @@ def conf(home: Home, out: Path | None, attach: bool, kubernetes: bool) -> None:
     click.echo(f"{out} is yours alone (0600): spark-submit --properties-file {out}")
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace jar")
 def jar() -> None:
     """Print the path of the bridge jar, for the driver's class path."""
     click.echo(str(bridge_jar()))

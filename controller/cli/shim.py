@@ -12,13 +12,14 @@ from controller.submit.shim import NAMES, is_shim, shim_text
 from stage_model.errors import BadInput
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace shim ~/pace/bin")
 @click.argument("folder", metavar="DIR", type=NamedPath())
 def shim(folder: Path) -> None:
-    """Write spark-submit and spark3-submit into DIR, which take the options of `sparkpace submit` besides Spark's own.
+    """Write a spark-submit that takes the options of `sparkpace submit`, too.
 
-    Put DIR first on PATH. Without an option of ours, a setting spark.pace.* or a master sparkpace://, the real spark-submit
-    runs unchanged: that of SPARK_HOME, else the next one on PATH.
+    The scripts spark-submit and spark3-submit are written to DIR; put DIR first on PATH. Without an option of Sparkpace, a
+    setting spark.pace.* or a master sparkpace://, a script runs the real spark-submit unchanged: that of SPARK_HOME, else the
+    next spark-submit on PATH.
     """
     folder = folder.expanduser().absolute()
     files = [folder / name for name in NAMES]

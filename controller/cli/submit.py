@@ -60,32 +60,33 @@ REGISTER_S = 120.0
 INTERRUPTED = 130
 """Exit code that a shell gives after Ctrl-C."""
 
-HELP = """Run a Spark application with a deadline: spark-submit's options, plus these.
+HELP = """Run a Spark application with a deadline.
+
+It takes spark-submit's options, and these:
 
 \b
   --deadline TIME      90s (or 90), 10min, 1h30m after submission, 'by 07:00',
                        'weekdays 07:00 Europe/Berlin', or an ISO time
   --priority P         low, normal, high, or 0 to 100 (larger wins)
-  --profile NAME|FILE  what earlier runs taught [default: by name and main file]
+  --profile NAME|FILE  profile of earlier runs [default: by name and main file]
   --law LAW            forecast, paper or constant
-  --dry-run            plan only
-  --output json|table  of --dry-run; json has all fields, for programs
+  --dry-run            only plan; start nothing
+  --output json|table  form of the plan of --dry-run; json has all fields
   --detach             return once the application runs
-  --exec               become the driver: no process of ours stays next to it,
-                       and no progress is shown
+  --exec               replace this process by the driver; show no progress
   --force              submit although the deadline cannot be met
-  --after APP[:success]  start when that one has ended (id or name; several with commas)
-  --pipeline NAME      one of several jobs that have one end together
-  --by TIME            that end, as of --deadline; each job gets its share of the time
-  --encrypt            encrypt what driver and executors tell each other
-  --evict              may end executors of lower priority where nothing else makes room
-  --mount PATH[:ro|rw] show PATH to the executors too (repeat)
+  --after APP[:success]  start when APP has ended (ids or names, comma-separated)
+  --pipeline NAME      name shared by several jobs that have one end together
+  --by TIME            end of the pipeline, written as for --deadline
+  --encrypt            encrypt the connections of driver and executors
+  --evict              end executors of lower priority if nothing else makes room
+  --mount PATH[:ro|rw] mount PATH in the executors, too (repeat)
   --image IMAGE        executor image
   --python PATH        Python of the executors
   --network closed     executors reach the driver and each other, nothing outside
-  --master URL         of another cluster manager, whose executors are paced:
-                       spark://..., k8s://..., yarn, local-cluster[...];
-                       or sparkpace://... of this cluster, as without it
+  --master URL         another cluster manager, whose executors are paced:
+                       spark://HOST:PORT, k8s://URL, yarn, local-cluster[N,C,M]
+                       [default: this cluster, sparkpace://HOST:PORT]
   --home DIR           the cluster's directory
 """
 
@@ -96,6 +97,7 @@ HELP = """Run a Spark application with a deadline: spark-submit's options, plus 
     options_metavar="[OPTIONS]",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     add_help_option=False,
+    epilog="Example: sparkpace submit --deadline 90s --priority high app.py input.csv",
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="APP [ARGS]...", shell_complete=complete_submit)
 @click.pass_context

@@ -18,14 +18,15 @@ from controller.client import MasterClient, submit_client
 from controller.home import Home
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace top --interval 500ms")
 @home_option
 @output_option
-@click.option("--interval", default="1s", show_default=True, help="Time between two looks, 100ms or more.")
+@click.option("--interval", default="1s", show_default=True, help="Time between two updates, 100ms or more.")
 def top(home: Home, as_json: bool, interval: str) -> None:
-    """Show the running applications and the workers, live; Ctrl-C ends it. Once only as json, or where it is no terminal.
+    """Show the running applications and the workers, live.
 
-    A terminal that cannot move its cursor (TERM=dumb) gets each look below the one before.
+    Ctrl-C ends it. As json, or where the output is not a terminal, they are shown once. A terminal that cannot move its
+    cursor (TERM=dumb) gets each update below the one before.
     """
     interval_s = parse_interval(interval)
     client = submit_client(home)

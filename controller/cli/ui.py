@@ -10,14 +10,17 @@ from controller.home import Home
 from controller.ui.main import serve_page
 
 
-@click.command("ui")
+@click.command("ui", epilog="Example: sparkpace ui --port 7071")
 @home_option
-@click.option("--port", type=CountRange(0, 65535), default=7071, show_default=True, help="On 127.0.0.1; 0: a free one.")
+@click.option(
+    "--port", type=CountRange(0, 65535), default=7071, show_default=True, help="Port on 127.0.0.1; 0: any free port."
+)
 def live_page(home: Home, port: int) -> None:
-    """Serve the live page: the cluster, its applications and ended runs. Ctrl-C ends it; jobs go on.
+    """Serve the live page of the cluster for a browser.
 
-    Each link that is printed lets one browser in, once and within five minutes; then the next one is printed. The page is
-    only on this machine's loopback; from elsewhere: ssh -L 7071:127.0.0.1:7071 HOST.
+    The page shows the cluster, its applications and ended runs. Ctrl-C ends it; jobs go on. Each printed link lets one
+    browser in, once and within five minutes; then the next link is printed. The page is served only on this machine's
+    loopback. From another machine, use ssh -L 7071:127.0.0.1:7071 HOST.
     """
     url = home.need_cluster().url
     click.echo(f"Live page of the cluster at {url}. Ctrl-C ends it.")

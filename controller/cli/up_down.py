@@ -28,6 +28,7 @@ from controller.cli.checks import (
 from controller.cli.common import (
     MEMORY,
     POLICY_HELP,
+    RUNTIME_HELP,
     CountRange,
     NamedPath,
     NumberRange,
@@ -66,25 +67,27 @@ from stage_model.settings import CORE_QUANTUM
 from stage_model.units import parse_memory_mb
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace up --workers 2")
 @home_option
 @config_option
-@click.option("--workers", type=CountRange(1, 64), default=2, show_default=True)
+@click.option("--workers", type=CountRange(1, 64), default=2, show_default=True, help="Number of workers.")
 @click.option("--worker", "each", type=Parsed(lambda text: parse_worker(text, "w1")), multiple=True, help=WORKER_HELP)
-@click.option("--runtime", type=click.Choice(["auto", *RUNTIMES]), default="auto", show_default=True)
+@click.option("--runtime", type=click.Choice(["auto", *RUNTIMES]), default="auto", show_default=True, help=RUNTIME_HELP)
 @click.option(
     "--cores",
     type=NumberRange("cores", CORE_QUANTUM),
-    help="For executors, all workers together [default: the machine's less 0.3].",
+    help="Cores for executors, all workers together [default: the machine's less 0.3].",
 )
 @click.option(
     "--memory", type=MEMORY, help="Memory for executors, all workers together, as 8g [default: 80% of the machine's]."
 )
 @click.option(
-    "--host", type=Parsed(check_address), default="127.0.0.1", show_default=True, help="Address the master listens on."
+    "--host", type=Parsed(check_address), default="127.0.0.1", show_default=True, help="Address that the master listens on."
 )
 @name_option
-@click.option("--port", type=CountRange(0, 65535), default=7070, show_default=True, help="0: any free one.")
+@click.option(
+    "--port", type=CountRange(0, 65535), default=7070, show_default=True, help="Port of the master; 0: any free port."
+)
 @period_option
 @floor_option
 @tmp_limit_option
@@ -94,7 +97,7 @@ from stage_model.units import parse_memory_mb
     "allowed",
     type=NamedPath(),
     multiple=True,
-    help="Root that --mount may name (repeat) [default: your home].",
+    help="Folder below which jobs may --mount paths (repeat) [default: your home].",
 )
 @click.option("--image", help="Executor image for jobs that name none.")
 @network_options
@@ -104,10 +107,12 @@ from stage_model.units import parse_memory_mb
     type=Parsed(lambda text: _checked_driver_host(text)),  # noqa: PLW0108 - defined below
     help="This machine's address where drivers listen [default: the engine's bridge, or loopback].",
 )
-@click.option("--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="For jobs that name none.")
+@click.option(
+    "--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="Control law of jobs that name none."
+)
 @click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
 @master_placement_options
-@click.option("--keep-runs", type=CountRange(1), default=100, show_default=True, help="Run folders to keep.")
+@click.option("--keep-runs", type=CountRange(1), default=100, show_default=True, help="Number of run folders to keep.")
 @notify_option
 @click.pass_context
 def up(
@@ -140,10 +145,10 @@ def up(
     keep_runs: int,
     notify: str | None,
 ) -> None:
-    """Start a local cluster in the background: one master and its agents.
+    """Start a local cluster in the background: a master and its agents.
 
-    Where one was started before, start again what has died of it, with its options; applications go on. Exit code 0 if
-    nothing was missing.
+    If it was started before, the processes that have died are started again with its options; applications go on. Exit code 0
+    if nothing was missing.
     """
     each = _of_one_source(context, each)
     check_adopting(runtime, nodes=nodes, namespace=namespace, shared=shared, signals=signals)
@@ -306,11 +311,13 @@ def _check_old_port(recorded: Cluster) -> None:
         ) from error
 
 
-@click.command()
+@click.command(epilog="Example: sparkpace down")
 @home_option
 def down(home: Home) -> None:
-    """End the applications and the local cluster, however its services were started, and remove what outlived them:
-    executors, their containers and control groups. Exit code 1 if something is left."""
+    """End the applications and the local cluster, however it was started.
+
+    Executors, containers and control groups that outlived them are removed. Exit code 1 if something is left.
+    """
     from controller.local.ending import stop  # here, because the other commands need no engine's library
 
     with turn(home) if home.path.exists() else nullcontext():

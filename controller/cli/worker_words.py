@@ -11,10 +11,10 @@ from stage_model.errors import BadInput
 from stage_model.units import parse_cores, parse_memory_mb
 
 _EXAMPLE = '"cores=0.8 memory=6g labels=zone=a,disk=ssd resources=gpu=1 host=127.0.0.2 id=big"'
-WORKER_HELP = f"One worker (repeat), as {_EXAMPLE}; instead of --workers, --cores and --memory."
+WORKER_HELP = f"Size and place of one worker (repeat), as {_EXAMPLE}; replaces --workers, --cores and --memory."
 
 
-USUAL_HELP = 'Workers of that kind are started as the load asks, as "cores=1 memory=2g".'
+USUAL_HELP = 'Type of worker to start when the load requires it, as "cores=1 memory=2g".'
 
 
 def parse_type(text: str, *, option: str) -> WorkerType:

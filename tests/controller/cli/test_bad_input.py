@@ -6,7 +6,6 @@ What is wrong is found before anything is contacted: none of these tests has a c
 from __future__ import annotations
 
 import os
-import re
 import socket
 from pathlib import Path
 
@@ -432,15 +431,3 @@ def test_profiles_that_are_not_there(place: Path) -> None:
     assert_refused(run("profile", "forget", "p"), 2, "'p'", "profile list")
     assert run("profile", "list").exit_code == 0
     assert_nothing_left(place)
-
-
-COMMANDS = (
-    *("up", "down", "submit", "plan", "ps", "top", "report", "plot", "logs", "profile", "kill"),
-    *("doctor", "conf", "jar", "master", "agent", "explain", "label", "set"),
-)
-
-
-def test_help_names_every_command() -> None:
-    shown = run("--help").stdout
-    for command in COMMANDS:
-        assert re.search(rf"^  {command} ", shown, re.MULTILINE), command
