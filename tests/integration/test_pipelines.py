@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -21,10 +22,11 @@ def test_a_chain_runs_in_order_and_its_time_is_split_again_at_each_end(process_c
     learned = process_cluster.summary("link")
     app, *arguments = STAGES
     words = ("submit", "--profile", learned["profile"], "--pipeline", "nightly", *AIM)
-    by_s = len(JOBS) * deadline_for(learned["end_s"])
+    # one moment for all, because each start of a submission takes seconds
+    by = datetime.now().astimezone() + timedelta(seconds=len(JOBS) * deadline_for(learned["end_s"]))
     for before, name in zip([None, *JOBS], JOBS, strict=False):
         after = ("--after", f"{before}:success") if before else ()
-        job = ("--by", f"{by_s:.0f}s", "--name", name, *after, str(APPS / app), *arguments)
+        job = ("--by", by.isoformat(), "--name", name, *after, str(APPS / app), *arguments)
         process_cluster.command(*words, "--detach", *job)
 
     def recorded(name: str) -> bool:
