@@ -30,7 +30,7 @@ def locality(application: Application) -> Locality | None:
 def mean_task_s(application: Application) -> float | None:
     """Return the mean time of this run's ended tasks, else of the profile's; None where it is not known."""
     stages = application.run.attempts.values()
-    ended = sum(len(stage.done) for stage in stages)
+    ended = sum(stage.ended for stage in stages)
     if ended:
         return sum(stage.run_ms for stage in stages) / 1000 / ended
     if application.estimate is None:

@@ -26,7 +26,7 @@ class AllAttempts:
     def __init__(self, attempts: Sequence[StageRun]) -> None:
         self.attempts = tuple(attempts)
         self.first, self.last = attempts[0], attempts[-1]
-        self.ended = sum(len(one.done) for one in attempts)
+        self.ended = sum(one.ended for one in attempts)
         self.tasks = max(self.ended, *(one.info.tasks for one in attempts))
         self.short = self.last.failure is None and self.ended < self.tasks
         self._scale = self.tasks / self.ended if self.short and self.ended else 1.0

@@ -6,7 +6,6 @@ Not covered: what a run is read from (`eventlog`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from stage_model.history.all_attempts import kept_stages
@@ -56,9 +55,13 @@ def remarks(run: Run, record: RunRecord) -> tuple[str, ...]:
     """Return a clause for all that a plan has to say of a run and its record, and that is no gap; empty: there is nothing to
     say."""
     found = []
-    if retried := [stage.first for stage in kept_stages(run) if stage.retried]:
+    stages = kept_stages(run)
+    if retried := [stage.first for stage in stages if stage.retried]:
         counts = "the work and the time of all attempts count, so a run that loses nothing may end sooner"
         found.append(f"{_stages(retried)} needed more than one attempt, because output was lost; {counts}")
+    if redone := [stage.first for stage in stages if not stage.retried and stage.ended > stage.first.info.tasks]:
+        counts = "the work and the time of all of them count, so a run that loses nothing may end sooner"
+        found.append(f"{_stages(redone)} did tasks again, because their output was lost with an executor; {counts}")
     if record.cores_there:
         least = min(step.cores for step in record.cores_there)
         found.append(
@@ -102,8 +105,7 @@ def why_incomplete(run: Run) -> str:
     """Return the reason why nothing may be learned from a log's run that is not `complete`, or that does not seem to have
     ended well."""
     failed = sum(job.ok is False and not job.cancelled for job in run.jobs.values())
-    end_ms = math.inf if run.ended_ms is None else run.ended_ms
-    unended = sum(job.ok is None or (job.ended_ms or 0) > end_ms for job in run.jobs.values())
+    unended = run.jobs_cut_short if run.ended else sum(job.ok is None for job in run.jobs.values())
     told = [
         *([] if run.jobs else ["it has no job"]),
         *([f"{_count(failed, 'job')} failed"] if failed else []),

@@ -29,6 +29,8 @@ MOST_WAITED_FOR = 100
 """Most last stages of a job that the next job waits for: each of its stages would otherwise have all of them as parents."""
 MOST_SKIPPED = 1000
 _NOT_A_FAILURE = "TaskKilled"
+_DONE_AGAIN = "Resubmitted"
+"""Beginning of the reason of a task whose output was lost with its executor: Spark runs it again in the same attempt."""
 
 
 class Run:
@@ -37,6 +39,8 @@ class Run:
         self.seems_well = False
         """True if the run ended well as far as its jobs show, for a driver that no one has seen end: no job was under way at
         the end, and the last job did not fail. After a job that failed earlier the program went on."""
+        self.jobs_cut_short = 0
+        """Number of jobs that were under way when the run ended."""
         self.jobs: dict[int, JobRun] = {}
         self.attempts: dict[StageKey, StageRun] = {}
         self.tasks_failed = 0
@@ -179,6 +183,7 @@ class Run:
         """End the run. Spark cancels jobs that are under way now after this event."""
         last = None if self._last_ended_job is None else self.jobs[self._last_ended_job]
         self.ended_ms = event.time_ms
+        self.jobs_cut_short = len(self._open_jobs)
         self.seems_well = not self._open_jobs and (last is None or last.ok is True or last.cancelled)
 
     def _stage_submitted(self, event: StageSubmitted) -> None:
@@ -233,7 +238,9 @@ class Run:
             self.tasks_unknown += 1
             return
         stage.all_run_ms += event.run_ms
-        if event.ok and event.index not in stage.done:
+        if event.reason.startswith(_DONE_AGAIN):
+            stage.done.discard(event.index)
+        elif event.ok and event.index not in stage.done:
             stage.count(event)
 
     def _waited_for(self, info: StageInfo, job: int | None) -> tuple[tuple[int, ...], int | None]:

@@ -20,7 +20,8 @@ rounding."""
 
 @dataclass(slots=True, eq=False)
 class StageRun:
-    """One stage attempt. Sums are over tasks that ended well; `all_run_ms` counts the others, too.
+    """One stage attempt. Sums are over tasks that ended well; `all_run_ms` counts the others, too. `done` are the indices of
+    those whose output is there; `ended` also counts those that were done once more, because their executor died with it.
 
     `waited_for` are ids of executed stages whose end it waited for, `ready_ms` the latest of these ends or of the previous
     job's (None: it waited for nothing but the application's start); of a later attempt it is the time since when no other
@@ -39,6 +40,7 @@ class StageRun:
     completed_ms: int | None = None
     failure: str | None = None
     done: set[int] = field(default_factory=set)
+    ended: int = 0
     amounts: Amounts = NOTHING
     slots: int = 0
     shown_tasks: int = 0
@@ -66,9 +68,11 @@ class StageRun:
 
     @property
     def teaches(self) -> bool:
-        """True if a profile may learn from the attempt: a whole, first, successful attempt of which every task is known, and
-        which lasted as long as its tasks say, by executors' clocks that no one sets."""
-        if self.completed_ms is None or self.failure is not None or self.info.attempt or len(self.done) != self.info.tasks:
+        """True if a profile may learn from the attempt: a whole, first, successful attempt of which every task is known and
+        was done once, and which lasted as long as its tasks say, by executors' clocks that no one sets."""
+        if self.completed_ms is None or self.failure is not None or self.info.attempt:
+            return False
+        if not len(self.done) == self.ended == self.info.tasks:
             return False
         return self.completed_ms - self.submitted_ms >= max(0, self.longest_run_ms - CLOCKS_DIFFER_MS)
 
@@ -89,9 +93,10 @@ class StageRun:
     def count(self, task: TaskEnd) -> None:
         """Add one of the attempt's tasks that has ended well."""
         self.done.add(task.index)
+        self.ended += 1
         self.amounts = self.amounts.plus(task)
-        if len(self.done) >= min(2 * self.shown_tasks, self.info.tasks) or not self.shown_tasks:
-            self.shown_tasks, self.shown = len(self.done), self.amounts
+        if self.ended >= min(2 * self.shown_tasks, self.info.tasks) or not self.shown_tasks:
+            self.shown_tasks, self.shown = self.ended, self.amounts
         self.run_ms += task.run_ms
         self.run_ms_squares += task.run_ms * task.run_ms
         self.longest_run_ms = max(self.longest_run_ms, task.run_ms)

@@ -1,8 +1,8 @@
 """Event logs of made-up applications: what Spark writes of a program whose threads run jobs, on executors that come and go.
 
-All tasks of a stage are alike, so how long a run takes with any number of cores follows from simple arithmetic. Slots go to
-the earliest job's tasks first, of one job to the earliest stage's, as in Spark's FIFO. Times are milliseconds after the
-submission.
+All tasks of a stage are alike (but for its last one, where that is `long_ms`), so how long a run takes with any number of
+cores follows from simple arithmetic. Slots go to the earliest job's tasks first, of one job to the earliest stage's, as in
+Spark's FIFO. Times are milliseconds after the submission.
 """
 
 from __future__ import annotations
@@ -25,13 +25,19 @@ BIRTH_MS = 5_000
 class MadeStage:
     """A stage. `parents` are places in its job; a task computes for the share `cpu` of `task_ms`. `lost` (ended, again): when
     the first number of its tasks has ended, a fetch fails, and the second number of tasks of its first parent is done again
-    before the others of its own. In a job at most one stage may lose its input."""
+    before the others of its own. In a job at most one stage may lose its input. The first `failing` tasks fail once. A stage
+    that is `skipped` was done before. Tasks run on executors of the stage's resource `profile`."""
 
     tasks: int
     task_ms: int
     parents: tuple[int, ...] = ()
     cpu: float = 1.0
     lost: tuple[int, int] | None = None
+    long_ms: int | None = None
+    failing: int = 0
+    skipped: bool = False
+    profile: int = 0
+    operator: str = "made"
 
 
 @dataclass(frozen=True)
@@ -47,12 +53,16 @@ class MadeJob:
 @dataclass(frozen=True)
 class MadeExecutor:
     """An executor that leaves at `leaves_ms` or later, once it is idle and no task waits; at `dies_ms` it dies with its
-    tasks."""
+    tasks, and, if `with_output`, with what tasks of stages under way wrote there. On a `broken` one each stage's first tasks
+    fail, and no further ones run."""
 
     cores: int
     comes_ms: int = BIRTH_MS
     leaves_ms: int | None = None
     dies_ms: int | None = None
+    with_output: bool = False
+    broken: bool = False
+    profile: int = 0
 
 
 Threads = Sequence[Sequence[MadeJob]]
@@ -110,6 +120,10 @@ class _Attempt:
     begun_ms: int
     waiting: list[int]
     ended: int = 0
+    failing: int = 0
+    on: dict[int, _Executor] = field(default_factory=dict)
+    """Executors on which tasks ended well, by the task's index."""
+    excluded: list[_Executor] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -167,7 +181,7 @@ class _Driver:
 
     def _come(self, executor: _Executor) -> None:
         self.there.append(executor)
-        info = {"Host": "h", "Total Cores": executor.made.cores}
+        info = {"Host": "h", "Total Cores": executor.made.cores, "Resource Profile Id": executor.made.profile}
         told = {"Timestamp": EPOCH_MS + self.ms, "Executor ID": executor.name, "Executor Info": info}
         self._tell("ExecutorAdded", told)
 
@@ -181,11 +195,25 @@ class _Driver:
             for task in list(executor.running.values()):
                 self._stop(task, "ExecutorLostFailure")
                 task.attempt.waiting.append(task.index)
+            for attempt in self.active if executor.made.with_output else ():
+                self._resubmit(attempt, executor)
             self._go(executor)
+
+    def _resubmit(self, attempt: _Attempt, died: _Executor) -> None:
+        for index in [index for index, executor in attempt.on.items() if executor is died]:
+            del attempt.on[index]
+            attempt.ended -= 1
+            attempt.stage.ended -= 1
+            attempt.waiting.append(index)
+            task = _Task(next(self.tasks), index, attempt, died, self.ms)
+            self._tell("TaskEnd", self._task_end(task, "Resubmitted", None))
 
     def _dispatch(self) -> None:
         for attempt in sorted(self.active, key=lambda one: (one.stage.job.number, one.stage.number)):
-            for executor in self.there:
+            fit = [
+                one for one in self.there if one.made.profile == attempt.stage.made.profile and one not in attempt.excluded
+            ]
+            for executor in fit:
                 while attempt.waiting and len(executor.running) < executor.slots:
                     self._launch(attempt, executor)
         if any(attempt.waiting for attempt in self.active):
@@ -200,16 +228,21 @@ class _Driver:
     def _launch(self, attempt: _Attempt, executor: _Executor) -> None:
         task = _Task(next(self.tasks), attempt.waiting.pop(0), attempt, executor, self.ms)
         executor.running[task.number] = task
-        self._at(self.ms + attempt.stage.made.task_ms, partial(self._ended, task))
+        made = attempt.stage.made
+        last = task.index == made.tasks - 1 and made.long_ms is not None
+        self._at(self.ms + (made.long_ms or 0 if last else made.task_ms), partial(self._ended, task))
 
     def _stop(self, task: _Task, reason: str) -> None:
-        """End a task with `reason` as Spark names it; only a task that ended well has metrics."""
+        """End a task with `reason` as Spark names it. A task that failed has no CPU time; a lost one has no metrics."""
         del task.executor.running[task.number]
         metrics: dict[str, Any] | None = None
-        if reason == "Success":
+        if reason in {"Success", "ExceptionFailure"}:
             run_ms = self.ms - task.launch_ms
-            cpu = {"Executor CPU Time": round(1e6 * run_ms * task.attempt.stage.made.cpu)} if self.with_cpu else {}
-            metrics = {"Executor Run Time": run_ms, **cpu}
+            cpu_ns = round(1e6 * run_ms * task.attempt.stage.made.cpu) if reason == "Success" else 0
+            metrics = {"Executor Run Time": run_ms, **({"Executor CPU Time": cpu_ns} if self.with_cpu else {})}
+        self._tell("TaskEnd", self._task_end(task, reason, metrics))
+
+    def _task_end(self, task: _Task, reason: str, metrics: dict[str, Any] | None) -> dict[str, Any]:
         info = {
             "Task ID": task.number,
             "Index": task.index,
@@ -218,7 +251,7 @@ class _Driver:
             "Executor ID": task.executor.name,
         }
         stage = {"Stage ID": task.attempt.stage.number, "Stage Attempt ID": task.attempt.number}
-        self._tell("TaskEnd", {**stage, "Task End Reason": {"Reason": reason}, "Task Info": info, "Task Metrics": metrics})
+        return {**stage, "Task End Reason": {"Reason": reason}, "Task Info": info, "Task Metrics": metrics}
 
     def _ended(self, task: _Task) -> None:
         if task.number not in task.executor.running:
@@ -229,7 +262,17 @@ class _Driver:
             self._complete(attempt, "made to fail")
             self._job_ended(stage.job, "made to fail")
             return
+        if task.executor.made.broken or attempt.failing:
+            attempt.failing = max(0, attempt.failing - 1)
+            self._stop(task, "ExceptionFailure")
+            attempt.waiting.append(task.index)
+            if task.executor.made.broken and task.executor not in attempt.excluded:
+                attempt.excluded.append(task.executor)
+                told = {"executorId": task.executor.name, "stageId": stage.number, "taskFailures": 1}
+                self._tell("ExecutorExcludedForStage", told)
+            return
         self._stop(task, "Success")
+        attempt.on[task.index] = task.executor
         attempt.ended += 1
         stage.ended += 1
         lost = stage.made.lost
@@ -243,7 +286,7 @@ class _Driver:
 
     def _info(self, stage: _Stage, attempt: int, tasks: int) -> dict[str, Any]:
         parents = [stage.job.stages[place].number for place in stage.made.parents]
-        scope = json.dumps({"id": "0", "name": "made"})
+        scope = json.dumps({"id": "0", "name": stage.made.operator})
         return {
             "Stage ID": stage.number,
             "Stage Attempt ID": attempt,
@@ -251,6 +294,7 @@ class _Driver:
             "Number of Tasks": tasks,
             "RDD Info": [{"RDD ID": stage.number, "Name": "made", "Scope": scope}],
             "Parent IDs": parents,
+            "Resource Profile Id": stage.made.profile,
         }
 
     def _begin(self, thread: list[MadeJob]) -> None:
@@ -260,11 +304,13 @@ class _Driver:
         infos = [self._info(stage, 0, stage.made.tasks) for stage in job.stages]
         self._tell("JobStart", {"Job ID": job.number, "Submission Time": EPOCH_MS + self.ms, "Stage Infos": infos})
         for stage in job.stages:
-            if not stage.made.parents:
-                self._submit(stage, stage.made.tasks)
+            if stage.made.skipped:
+                stage.done, job.left = True, job.left - 1
+        self._submit_ready(job)
 
     def _submit(self, stage: _Stage, tasks: int) -> None:
-        attempt = _Attempt(stage, stage.attempts, tasks, self.ms, list(range(tasks)))
+        failing = 0 if stage.attempts else stage.made.failing
+        attempt = _Attempt(stage, stage.attempts, tasks, self.ms, list(range(tasks)), failing=failing)
         stage.attempts += 1
         self.active.append(attempt)
         self._tell("StageSubmitted", {"Stage Info": self._span(attempt)})
@@ -297,12 +343,15 @@ class _Driver:
             return
         stage.done = True
         job.left -= 1
-        for child in job.stages:
-            ready = all(job.stages[place].done for place in child.made.parents)
-            if child.made.parents and ready and not child.attempts:
-                self._submit(child, child.made.tasks)
+        self._submit_ready(job)
         if not job.left:
             self._job_ended(job)
+
+    def _submit_ready(self, job: _Job) -> None:
+        for stage in job.stages:
+            ready = all(job.stages[place].done for place in stage.made.parents)
+            if ready and not stage.done and not stage.attempts:
+                self._submit(stage, stage.made.tasks)
 
     def _job_ended(self, job: _Job, failure: str | None = None) -> None:
         result: dict[str, Any] = {"Result": "JobSucceeded"}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stage_model.forecast.curve import curve, reference_slots, whole
-from stage_model.forecast.estimate import estimate
 from stage_model.history.eventlog import read_event_log
-from stage_model.history.profile import RunRecord, profile
-from tests.fakes.made_logs import MadeExecutor, MadeJob, MadeStage, Threads, decoded, made_log
+from stage_model.history.profile import RunRecord
+from tests.fakes.log_figures import (
+    check_cores_do_no_more_than_there_are,
+    check_more_cores_never_take_longer,
+    check_the_same_work,
+    cpu_s,
+    end_s,
+)
+from tests.fakes.made_logs import MadeExecutor, MadeJob, MadeStage, Threads, made_log
 
 seconds = st.integers(1, 8).map(lambda s: 1000 * s)
 pauses = st.sampled_from((0, 300, 4000))
@@ -31,7 +33,8 @@ def jobs(draw: st.DrawFn, *, lossy: bool = True) -> MadeJob:
         tasks, lost = draw(st.integers(1, 12)), None
         if place == losing and parents and tasks > 1:
             lost = (draw(st.integers(1, tasks - 1)), draw(st.integers(1, stages[parents[0]].tasks)))
-        stages.append(MadeStage(tasks, draw(seconds), parents, draw(st.sampled_from((1.0, 0.5))), lost))
+        failing = draw(st.integers(0, 2))
+        stages.append(MadeStage(tasks, draw(seconds), parents, draw(st.sampled_from((1.0, 0.5))), lost, failing=failing))
     return MadeJob(tuple(stages), pause_ms=draw(pauses))
 
 
@@ -46,22 +49,13 @@ passing = st.builds(
     comes_ms=st.integers(5_000, 60_000),
     leaves_ms=st.none() | st.integers(20_000, 90_000),
     dies_ms=st.none() | st.integers(61_000, 90_000),
+    with_output=st.booleans(),
 )
 unsteady = st.tuples(cores.map(MadeExecutor), st.lists(passing, max_size=3)).map(lambda both: [both[0], *both[1]])
 
 
 def record(lines: list[bytes]) -> RunRecord:
     return read_event_log(lines, "log").record()
-
-
-def end_s(run: RunRecord, on: float) -> float:
-    known = profile("made", [run])
-    return whole(estimate(known), max(reference_slots(known), math.ceil(on))).time_s(on)
-
-
-def cpu_s(lines: list[bytes]) -> float:
-    ends = (event["Task Metrics"] or {} for event in decoded(lines) if event["Event"] == "SparkListenerTaskEnd")
-    return math.fsum(metrics.get("Executor CPU Time", 0) for metrics in ends) / 1e9
 
 
 @given(programs(), steady, st.booleans())
@@ -78,9 +72,9 @@ def test_more_cores_never_take_longer_and_none_do_more_than_there_are(
 ) -> None:
     lines = made_log(threads, executors)
     run = record(lines)
-    points = curve(profile("made", [run]), run.slots, run.cores).points
-    assert all(more.end_s <= fewer.end_s + 1e-9 for fewer, more in pairwise(points))
-    assert all(point.end_s >= (1 - 1e-9) * cpu_s(lines) / point.cores for point in points)
+    check_more_cores_never_take_longer(run)
+    check_cores_do_no_more_than_there_are(run, lines)
+    assert run.work_core_s >= (1 - 1e-9) * cpu_s(lines)
 
 
 @given(programs(lossy=False), steady, steady)
@@ -88,7 +82,7 @@ def test_the_same_work_logged_at_two_sizes_of_cluster_is_the_same(
     threads: Threads, some: list[MadeExecutor], others: list[MadeExecutor]
 ) -> None:
     one, other = (record(made_log(threads, executors)) for executors in (some, others))
-    assert one.work_core_s == pytest.approx(other.work_core_s, rel=0.05)
+    check_the_same_work(one, other)
 
 
 @given(

@@ -56,6 +56,23 @@ def test_tasks_count_once_and_failures_are_counted_apart() -> None:
     assert story.run.tasks_failed == 1  # a killed copy is no failure
 
 
+def test_a_task_whose_output_was_lost_with_its_executor_counts_as_often_as_it_ended() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.submit(READ)
+    story.task(READ, 0, records=10)
+    story.task(READ, 0, run_ms=0, cpu_s=0, failure="Resubmitted (resubmitted due to lost executor)")
+    stage = story.run.attempts[0, 0]
+    assert (stage.done, stage.ended) == (set(), 1)
+    story.task(READ, 0, records=10)
+    story.task(READ, 1, records=10)
+    story.complete(READ)
+    story.job_end(0)
+    assert (stage.done, stage.ended, stage.teaches) == ({0, 1}, 3, False)
+    [kept] = record(story).stages
+    assert (kept.tasks, kept.work_core_s, kept.amounts.records) == (3, 1.5, 30)
+
+
 def test_repeated_starts_change_nothing() -> None:
     story = Story()
     story.job(0, READ)
