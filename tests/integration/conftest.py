@@ -30,6 +30,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 STAGES = ("stages.py", "--work", "4", "--tasks", "6", "--rounds", "3")
 """About ten core-seconds of executors: 30 tasks in 6 stages."""
+ONE_SPARK = pytest.mark.parametrize("python", ["installed"], indirect=True)
+"""Mark of a test whose claim does not depend on Spark's release: one job of each way to start executors runs on both."""
 
 
 @dataclass(frozen=True, slots=True)

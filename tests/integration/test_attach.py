@@ -12,6 +12,7 @@ import pytest
 from controller.submit.properties import parse_properties
 from controller.wire.command import ApplicationView
 from experiments.harness.live_cluster import free_port, spark_home
+from tests.integration.conftest import ONE_SPARK
 from tests.integration.local_cluster import Finished, Job, LocalCluster, adopted_groups, conf_words, eventually
 from tests.integration.pacing import AIM, AIM_SHARE, assert_paced, assert_told, deadline_for
 from tests.integration.spark_standalone import standalone
@@ -61,6 +62,7 @@ def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
     eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
 
 
+@ONE_SPARK
 def test_a_deadline_that_cannot_be_met_ends_the_driver_before_it_has_executors(
     adopting: LocalCluster, submit: Callable[..., Finished], python: Path
 ) -> None:
@@ -81,6 +83,7 @@ def test_a_deadline_that_cannot_be_met_ends_the_driver_before_it_has_executors(
     assert submit("--name", name, "--deadline", "1s", "--force", *JOB).ok().answer["ok"]
 
 
+@ONE_SPARK
 def test_without_a_master_or_a_token_the_job_runs_and_says_what_it_lacks(
     adopting: LocalCluster, submit: Callable[..., Finished], tmp_path: Path
 ) -> None:

@@ -233,6 +233,7 @@ def test_spark_35_runs_on_the_same_cluster(cluster: LocalCluster, spark35_python
     assert cluster.stock(spark35_python, *words).finish().ok().answer == {"ok": True, "rounds": 1}
     summary = cluster.summary("three-five")
     assert_whole(summary)
+    assert summary["outcome"] == "succeeded"
     assert summary["spark_version"].startswith("3.5.")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import ONE_SPARK
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import eventually
 
@@ -23,6 +24,7 @@ def test_a_pod_comes_speaks_and_goes(kubernetes: Kubernetes, executor_image: str
     assert kubernetes.get("pod", "p") is None
 
 
+@ONE_SPARK
 @pytest.mark.slow
 @pytest.mark.spark
 def test_a_stock_job_runs_in_two_pods_and_leaves_none(

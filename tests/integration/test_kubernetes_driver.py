@@ -24,8 +24,13 @@ from tests.integration.test_kubernetes_node_mode import group_of, quota
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes]
 
+PYTHON = Path(sys.executable)
 JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
+LONG = ("stages.py", "--work", "200", "--tasks", "8", "--rounds", "3")
+"""About eight core-seconds in Python workers: with `HALF`, tasks run for a quarter of a minute."""
 ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
+HALF = ("--conf", "spark.pace.law=constant", "--conf", "spark.pace.law.constant.cores=0.5")
+"""Half a core for both executors together."""
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +53,12 @@ def _paced_groups(kubernetes: Kubernetes) -> list[Group]:
 
 
 def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
-    inside: InMaster, settings: dict[str, str], executor_image: str, python: Path
+    inside: InMaster, settings: dict[str, str], executor_image: str
 ) -> None:
-    kubernetes, name = inside.kubernetes, f"in-a-pod-{python.parent.parent.name.strip('.')}"
+    kubernetes, name = inside.kubernetes, "in-a-pod"
 
     def submit(*words: str) -> DriverPod:
-        return kubernetes_driver.submit(kubernetes, python, executor_image, settings, name, *words)
+        return kubernetes_driver.submit(kubernetes, PYTHON, executor_image, settings, name, *words)
 
     assert submit(*JOB).finish().ok().answer["ok"]
     taught = inside.summary(name)
@@ -69,13 +74,24 @@ def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
     eventually(lambda: not kubernetes.all("pods", "spark-role=executor"), "the end of the executors")
 
 
+def test_a_job_of_spark_35_whose_driver_is_a_pod_is_paced(
+    inside: InMaster, settings: dict[str, str], executor_image: str, spark35_python: Path
+) -> None:
+    kubernetes, name = inside.kubernetes, "in-a-pod-35"
+    driver = kubernetes_driver.submit(kubernetes, spark35_python, executor_image, settings, name, *HALF, *LONG)
+    _paced_groups(kubernetes)
+    assert driver.finish().ok().answer["ok"]
+    summary = inside.summary(name)
+    assert_unharmed(summary, summary["app_id"])
+    assert summary["spark_version"].startswith("3.5.")
+    eventually(lambda: not kubernetes.all("pods", "spark-role=executor"), "the end of the executors")
+
+
 def test_a_drivers_pod_is_killed_and_its_executors_groups_and_record_end(
     inside: InMaster, settings: dict[str, str], executor_image: str
 ) -> None:
     kubernetes = inside.kubernetes
-    words = ("--conf", "spark.pace.law=constant", "--conf", "spark.pace.law.constant.cores=0.5", *ENDLESS)
-    python = Path(sys.executable)
-    driver = kubernetes_driver.submit(kubernetes, python, executor_image, settings, "orphans", *words)
+    driver = kubernetes_driver.submit(kubernetes, PYTHON, executor_image, settings, "orphans", *HALF, *ENDLESS)
     groups = _paced_groups(kubernetes)
     driver.kill()
     assert driver.finish().code == 128 + signal.SIGKILL

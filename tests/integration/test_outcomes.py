@@ -71,8 +71,13 @@ def test_a_master_that_is_away_at_the_end_learns_the_exit_code_when_it_is_back(
     assert outcome(process_cluster.summary("away")) == ("succeeded", "", False)
 
 
+FAILED = ("failed", "its driver failed", False)
+
+
 @pytest.mark.parametrize(
-    ("how", "expected"), [("well", ("succeeded", "", True)), ("fail", ("failed", "its driver failed", False))]
+    ("python", "how", "expected"),
+    [("installed", "well", ("succeeded", "", True)), ("installed", "fail", FAILED), ("spark35", "fail", FAILED)],
+    indirect=["python"],
 )
 def test_the_bridge_sees_how_a_stock_driver_ends(
     process_cluster: LocalCluster, python: Path, how: str, expected: tuple[str, str, bool]

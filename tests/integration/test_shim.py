@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.integration.conftest import STAGES
+from tests.integration.conftest import ONE_SPARK, STAGES
 from tests.integration.local_cluster import Job, LocalCluster, adopted_groups, eventually
 from tests.integration.pacing import AIM, assert_paced, deadline_for
 from tests.integration.test_attach import JOB, SPARKS
@@ -19,7 +19,6 @@ from tests.integration.test_process_runtime import executors_of
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 Start = Callable[[LocalCluster, Sequence[str]], Job]
-ONE_SPARK = pytest.mark.parametrize("python", ["installed"], indirect=True)
 
 
 @pytest.fixture
@@ -64,6 +63,7 @@ def test_a_deadline_given_to_spark_submit_is_kept(process_cluster: LocalCluster,
     assert_paced(process_cluster.summary(name), process_cluster.samples(view.application_id))
 
 
+@ONE_SPARK
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
 def test_who_ends_spark_submit_ends_the_driver(
     process_cluster: LocalCluster, spark_submit: Start, python: Path, number: signal.Signals, stop_file: Path
