@@ -158,16 +158,6 @@ def swallow():
         held.append(bytearray(os.urandom(1 << 20) * 16))
 
 
-def hoard():
-    """Fill the local directory, which the executors of this application share, and stay there."""
-    written = 0
-    with Path(os.environ["SPARK_LOCAL_DIRS"], "red-team-hoard").open("wb", buffering=0) as file:
-        while written < plan["most_mb"]:
-            written += file.write(MIB) >> 20
-        time.sleep(plan["stay_s"])
-    return written
-
-
 ATTACKS = {
     "read": read,
     "call": call,
@@ -178,7 +168,6 @@ ATTACKS = {
     "shout": shout,
     "forge": forge,
     "swallow": swallow,
-    "hoard": hoard,
 }
 sc = SparkSession.builder.getOrCreate().sparkContext
 own = (sc.getConf().get("spark.driver.host"), int(sc.getConf().get("spark.driver.port")))
