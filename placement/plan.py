@@ -68,10 +68,10 @@ class Infeasible(_Outcome):
     """No worker that is there could ever take the executor."""
 
 
-Outcome = Placed | Squeeze | Evict | Wait | Infeasible
+PlaceAnswer = Placed | Squeeze | Evict | Wait | Infeasible
 
 
-def place(request: Request, fleet: Fleet, memory: Memory) -> Outcome:
+def place(request: Request, fleet: Fleet, memory: Memory) -> PlaceAnswer:
     """Return what becomes of one more executor; `memory` answers for it."""
     fits, kept = passing([*LASTING, *PASSING], request), request.kept
 

@@ -11,8 +11,8 @@ from controller.agent.secret_places import CREDENTIAL_PLACES, ENGINE, SPARKPACE_
 from controller.cli.main import COMMANDS
 from controller.master.calls import CALLS
 from controller.master.metric_table import METRICS
-from controller.master.outcome import HowEnded
 from controller.submit.job_options import KNOWN, PREFIX
+from controller.wire.states import Outcome
 from stage_model.laws import LAWS
 from stage_model.settings import Topic, rules
 
@@ -113,4 +113,4 @@ def test_the_table_of_metrics_is_that_of_the_code() -> None:
 
 def test_every_outcome_is_explained() -> None:
     _, _, table = (ROOT / "docs" / "metrics.md").read_text().partition("## Outcomes\n")
-    assert re.findall(r"^\| `(\w+)` \| [a-z]", table, re.MULTILINE) == list(HowEnded)
+    assert re.findall(r"^\| `(\w+)` \| [a-z]", table, re.MULTILINE) == list(Outcome)

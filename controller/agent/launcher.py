@@ -27,6 +27,7 @@ from controller.agent.launch import Site
 from controller.agent.threads import Beat
 from controller.files import write_whole
 from controller.runtime.base import ExecutorKey, Runtime
+from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorSpec
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -51,7 +52,7 @@ NEVER_TRIED = _Retry(-math.inf, 0.0, 0, "")
 
 
 class Launcher:
-    """The launcher. `state(key)` is "starting" until the runtime shows the executor, "refused" when it can never start
+    """The launcher. `state(key)` is `STARTING` until the runtime shows the executor, `REFUSED` when it can never start
     here."""
 
     def __init__(
@@ -124,8 +125,8 @@ class Launcher:
             self._stopping.add(key)
         self._stops.put(lambda: self._stop(key))
 
-    def state(self, key: ExecutorKey) -> str:
-        return "refused" if key in self._refused else "starting"
+    def state(self, key: ExecutorKey) -> ExecutorState:
+        return ExecutorState.REFUSED if key in self._refused else ExecutorState.STARTING
 
     def reason(self, key: ExecutorKey) -> str:
         """Return the reason why the executor is refused, or did not start at the last try; empty without a reason."""

@@ -33,6 +33,7 @@ from controller.agent.timings import PeriodTimings
 from controller.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime, TakesNeeds
 from controller.runtime.process_identity import seen_here
+from controller.wire.states import ExecutorState
 from controller.wire.worker import Desired, WorkerInfo, WorkerSync
 from stage_model.errors import RuntimeFailed
 from stage_model.settings import QuotaSettings
@@ -196,7 +197,7 @@ class Agent:
     def _waits(self, key: ExecutorKey, known: KnownExecutor) -> bool:
         """Return True if an executor that is not there yet may not begin."""
         if known.adopted:
-            return self.launcher.state(key) == "refused"
+            return self.launcher.state(key) is ExecutorState.REFUSED
         return self.resizing.may_start(key) is None
 
     # ------------------------------------------------------------------ act
@@ -363,11 +364,11 @@ class Agent:
 
     def _standing(self, key: ExecutorKey, seen: Observed | None) -> Standing:
         if seen is not None and seen.running:
-            return Standing("running", seen.reason, seen.exit_code)
+            return Standing(ExecutorState.RUNNING, seen.reason, seen.exit_code)
         if seen is not None and key in self._ended:
-            return Standing("exited", self._ended[key], OVER_CODE)
+            return Standing(ExecutorState.EXITED, self._ended[key], OVER_CODE)
         if seen is not None:
-            return Standing("exited", seen.reason, seen.exit_code)
+            return Standing(ExecutorState.EXITED, seen.reason, seen.exit_code)
         reason = self.launcher.reason(key)
         if not reason and not self.known[key].adopted and self.resizing.may_start(key) is None:
             reason = f"other executors on worker {self.worker.worker_id} are still giving up the memory it needs"

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from controller.agent.core import Held
 from controller.runtime.base import ExecutorKey, Observed
+from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport
 from master_memory.resize import Container
 
@@ -13,7 +14,7 @@ from master_memory.resize import Container
 class Standing(NamedTuple):
     """State of an executor and the reason, as in `ExecutorReport`."""
 
-    state: str
+    state: ExecutorState
     reason: str = ""
     exit_code: int | None = None
 

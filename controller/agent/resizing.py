@@ -18,6 +18,7 @@ import msgspec
 from controller.agent.launch import Site, make_orders_dir
 from controller.agent.launcher import Launcher
 from controller.runtime.base import ExecutorKey, Observed, Runtime
+from controller.wire.states import ExecutorState
 from controller.wire.worker import Desired, ExecutorSpec, WorkerInfo
 from master_memory.resize import Answer, Begin, BudgetOrder, Container, GiveOrder, Move, SetLimit, moves
 from stage_model.decoding import UNREADABLE
@@ -124,7 +125,9 @@ class Resizing:
         return [
             key
             for key in keys
-            if key not in observed and "/".join(key) not in desired.stopped and self._launcher.state(key) != "refused"
+            if key not in observed
+            and "/".join(key) not in desired.stopped
+            and self._launcher.state(key) is not ExecutorState.REFUSED
         ]
 
     def _order(self, key: ExecutorKey) -> BudgetOrder | None:

@@ -18,6 +18,7 @@ from controller.home import Home, find_home
 from controller.local_limit import DEFAULT, parse_local_limit
 from controller.runtime.networks import DEFAULT_POOL, parse_pool
 from controller.wire.command import ApplicationView
+from controller.wire.states import ApplicationState
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_applications
 from stage_model.settings import CORE_QUANTUM, QuotaSettings
@@ -253,7 +254,7 @@ def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:
     exact = [view for view in views if wanted in (view.application_id, view.submission)]
     named = [view for view in views if wanted in view.names]
     begins = [view for view in views if wanted and view.application_id.startswith(wanted)]
-    running = [view for view in named if view.state != "ended"]
+    running = [view for view in named if view.state is not ApplicationState.ENDED]
     if len(running) > 1 and not exact:
         ids = ", ".join(view.application_id for view in running[:5])
         raise BadInput(f"{len(running)} running applications have the name {wanted!r}: {ids}; give an id")

@@ -15,6 +15,7 @@ from controller.cli.tables import applications_table
 from controller.client import submit_client
 from controller.home import Home
 from controller.wire.command import ApplicationView
+from controller.wire.states import ApplicationState
 from stage_model.units import parse_priority
 
 
@@ -43,7 +44,7 @@ class Selection:
 @click.option(
     "--state",
     "states",
-    type=click.Choice(["waiting", "running", "ended"]),
+    type=click.Choice([one.value for one in ApplicationState]),
     multiple=True,
     help="Only applications in this state (repeat).",
 )
@@ -68,6 +69,6 @@ def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, pri
 
 
 def _list(views: list[ApplicationView]) -> Group:
-    waiting = [view for view in views if view.queue_position is not None and view.state != "ended"]
+    waiting = [view for view in views if view.queue_position is not None and view.state is not ApplicationState.ENDED]
     lines = (Text(f"{view.application_id} waits, place {view.queue_position}: {view.reason}") for view in waiting)
     return Group(applications_table(views), *lines)

@@ -98,7 +98,7 @@ def _state(view: ApplicationView) -> str:
     outcome."""
     if view.queue_position is not None:
         return f"{view.state} {view.queue_position}"
-    return view.outcome.replace("_", " ") or view.state
+    return (view.outcome or view.state).replace("_", " ")
 
 
 def _table(left: Sequence[str], right: Sequence[str]) -> Table:

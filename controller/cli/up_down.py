@@ -60,6 +60,7 @@ from controller.runtime import packet_filter
 from controller.runtime.networks import parse_pool, room_for
 from controller.runtime.table import ADOPTING, EVERYWHERE, RUNTIMES, Choice, choose_runtime, runtime_module
 from controller.submit.spark_install import find_spark
+from controller.wire.states import ApplicationState
 from master_memory.split import POLICIES
 from stage_model.errors import BadInput, PaceError, Unavailable
 from stage_model.laws import LAWS
@@ -292,7 +293,7 @@ def _heal(home: Home, recorded: Cluster, healing: Healing) -> None:
         click.echo(f"Started the agent of {name}, which had died.")
     for name in healing.restarting:
         click.echo(f"The agent of {name} had lost its child and has started another.")
-    going_on = [view for view in admin_client(home).applications() if view.state != "ended"]
+    going_on = [view for view in admin_client(home).applications() if view.state is not ApplicationState.ENDED]
     click.echo(
         f"Sparkpace runs at {cluster.url} with {len(cluster.agents)} worker(s); "
         + ("" if healing.needed else "nothing was missing; ")

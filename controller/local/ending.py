@@ -17,6 +17,7 @@ from controller.local.leftovers import Removed, clear_groups, clear_grown, clear
 from controller.local.locks import end, last_holder
 from controller.processes import ProcessId, alive, send, send_group
 from controller.waiting import wait_until
+from controller.wire.states import ApplicationState
 from stage_model.errors import PaceError
 
 END_S = 15.0
@@ -100,7 +101,7 @@ def _end_applications(client: MasterClient) -> list[str]:
 
     try:
         for view in client.applications():
-            if view.state != "ended":
+            if view.state is not ApplicationState.ENDED:
                 client.kill(view.application_id)
         wait_until(lambda: not going_on(), END_S, LOOK_S)
         return going_on()

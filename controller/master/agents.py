@@ -12,11 +12,11 @@ from controller.master.executor_state import Executor
 from controller.master.guard import guarded
 from controller.master.identity import Identity
 from controller.master.lifecycle import Lifecycle
-from controller.master.outcome import HowEnded
 from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.workers import Worker
 from controller.wire.limits import NOTE_LENGTH, NOTES, SAMPLES_BYTES
+from controller.wire.states import ExecutorState, Outcome
 from controller.wire.worker import AdoptedSpec, Desired, ExecutorReport, ExecutorSpec, Sample, WorkerReply, WorkerSync
 from master_memory.split import POLICIES
 from stage_model.errors import Denied
@@ -70,7 +70,7 @@ class Agents:
             if gone and not gone.ended and gone.record.registration.boot_id == worker.info.boot_id:
                 changed[application_id] = gone
                 with guarded(gone, "ending it"):
-                    self.registry.end(gone, now_s, HowEnded.DRIVER_DIED)
+                    self.registry.end(gone, now_s, Outcome.DRIVER_DIED)
         worker.strays = frozenset(self._strays(worker_id, sync.executors, now_s))
         if changed or joins:
             self.lifecycle.reconcile_all(now_s)
@@ -93,7 +93,7 @@ class Agents:
             elif report.application_id in self.registry.past:
                 over = True
             else:
-                over = report.state == "exited" and now_s - self.registry.begun_s >= COME_BACK_S
+                over = report.state is ExecutorState.EXITED and now_s - self.registry.begun_s >= COME_BACK_S
             if over:
                 yield (report.application_id, report.executor_id)
 
@@ -198,21 +198,21 @@ class Agents:
             self.registry.touched.add(worker_id)
         if not executor.live:
             return False
-        if report.state == "exited":
+        if report.state is ExecutorState.EXITED:
             executors.gone(application, executor, report.exit_code, report.reason, now_s)
-        elif report.state == "running" and report.risk:
+        elif report.state is ExecutorState.RUNNING and report.risk:
             # the words of a risk differ each time, so it is reported once until it is over
             if not executor.at_risk:
                 executor.at_risk = True
                 application.notify(f"executor {report.executor_id}: {report.risk}")
             return False
-        elif report.state == "refused" and application.attached:
+        elif report.state is ExecutorState.REFUSED and application.attached:
             application.notify(f"executor {report.executor_id} goes on at whatever speed it has: {report.reason}")
             return False
-        elif report.state == "refused":
+        elif report.state is ExecutorState.REFUSED:
             executors.gone(application, executor, None, report.reason, now_s)
             why = f"an executor was refused on worker {worker_id}: {report.reason}"
-            self.registry.end(application, now_s, HowEnded.STOPPED, why)
+            self.registry.end(application, now_s, Outcome.STOPPED, why)
         else:
             return False
         self.registry.save_executor(application, executor)

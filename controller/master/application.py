@@ -17,12 +17,13 @@ import msgspec
 from controller.master.actions import Actions
 from controller.master.capacity import Capacity
 from controller.master.executor_state import Executor, known_sum
-from controller.master.outcome import SERVERS, DriverEnd, Evidence, HowEnded
+from controller.master.outcome import SERVERS, DriverEnd, Evidence
 from controller.master.starved import Hunger, least_waiting
 from controller.submit.job_options import JobOptions
 from controller.wire import limits
 from controller.wire.basis import Basis, Lateness, Untaught
 from controller.wire.driver import ExecutorGone, ExecutorWish, Registration
+from controller.wire.states import Outcome
 from controller.wire.worker import ExecutorReport
 from master_memory.room import Newcomer
 from placement.data_wait import DataWait
@@ -73,12 +74,12 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     ended_s: float | None = None
     end_reason: str = ""
     """The reason for the end, for people; empty for success."""
-    cut_off: HowEnded | None = None
+    cut_off: Outcome | None = None
     """The way the application was ended, if it did not end by itself."""
     driver_end: DriverEnd | None = None
     exit_code: int | None = None
     """The exit code of its driver, from `sparkpace submit`."""
-    outcome: HowEnded | None = None
+    outcome: Outcome | None = None
     """The way the application ended; None until that is settled."""
     next_executor: int = 1
     changes: list[AppliedChange] = []
@@ -324,7 +325,7 @@ class Application:
 
     @property
     def succeeded(self) -> bool:
-        return self.record.outcome is HowEnded.SUCCEEDED
+        return self.record.outcome is Outcome.SUCCEEDED
 
     def evidence(self) -> Evidence:
         """Return the facts that the outcome follows from, as they are known now."""

@@ -12,7 +12,6 @@ from controller.master.explanation import explanation
 from controller.master.finish import stage_spans
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
-from controller.master.outcome import HowEnded
 from controller.master.recorder import Recorder
 from controller.master.registry import AT_A_TIME, Registry
 from controller.master.submissions import Submissions
@@ -20,6 +19,7 @@ from controller.master.view import application_view, bare_view
 from controller.runs.course import ended_runs, read_course
 from controller.wire.command import ApplicationView, Change, Explanation
 from controller.wire.course import Course, EndedRun
+from controller.wire.states import Outcome
 from placement.topology import Topology
 from stage_model.errors import BadInput, NotStored
 
@@ -83,7 +83,7 @@ class Commands:
             return
         application = self.registry.known(application_id)
         if not application.ended:
-            self.registry.end(application, now_s, HowEnded.KILLED)
+            self.registry.end(application, now_s, Outcome.KILLED)
             self.lifecycle.versions.bump(application)
             self.registry.store.catch_up()
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controller.master.application import ID, Application, ApplicationRecord
-from controller.master.outcome import HowEnded
 from controller.wire.command import PlanRequest
+from controller.wire.states import Outcome
 from placement.dependencies import After, check_acyclic, parse_after
 from stage_model.errors import BadInput
 from stage_model.forecast.virtual_time import Forecast
@@ -32,7 +32,7 @@ class Past:
 
 def past_of(record: ApplicationRecord) -> Past:
     """Return what is kept of an application that ended."""
-    return Past(record.registration.name, record.outcome is HowEnded.SUCCEEDED, record.names)
+    return Past(record.registration.name, record.outcome is Outcome.SUCCEEDED, record.names)
 
 
 @dataclass(slots=True)

@@ -137,7 +137,7 @@ class Drivers:
             self.registry.stir(application)
             self.lifecycle.reconcile(application, now_s)
             self.lifecycle.versions.bump(application)
-        stop = application.record.end_reason if application.record.cut_off and not sync.ended else ""
+        stops = application.record.cut_off is not None and not application.succeeded and not sync.ended
         near, starved = None, dict[str, int]()
         with guarded(application, "planning its waits for data"):
             near = None if application.attached else SAME_HOST if self._on_one_host(application) else locality(application)
@@ -149,7 +149,7 @@ class Drivers:
             acknowledged=application.acknowledged,
             taken=application.taken if store.failing else None,
             gone=() if application.attached else application.gone(),
-            stop=stop or None,
+            stop=application.record.end_reason if stops else None,
             notices=self._new_notices(application),
             locality=near,
             lacks_credentials=application.lacks_credentials,

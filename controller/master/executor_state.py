@@ -11,6 +11,7 @@ import msgspec
 from controller.master.starved import UNTOLD, Hunger
 from controller.wire import limits
 from controller.wire.driver import ExecutorGone
+from controller.wire.states import ExecutorState
 from controller.wire.worker import AdoptedSpec, ExecutorReport, ExecutorSpec, Sample, StageUse
 from stage_model.debt import Debt
 from stage_model.history.stage_run import StageKey
@@ -108,7 +109,7 @@ class Executor:
         """Take a report in; return the stage attempts of which it has something new. A report may be an executor's invention:
         of attempts that the driver has not reported (`told`), the last ones are kept."""
         self.report = report
-        self.ran = self.ran or report.state == "running"
+        self.ran = self.ran or report.state is ExecutorState.RUNNING
         self.record.cpu_core_s = max(self.record.cpu_core_s, report.cpu_core_s)
         self.record.log_dir = report.log_dir
         stages = self.record.uses.setdefault(instance, {})

@@ -12,6 +12,7 @@ from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.wire.driver import ExecutorGone, ExecutorWish
 from controller.wire.limits import EXECUTORS
+from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, WorkerInfo
 from placement.ids import find_all
 from placement.plan import Evict, Placed, Squeeze
@@ -145,7 +146,7 @@ def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, re
     memory, or it was placed while nothing could be stored, before the master died. It is taken for one of Spark's default
     profile; its pieces of resources are not known."""
     known = application.ended or application.attached or report.executor_id in application.executors
-    if known or report.state != "running" or not report.executor_id.isdecimal():
+    if known or report.state is not ExecutorState.RUNNING or not report.executor_id.isdecimal():
         return
     registration, options, wish = application.record.registration, application.options, application.wanted.get("0")
     wish = wish or ExecutorWish()

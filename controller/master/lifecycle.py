@@ -9,12 +9,13 @@ from controller.master import dependencies, executors, queue
 from controller.master.application import Application
 from controller.master.finish import Finisher, Written
 from controller.master.guard import guarded
-from controller.master.outcome import DriverEnd, HowEnded
+from controller.master.outcome import DriverEnd
 from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.master.versions import Versions
 from controller.processes import ProcessId, alive
 from controller.runtime.process_identity import seen_here
+from controller.wire.states import ExecutorState, Outcome
 from stage_model.errors import NotStored, PaceError
 
 CLEAN_UP_S = 15.0
@@ -43,7 +44,7 @@ class Lifecycle:
 
     def _turn(self, application: Application, now_s: float) -> None:
         if not application.ended and self._driver_gone(application, now_s):
-            self.registry.end(application, now_s, HowEnded.DRIVER_DIED)
+            self.registry.end(application, now_s, Outcome.DRIVER_DIED)
             self.versions.bump(application)
         if application.ended:
             if application.record.outcome is None and not self._word_to_come(application, now_s):
@@ -68,11 +69,11 @@ class Lifecycle:
 
     def _bring_executors(self, application: Application, now_s: float) -> bool:
         if reason := executors.too_many_failures(application):
-            self.registry.end(application, now_s, HowEnded.STOPPED, reason)
+            self.registry.end(application, now_s, Outcome.STOPPED, reason)
             return True
         found, held_back = len(application.record.comes_after), application.held_back
         if dependencies.settle(application, self.registry.jobs, now_s):
-            self.registry.end(application, now_s, HowEnded.STOPPED, application.held_back)
+            self.registry.end(application, now_s, Outcome.STOPPED, application.held_back)
             return True
         if application.held_back != held_back:
             self.registry.stir(application)
@@ -98,14 +99,14 @@ class Lifecycle:
         if _in_sight(application):
             driver = ProcessId(pid=registration.pid, start=registration.pid_start, boot_id=registration.boot_id)
             return not alive(driver)
-        running = any(e.report and e.report.state == "running" for e in application.live_executors())
+        running = any(e.report and e.report.state is ExecutorState.RUNNING for e in application.live_executors())
         return not running and silent_s > SILENCE_S
 
     def _word_to_come(self, application: Application, now_s: float) -> bool:
         """Return True if a report of how the driver ended is still to come for an application that has ended: from `submit`
         once the driver is gone, or from the driver's bridge before."""
         record, stays = application.record, application.options.submission is not None
-        if record.exit_code is not None or record.cut_off in (HowEnded.KILLED, HowEnded.STOPPED):
+        if record.exit_code is not None or record.cut_off in (Outcome.KILLED, Outcome.STOPPED):
             return False
         if not stays and record.driver_end is not DriverEnd.TO_COME:
             return False
@@ -119,7 +120,7 @@ class Lifecycle:
     def _driver_to_be_told(self, application: Application, now_s: float) -> bool:
         """Return True if the driver must still learn that its application has ended: it has not said that it goes, and lives.
         An application that waits has no executors that would take a while to end."""
-        told = application.farewell or application.record.cut_off in (None, HowEnded.DRIVER_DIED)
+        told = application.farewell or application.record.cut_off in (None, Outcome.DRIVER_DIED)
         return not told and not self._driver_gone(application, now_s)
 
     def _try_finish(self, application: Application, now_s: float) -> None:

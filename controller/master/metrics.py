@@ -19,7 +19,6 @@ from prometheus_client.registry import Collector
 from controller.master.application import Application
 from controller.master.cluster import ClusterState
 from controller.master.metric_table import METRICS
-from controller.master.outcome import HowEnded
 from controller.master.registry import AT_A_TIME
 from controller.master.tally import ERROR_BOUNDS
 from controller.notify.deliveries import OUTCOMES_OF_SENDING
@@ -27,6 +26,7 @@ from controller.printable import printable
 from controller.version import VERSION
 from controller.wire.command import ApplicationView
 from controller.wire.durations import BOUNDS_S, PHASES, Durations
+from controller.wire.states import ApplicationState, Outcome
 
 MOST_EXECUTORS = 10_000
 """Most executors with a series of their own. Applications are bounded by `controller.wire.limits`, workers by the tokens made
@@ -81,7 +81,7 @@ async def metrics(cluster: ClusterState, now_s: float, epoch_s: float) -> bytes:
     families = Families()
     _of_the_master(families, cluster)
     _of_workers(families, cluster, now_s, epoch_s)
-    states, room = {"waiting": 0, "running": 0}, MOST_EXECUTORS
+    states, room = {ApplicationState.WAITING: 0, ApplicationState.RUNNING: 0}, MOST_EXECUTORS
     left_out = 0
     for number, application in enumerate(list(cluster.applications.values()), 1):
         if number % AT_A_TIME == 0:
@@ -103,7 +103,7 @@ def _of_the_master(families: Families, cluster: ClusterState) -> None:
     families.value("sparkpace_build_info", 1, VERSION)
     families.value("sparkpace_store_writable", 0 if cluster.store.failing else 1)
     tally = cluster.registry.tally
-    for outcome in HowEnded:
+    for outcome in Outcome:
         families.value("sparkpace_applications_ended", tally.ended[outcome], outcome)
     families.histogram("sparkpace_application_deadline_error_ratio", ERROR_BOUNDS, tally.errors, 0.0)
     counts, waiting = cluster.notifying.counts() if cluster.notifying is not None else ({}, 0)

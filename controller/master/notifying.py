@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 
 from controller.master.application import Application
 from controller.master.guard import guarded
-from controller.master.outcome import HowEnded
 from controller.master.summary import error_pct
 from controller.master.view import forecast_end_s
 from controller.notify.events import EventWatch, HookEvent, JobLook, body, refused_event
 from controller.notify.sender import Sender
+from controller.wire.states import Outcome
 
 
 class Notifying:
@@ -54,7 +54,7 @@ def _look(application: Application, now_s: float) -> JobLook:
         deadline_s = None if target is None else target.due_s
         return JobLook(application.id, application.name, elapsed_s, deadline_s, forecast_end_s(application))
     deadline_s = application.options.deadline_s
-    error = error_pct(elapsed_s, deadline_s) if outcome is HowEnded.SUCCEEDED else None
+    error = error_pct(elapsed_s, deadline_s) if outcome is Outcome.SUCCEEDED else None
     return JobLook(
         application.id,
         application.name,

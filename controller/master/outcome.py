@@ -10,6 +10,8 @@ import signal
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controller.wire.states import Outcome
+
 SHELL_SIGNAL = 128
 """An exit code above this number is this number plus that of the signal that ended the process."""
 ASKING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
@@ -21,21 +23,6 @@ SERVERS = frozenset(
     )
 )
 """Main classes that serve until they are asked to end."""
-
-
-class HowEnded(StrEnum):
-    """An outcome, as it is stored with the application's record."""
-
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    KILLED = "killed"
-    """`sparkpace kill` ended it, or a signal that asked its driver to end."""
-    DRIVER_DIED = "driver_died"
-    """Its driver was gone without a farewell."""
-    STOPPED = "stopped"
-    """The master ended it and says why."""
-    UNKNOWN = "unknown"
-    """No one has seen how its driver ended, and its jobs do not show that it ended well."""
 
 
 class DriverEnd(StrEnum):
@@ -58,7 +45,7 @@ def driver_end(said: str) -> DriverEnd:
     return DriverEnd(said) if said in set(DriverEnd) else DriverEnd.UNKNOWN
 
 
-REASONS = {HowEnded.KILLED: "it was killed", HowEnded.DRIVER_DIED: "its driver died"}
+REASONS = {Outcome.KILLED: "it was killed", Outcome.DRIVER_DIED: "its driver died"}
 """The reasons, for people, of applications that were ended from outside."""
 
 
@@ -68,46 +55,46 @@ class Evidence:
     the driver's (None: not reported), `driver_end` the end that its bridge saw (None: it saw none); `server`: its main class
     is one of `SERVERS`; `seems_well`: its jobs show no failure at its end."""
 
-    cut_off: HowEnded | None
+    cut_off: Outcome | None
     exit_code: int | None
     driver_end: DriverEnd | None
     server: bool
     seems_well: bool
 
 
-def judge(found: Evidence) -> tuple[HowEnded, str]:
+def judge(found: Evidence) -> tuple[Outcome, str]:
     """Return the outcome and the reason for people. The reason is empty for success, and where it was given when the
     application was ended."""
-    if found.cut_off in (HowEnded.KILLED, HowEnded.STOPPED):
+    if found.cut_off in (Outcome.KILLED, Outcome.STOPPED):
         return found.cut_off, ""
     if found.exit_code is not None:
         return _of_exit_code(found.exit_code, server=found.server)
     match found.driver_end:
         case DriverEnd.WELL:
-            return HowEnded.SUCCEEDED, ""
+            return Outcome.SUCCEEDED, ""
         case DriverEnd.FAILED:
-            return HowEnded.FAILED, "its driver failed"
+            return Outcome.FAILED, "its driver failed"
         case DriverEnd.ASKED:
             return _asked("a signal", server=found.server)
         case DriverEnd.TO_COME:
-            return HowEnded.DRIVER_DIED, REASONS[HowEnded.DRIVER_DIED]
+            return Outcome.DRIVER_DIED, REASONS[Outcome.DRIVER_DIED]
     if found.cut_off is not None:
         return found.cut_off, ""
     if found.seems_well:
-        return HowEnded.SUCCEEDED, ""
-    return HowEnded.UNKNOWN, "no one saw how its driver ended, and its last job failed or was under way then"
+        return Outcome.SUCCEEDED, ""
+    return Outcome.UNKNOWN, "no one saw how its driver ended, and its last job failed or was under way then"
 
 
-def _of_exit_code(code: int, *, server: bool) -> tuple[HowEnded, str]:
+def _of_exit_code(code: int, *, server: bool) -> tuple[Outcome, str]:
     number = code - SHELL_SIGNAL
     if code == 0:
-        return HowEnded.SUCCEEDED, ""
+        return Outcome.SUCCEEDED, ""
     if number in ASKING:
         return _asked(signal.Signals(number).name, server=server)
     if number in signal.valid_signals():
-        return HowEnded.DRIVER_DIED, REASONS[HowEnded.DRIVER_DIED]
-    return HowEnded.FAILED, f"its driver ended with exit code {code}"
+        return Outcome.DRIVER_DIED, REASONS[Outcome.DRIVER_DIED]
+    return Outcome.FAILED, f"its driver ended with exit code {code}"
 
 
-def _asked(by: str, *, server: bool) -> tuple[HowEnded, str]:
-    return (HowEnded.SUCCEEDED, "") if server else (HowEnded.KILLED, f"its driver was ended by {by}")
+def _asked(by: str, *, server: bool) -> tuple[Outcome, str]:
+    return (Outcome.SUCCEEDED, "") if server else (Outcome.KILLED, f"its driver was ended by {by}")

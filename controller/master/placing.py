@@ -27,7 +27,7 @@ from placement.data_wait import DataWait, Patience
 from placement.filters import PASSING, passing
 from placement.fleet import Fleet
 from placement.growth import WorkerType
-from placement.plan import Infeasible, Outcome, Wait, ever_fitting, needed_type, place
+from placement.plan import Infeasible, PlaceAnswer, Wait, ever_fitting, needed_type, place
 from placement.policies import Draw
 from placement.request import Memory, Request
 from placement.resources import SCALE, ResourceSet
@@ -59,7 +59,7 @@ class Placing:
         self._infos = dict.fromkeys(self._infos)
         self._seen = None
 
-    def choose(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> Outcome:
+    def choose(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> PlaceAnswer:
         """Return the outcome for one more executor; a wait for data is kept."""
         self.refresh(now_s)
         ask = self._ask(application, profile_id, wish)

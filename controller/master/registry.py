@@ -25,13 +25,14 @@ from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.findings import basis_of, lateness_of
 from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
-from controller.master.outcome import REASONS, HowEnded, judge
+from controller.master.outcome import REASONS, judge
 from controller.master.store import Store
 from controller.master.tally import Tally
 from controller.master.workers import Workers
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.process_identity import boot_id
 from controller.wire.basis import Untaught
+from controller.wire.states import Outcome
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, NotStored
 from stage_model.forecast.promises import Claim, Promised
@@ -140,7 +141,7 @@ class Registry:
         self,
         application: Application,
         now_s: float,
-        cut_off: HowEnded | None = None,
+        cut_off: Outcome | None = None,
         why: str = "",
         ended_s: float | None = None,
     ) -> None:
@@ -156,7 +157,7 @@ class Registry:
         with guarded(application, "saying what it was planned from"):
             application.record.basis = basis_of(application)
         log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, application.record.end_reason)
-        if cut_off in (HowEnded.KILLED, HowEnded.STOPPED):  # no report of its driver changes that
+        if cut_off in (Outcome.KILLED, Outcome.STOPPED):  # no report of its driver changes that
             self.settle(application, now_s)
         self.save(application)
 
@@ -164,7 +165,7 @@ class Registry:
         """Decide for good the outcome of an application that has ended, from what is known now."""
         outcome, why = judge(application.evidence())
         application.record.outcome = outcome
-        application.record.end_reason = why or ("" if outcome is HowEnded.SUCCEEDED else application.record.end_reason)
+        application.record.end_reason = why or ("" if outcome is Outcome.SUCCEEDED else application.record.end_reason)
         with guarded(application, "saying why it is late"):
             application.record.lateness = lateness_of(application, self.workers.capacity(application, now_s))
         self.tally.take(application, outcome)

@@ -11,6 +11,7 @@ from controller.master.admission import Admission
 from controller.master.dependencies import STARTING_S, WaitingJob, check_dependencies
 from controller.master.registry import Registry
 from controller.wire.command import SUBMISSION_ID, ApplicationView, StartReply, StartRequest
+from controller.wire.states import ApplicationState
 from stage_model.errors import BadInput, Unavailable
 
 SILENT_S = 30.0
@@ -84,7 +85,7 @@ class Submissions:
         return ApplicationView(
             application_id=job.id,
             name=job.name,
-            state="ended" if job.ended else "waiting",
+            state=ApplicationState.ENDED if job.ended else ApplicationState.WAITING,
             law="",
             priority=job.priority,
             submission=job.id,

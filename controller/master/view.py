@@ -9,6 +9,7 @@ from controller.master.executor_state import Executor
 from controller.master.findings import basis_of
 from controller.master.planning import matched_run
 from controller.wire.command import ApplicationView
+from controller.wire.states import ApplicationState, ExecutorState
 
 
 def application_view(application: Application, run_dir: str, now_s: float, position: int | None = None) -> ApplicationView:
@@ -17,7 +18,7 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
     running = _running(application)
     active = run.active_stages()
     done = sum(1 for s in run.attempts.values() if s.completed_ms is not None and s.failure is None)
-    started = "running" if any(e.ran for e in application.executors.values()) else "waiting"
+    started = ApplicationState.RUNNING if any(e.ran for e in application.executors.values()) else ApplicationState.WAITING
     # one walk: the live page's viewers ask for all applications each second
     demand = granted = used = 0.0
     memory_mb = off_heap_mb = 0
@@ -31,7 +32,7 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
             used += executor.sample.usage or 0.0
     return structs.replace(
         bare_view(application),
-        state="ended" if application.ended else started,
+        state=ApplicationState.ENDED if application.ended else started,
         priority=application.priority(),
         deadline_s=None if target is None else round(target.due_s, 3),
         elapsed_s=round(application.elapsed_s(now_s), 3),
@@ -70,14 +71,14 @@ def bare_view(application: Application) -> ApplicationView:
     return ApplicationView(
         application_id=application.id,
         name=application.name,
-        state="ended" if application.ended else "running",
+        state=ApplicationState.ENDED if application.ended else ApplicationState.RUNNING,
         law=application.options.law,
         priority=application.options.priority,
         submission=application.options.submission,
         submitted_name=application.record.submitted_name,
         pipeline=pipeline.name if pipeline else "",
         reason=application.record.end_reason or "what it does cannot be shown, see the master's log",
-        outcome=application.record.outcome or "",
+        outcome=application.record.outcome,
         notices=tuple(application.notices),
         faults=application.faults,
         finished=application.finished,
@@ -90,7 +91,7 @@ def _latest_end_s(running: list[Executor]) -> float | None:
 
 
 def _running(application: Application) -> list[Executor]:
-    return [e for e in application.executors.values() if e.live and e.report and e.report.state == "running"]
+    return [e for e in application.executors.values() if e.live and e.report and e.report.state is ExecutorState.RUNNING]
 
 
 def _reason(application: Application) -> str:
@@ -101,7 +102,7 @@ def _reason(application: Application) -> str:
 def _starting_reason(application: Application) -> str:
     """Return why none of the application's executors has started yet, as far as an agent says."""
     reports = [e.report for e in application.live_executors() if e.report]
-    if any(report.state != "starting" for report in reports):
+    if any(report.state is not ExecutorState.STARTING for report in reports):
         return ""
     return next((report.reason for report in reports if report.reason), "")
 

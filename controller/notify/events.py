@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from controller.printable import printable
+from controller.wire.states import Outcome
 
 AT_RISK_S = 1.0
 """A forecast end past the deadline by more than this,"""
@@ -23,7 +24,7 @@ Kind = Literal["deadline_at_risk", "application_ended", "submission_refused"]
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event. Times count in seconds from submission. `outcome` is one of `controller.master.outcome.HowEnded`; `error_pct`
+    """An event. Times count in seconds from submission. `outcome` is one of `controller.wire.states.Outcome`; `error_pct`
     is the deadline error of an application that succeeded, in percent of the deadline (negative: early); `lateness` is the
     sentence that says why it ended late. Fields that do not apply are None."""
 
@@ -33,7 +34,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float | None = None
     deadline_s: float | None = None
     forecast_end_s: float | None = None
-    outcome: str | None = None
+    outcome: Outcome | None = None
     error_pct: float | None = None
     reason: str | None = None
     lateness: str | None = None
@@ -48,7 +49,7 @@ class JobLook(NamedTuple):
     elapsed_s: float
     deadline_s: float | None = None
     forecast_end_s: float | None = None
-    outcome: str | None = None
+    outcome: Outcome | None = None
     error_pct: float | None = None
     reason: str = ""
     lateness: str = ""

@@ -18,6 +18,7 @@ from types import FrameType
 from controller.client import MasterClient
 from controller.submit.parent_death import end_with_parent
 from controller.wire.command import ApplicationView
+from controller.wire.states import ApplicationState, Outcome
 from stage_model.errors import OtherVersion, PaceError, Unavailable
 
 LOOK_S = 1.0
@@ -73,11 +74,11 @@ class DriverRun:
                 code = 128 + self._signalled
                 if not self._reported(code, RECORD_S):
                     self._end_application()
-                self._await(lambda view: view.state == "ended" and view.executors == 0)
+                self._await(lambda view: view.state is ApplicationState.ENDED and view.executors == 0)
             else:
                 taken = self._reported(code, TELL_S)
                 self._await(lambda view: view.finished)
-                if taken and not code and self.view is not None and self.view.outcome not in ("", "succeeded"):
+                if taken and not code and self.view is not None and self.view.outcome not in (None, Outcome.SUCCEEDED):
                     return NO_SUCCESS
             return code
 
@@ -138,7 +139,7 @@ class DriverRun:
         if view is None:
             return
         with contextlib.suppress(PaceError):
-            if view.state != "ended":
+            if view.state is not ApplicationState.ENDED:
                 self._client.kill(view.application_id)
 
     @contextlib.contextmanager

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from controller.wire.command import ApplicationView
+from controller.wire.states import ApplicationState
 from stage_model.units import format_duration
 
 
@@ -66,7 +67,7 @@ def late_warning(view: ApplicationView) -> str | None:
 
 def waiting_note(view: ApplicationView) -> str:
     """Return place and reason of an application that waits for memory; else empty."""
-    if view.queue_position is None or view.state == "ended":
+    if view.queue_position is None or view.state is ApplicationState.ENDED:
         return ""
     return f"sparkpace: waits, place {view.queue_position}: {view.reason}"
 
@@ -74,7 +75,7 @@ def waiting_note(view: ApplicationView) -> str:
 def describe(view: ApplicationView) -> str:
     """Return one line of text: time, progress, cores, forecast end against deadline, and the stage, which may be cut off."""
     total = f"/{view.stages_total}" if view.stages_total else ""
-    stage = view.stage or ("waiting" if view.state == "waiting" else "driver")
+    stage = view.stage or ("waiting" if view.state is ApplicationState.WAITING else "driver")
     parts = [
         format_duration(view.elapsed_s),
         *([] if view.progress is None else [f"{view.progress:.0%}"]),
@@ -93,7 +94,7 @@ def ending(view: ApplicationView, *, interrupted: bool = False) -> str:
     """Return the line at the end of a run; a run that did not end by itself was neither early nor late."""
     record = f"; it taught nothing, because {view.untaught.sentence}" if view.untaught is not None else ""
     record += f"; run folder {view.run_dir}" if view.run_dir else ""
-    if view.state != "ended":
+    if view.state is not ApplicationState.ENDED:
         return f"application {view.application_id}: the driver has ended, but the master has not said so{record}"
     ended = f"application {view.application_id} ended at {format_duration(view.elapsed_s)}"
     if interrupted or view.reason:

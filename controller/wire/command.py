@@ -11,6 +11,7 @@ from controller.wire.basis import Basis, Lateness, Untaught
 from controller.wire.driver import Count
 from controller.wire.limits import PathText, Seconds, Text, Words
 from controller.wire.message import Message
+from controller.wire.states import ApplicationState, Outcome
 from controller.wire.worker import WorkerInfo
 from stage_model.forecast.curve import Curve
 from stage_model.forecast.virtual_time import Forecast
@@ -188,7 +189,7 @@ class Explanation(Message, frozen=True, kw_only=True):
 
 
 class ApplicationView(Message, frozen=True, kw_only=True):
-    """GET /v1/applications[/ID] (scope submit): the data of `ps` and the progress line. `state`: waiting, running, ended.
+    """GET /v1/applications[/ID] (scope submit): the data of `ps` and the progress line.
 
     `debt_core_s` was withheld by squeezes and not given back yet; `memory_mb` is the memory that its containers may use, of
     which `off_heap_mb` is the budget that its executors have acknowledged; `queue_position` counts from 1 among those that
@@ -198,7 +199,7 @@ class ApplicationView(Message, frozen=True, kw_only=True):
 
     application_id: str
     name: str
-    state: str
+    state: ApplicationState
     law: str
     priority: int
     submission: str | None = None
@@ -224,8 +225,8 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     profile_runs: int = 0
     pipeline: str = ""
     reason: str = ""
-    outcome: str = ""
-    """The outcome (docs/metrics.md, Outcomes); empty before it is settled."""
+    outcome: Outcome | None = None
+    """The outcome (docs/metrics.md, Outcomes); None before it is settled."""
     notices: tuple[str, ...] = ()
     faults: int = 0
     """Number of times that the master could not take in or do something of this application, see its notices."""

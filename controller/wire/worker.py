@@ -9,6 +9,7 @@ import msgspec
 from controller.wire.driver import ExecutorProcess, Port, PythonEnvironment, Umask
 from controller.wire.durations import Timings
 from controller.wire.message import Message
+from controller.wire.states import ExecutorState
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import Progress
 
@@ -128,8 +129,7 @@ class StageUse(Message, frozen=True, kw_only=True):
 
 
 class ExecutorReport(Message, frozen=True, kw_only=True):
-    """The report on one executor. `state`: starting, running, exited, or refused (with `reason`: this executor can never
-    start here).
+    """The report on one executor. `reason` says why it has that `state`, where that needs a reason.
 
     `risk`: a warning for its user while it runs. `throttled_s` counts since its start, None if not known. `memory_limit_mb`
     is read back from the runtime. Of its off-heap budget, `off_heap_mb` is the acknowledged part (None: nothing yet, or its
@@ -137,7 +137,7 @@ class ExecutorReport(Message, frozen=True, kw_only=True):
 
     application_id: str
     executor_id: str
-    state: str
+    state: ExecutorState
     exit_code: int | None = None
     reason: str = ""
     quota_cores: float = 0.0

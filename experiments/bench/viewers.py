@@ -29,6 +29,7 @@ from controller.runtime.process_identity import boot_id
 from controller.start import ours
 from controller.waiting import wait_until
 from controller.wire.driver import ExecutorWish, Registered
+from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, OrderedQuota, Sample, WorkerInfo, WorkerReply, WorkerSync
 from experiments.bench.overhead.kept_connection import KeptConnection
 from experiments.bench.overhead.made_up import registration
@@ -127,7 +128,7 @@ class MadeUpAgents:
         return ExecutorReport(
             application_id=application_id,
             executor_id=executor_id,
-            state="running",
+            state=ExecutorState.RUNNING,
             quota_cores=0.5,
             demand_cores=0.6,
             memory_bytes=1 << 30,

@@ -30,7 +30,7 @@ from controller.wire.worker import Sample
 from experiments.harness.markdown import table
 from experiments.simulator.jobs import SimJob, SimStage, log_normal
 from experiments.simulator.state import Effects
-from experiments.simulator.trials import Outcome, SimCluster, known, oracle, run
+from experiments.simulator.trials import SimCluster, TrialResult, known, oracle, run
 from stage_model.errors import BadInput, PaceError
 from stage_model.forecast.virtual_time import Forecast, stages_busy
 from stage_model.history.profile import Profile
@@ -158,7 +158,7 @@ def works_of(recorded: Recorded, spans: Sequence[StageSpan]) -> list[float]:
     return works
 
 
-def replayed(recorded: Recorded, job: SimJob, profile: Profile, seed: int) -> Outcome:
+def replayed(recorded: Recorded, job: SimJob, profile: Profile, seed: int) -> TrialResult:
     """Return the run's job under its law with this profile."""
     summary = recorded.summary
     return run(

@@ -15,7 +15,7 @@ import msgspec
 from experiments.simulator.jobs import RECORDS_PER_TASK, Shape, SimJob, random_shape
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.state import REAL, Effects
-from experiments.simulator.trials import Outcome, SimCluster, all_cores, oracle, run, static
+from experiments.simulator.trials import SimCluster, TrialResult, all_cores, oracle, run, static
 from stage_model.history.profile import Profile
 
 SLOTS_OF_K = 16
@@ -159,7 +159,7 @@ def rows(case: Case, seeds: Sequence[int], setting: Setting, laws: Mapping[str, 
         yield _row(case, YARDSTICKS[2], seed, drawn, all_cores(drawn.job, setting.cluster, effects=effects, seed=seed))
 
 
-def _row(case: Case, law: str, seed: int, drawn: Drawn, out: Outcome) -> LawRow:
+def _row(case: Case, law: str, seed: int, drawn: Drawn, out: TrialResult) -> LawRow:
     return LawRow(
         case=case.name,
         law=law,

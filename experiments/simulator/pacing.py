@@ -23,6 +23,7 @@ from controller.master.feasibility import feasibility
 from controller.runtime.base import ExecutorKey, Observed
 from controller.submit.job_options import JobOptions
 from controller.wire.driver import Registration
+from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, ExecutorSpec, WorkerInfo
 from experiments.simulator import driver
 from experiments.simulator.engine import Engine
@@ -308,7 +309,7 @@ class Pacing:
             ExecutorReport(
                 application_id=one.key.application_id,
                 executor_id=one.key.executor_id,
-                state="running",
+                state=ExecutorState.RUNNING,
                 quota_cores=one.executor.ordered,
                 demand_cores=core.decision.demand,
                 cpu_core_s=one.executor.cpu_core_s,

@@ -21,7 +21,7 @@ from experiments.simulator.jobs import SimJob, SimStage, SparkJob
 from experiments.simulator.pacing import Pacing
 from experiments.simulator.recorded_run import RecordedRun
 from experiments.simulator.state import App, Effects, SimExecutor, SimSubmission, SimWorker, Task, workers
-from experiments.simulator.trials import Outcome, outcome
+from experiments.simulator.trials import TrialResult, outcome
 from stage_model.forecast.fixed import fixed_times, modelled_s
 from stage_model.forecast.overlap import overlapping
 from stage_model.forecast.virtual_time import task_works
@@ -173,7 +173,7 @@ def profile_before(run: RecordedRun) -> Profile | None:
     return profile(run.record.name, map(named_again, run.before)) if run.before else None
 
 
-def closed_loop(run: RecordedRun, seed: int = 0, known: Profile | None = None) -> Outcome:
+def closed_loop(run: RecordedRun, seed: int = 0, known: Profile | None = None) -> TrialResult:
     """Run the job again with the production deciding, with the profile that the run had, or with `known`."""
     what = known or profile_before(run)
     pacing = Pacing({run.record.name: what} if what else {})
@@ -213,7 +213,7 @@ def _together(run: RecordedRun) -> list[float]:
     return [found[stage.signature] for stage in run.record.stages]
 
 
-def open_loop(run: RecordedRun, seed: int = 0) -> Outcome:
+def open_loop(run: RecordedRun, seed: int = 0) -> TrialResult:
     """Run the job again with the cores that each stage had."""
     control = _Given(lambda worker: worker.cores, cores=_together(run))
     effects = Effects(launch_s=run.first_task_s)

@@ -43,7 +43,7 @@ class SimCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialResult:
     """Seconds after submission and core-seconds, the latter from the first to the last task. `writes`: quota changes;
     `turns`: how often a quota's direction turned. `trace`: seconds, cores granted."""
 
@@ -65,11 +65,11 @@ class Outcome:
         return self.allocated_core_s / self.used_core_s
 
 
-def outcome(app: App, pacing: Pacing | None = None) -> Outcome:
+def outcome(app: App, pacing: Pacing | None = None) -> TrialResult:
     """Return the outcome of an application that has ended."""
     assert app.end_s is not None
     since_s = app.asked.at_s
-    plain = Outcome(
+    plain = TrialResult(
         app.end_s - since_s,
         app.allocated_core_s,
         app.used_core_s,
@@ -78,7 +78,7 @@ def outcome(app: App, pacing: Pacing | None = None) -> Outcome:
     if pacing is None:
         return plain
     paced = pacing.paced[app.number]
-    return Outcome(
+    return TrialResult(
         plain.end_s,
         plain.allocated_core_s,
         plain.used_core_s,
@@ -91,19 +91,19 @@ def outcome(app: App, pacing: Pacing | None = None) -> Outcome:
     )
 
 
-def all_cores(job: SimJob, cluster: SimCluster, *, effects: Effects = IDEAL, seed: int = 0) -> Outcome:
+def all_cores(job: SimJob, cluster: SimCluster, *, effects: Effects = IDEAL, seed: int = 0) -> TrialResult:
     """Run the base, like stock Spark by itself: every core of the cluster from the start to the end."""
     return outcome(pre_run(job, cluster.workers, effects=effects, seed=seed)[0])
 
 
-def constant(job: SimJob, cluster: SimCluster, cores: float, *, effects: Effects = IDEAL, seed: int = 0) -> Outcome:
+def constant(job: SimJob, cluster: SimCluster, cores: float, *, effects: Effects = IDEAL, seed: int = 0) -> TrialResult:
     """Run with the same number of cores from the start to the end, tasks or not, shared equally; any fraction of a core."""
     each = cores / cluster.executors
     control = Fixed(lambda worker: min(worker.cores, each))
     return outcome(Engine(cluster.workers, [SimSubmission(job)], control, effects=effects, seed=seed).run()[0])
 
 
-def oracle(job: SimJob, cluster: SimCluster, deadline_s: float, *, effects: Effects = IDEAL, seed: int = 0) -> Outcome:
+def oracle(job: SimJob, cluster: SimCluster, deadline_s: float, *, effects: Effects = IDEAL, seed: int = 0) -> TrialResult:
     """Run with the least constant cores that keep the deadline of this very run; all cores where no number does."""
     low, high = 0.0, cluster.all_cores
     for _ in range(HALVINGS):
@@ -115,7 +115,7 @@ def oracle(job: SimJob, cluster: SimCluster, deadline_s: float, *, effects: Effe
 
 def static(
     job: SimJob, cluster: SimCluster, deadline_s: float, profile: Profile, *, effects: Effects = IDEAL, seed: int = 0
-) -> Outcome:
+) -> TrialResult:
     """Run with the size that the profile asks for (as `sparkpace plan` says), never changed; all cores where no size is
     enough."""
     infos = [worker_info(worker) for worker in cluster.workers]
@@ -143,7 +143,7 @@ def run(
     effects: Effects = IDEAL,
     seed: int = 0,
     traced: bool = False,
-) -> Outcome:
+) -> TrialResult:
     """Run a job under a production law. `settings` are as in `ApplicationPlan`, `conf` and `arguments` as in `SimSubmission`;
     without `profile` a pre-run of the very same job teaches one."""
     if profile is None:

@@ -14,6 +14,7 @@ from controller.master.cluster import ClusterOptions, ClusterState
 from controller.master.kept import Kept
 from controller.runtime.process_identity import boot_id, of
 from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, Registration
+from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, Sample, StageUse, WorkerInfo, WorkerReply, WorkerSync
 from experiments.bench.overhead.made_up import sequenced
 from stage_model.history.events import (
@@ -164,8 +165,8 @@ def registration(**changed: Any) -> Registration:
     return Registration(**(plain | changed))
 
 
-def report(application_id: str, executor_id: str, state: str = "running", **changed: Any) -> ExecutorReport:
-    return ExecutorReport(application_id=application_id, executor_id=executor_id, state=state, **changed)
+def report(application_id: str, executor_id: str, state: str = ExecutorState.RUNNING, **changed: Any) -> ExecutorReport:
+    return ExecutorReport(application_id=application_id, executor_id=executor_id, state=ExecutorState(state), **changed)
 
 
 def use(stage: int, cpu_core_s: float, **changed: Any) -> StageUse:

@@ -12,6 +12,7 @@ import msgspec
 from controller.client import MasterClient
 from controller.home import Home
 from controller.wire.command import ApplicationView, DriverEnded, PlanReply, PlanRequest, StartReply, StartRequest, WorkerView
+from controller.wire.states import ApplicationState
 from controller.wire.version import HEADER
 from tests.fakes.tls import secure
 
@@ -94,12 +95,14 @@ class Handler(BaseHTTPRequestHandler):
             refused = (507, b'{"error": "the disk is full", "exit_code": 69}')
             taken = self.server.away < 0
             if taken and self.server.view is not None:
-                self.server.view = msgspec.structs.replace(self.server.view, state="ended", executors=0, finished=True)
+                self.server.view = msgspec.structs.replace(
+                    self.server.view, state=ApplicationState.ENDED, executors=0, finished=True
+                )
             self._answer(*((200, b"{}") if taken else refused))
             return
         self.server.killed += 1
         assert self.server.view is not None
-        self.server.view = msgspec.structs.replace(self.server.view, state="ended", executors=0, finished=True)
+        self.server.view = msgspec.structs.replace(self.server.view, state=ApplicationState.ENDED, executors=0, finished=True)
         self._answer(200, b"{}")
 
     def _answer(self, status: int, body: bytes) -> None:

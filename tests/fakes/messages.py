@@ -33,8 +33,8 @@ def _value(info: inspect.Type, full: bool, name: str, numbers: Iterator[int]) ->
             return {_value(info.key_type, full, name, numbers): _value(info.value_type, full, name, numbers)}
         case inspect.StrType() | inspect.BytesType():
             return _word(info, name, next(numbers))
-        case inspect.BoolType():
-            return True
+        case inspect.BoolType() | inspect.EnumType():
+            return True if isinstance(info, inspect.BoolType) else next(iter(info.cls))
         case inspect.IntType():
             return next(numbers)
         case inspect.FloatType():

@@ -19,6 +19,7 @@ from controller.master.application import Application, ApplicationRecord
 from controller.master.capacity import Capacity
 from controller.master.executor_state import Executor, ExecutorRecord
 from controller.submit.job_options import JobOptions
+from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, ExecutorSpec
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.history.events import (
@@ -219,7 +220,7 @@ def stories(draw: st.DrawFn) -> Story:
         ExecutorReport(
             application_id="app",
             executor_id=str(number),
-            state="running",
+            state=ExecutorState.RUNNING,
             stages=tuple(
                 use(key[0], own.cpu_core_s, attempt=key[1], running=own.running, done=own.done) for key, own in mine.items()
             ),

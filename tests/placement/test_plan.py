@@ -11,7 +11,7 @@ from placement.filters import LASTING, PASSING, refusals
 from placement.fleet import ENOUGH
 from placement.ids import Pool
 from placement.labels import Requirement, parse_requirements
-from placement.plan import Evict, Infeasible, Outcome, Placed, Squeeze, Wait, ever_fitting, needed_type, place
+from placement.plan import Evict, Infeasible, PlaceAnswer, Placed, Squeeze, Wait, ever_fitting, needed_type, place
 from placement.request import Request
 from placement.resources import SCALE, ResourceSet
 from placement.scores import parse_weights
@@ -20,7 +20,7 @@ from placement.worker import Occupant, WorkerState
 from tests.fakes.fleet import Room, fleet, occupied, request, worker
 
 
-def decided(asked: Request, *workers: WorkerState) -> Outcome:
+def decided(asked: Request, *workers: WorkerState) -> PlaceAnswer:
     """Place a request that has 100 MiB of memory of its own."""
     return place(asked, fleet(*workers), Room())
 

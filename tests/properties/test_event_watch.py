@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.notify.events import AT_RISK_FOR_S, AT_RISK_S, EventWatch, JobLook
+from controller.wire.states import Outcome
 
 DEADLINE_S = 100.0
 forecasts = st.one_of(st.none(), st.sampled_from((90.0, DEADLINE_S + AT_RISK_S, DEADLINE_S + AT_RISK_S + 0.1, 200.0)))
@@ -17,7 +18,7 @@ looks = st.lists(st.tuples(st.floats(0.1, 20.0), states, states), max_size=40)
 
 
 def seen(name: str, state: str, forecast_end_s: float | None) -> list[JobLook]:
-    outcome = "succeeded" if state == "ended" else None
+    outcome = Outcome.SUCCEEDED if state == "ended" else None
     return [] if state == "missing" else [JobLook(name, name, 1.0, DEADLINE_S, forecast_end_s, outcome)]
 
 

@@ -14,6 +14,7 @@ from controller.master.capacity import Capacity
 from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.executors import gone
 from controller.submit.job_options import JobOptions
+from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, ExecutorSpec
 from stage_model.forecast.estimate import estimate
 from stage_model.history.events import (
@@ -160,7 +161,7 @@ def test_a_plan_is_the_one_that_would_be_made_from_scratch(steps: list[object]) 
         elif isinstance(step, tuple):
             number, life, stage, done, cpu_core_s = step
             seen = use(stage, cpu_core_s, done=done)
-            told_by = ExecutorReport(application_id="app", executor_id=number, state="running", stages=(seen,))
+            told_by = ExecutorReport(application_id="app", executor_id=number, state=ExecutorState.RUNNING, stages=(seen,))
             app.take(app.executors[number], life, told_by)
         elif step == "lost":
             gone(app, app.executors["2"], 137, "killed", now_s=0.0)

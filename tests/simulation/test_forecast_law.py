@@ -9,7 +9,7 @@ import pytest
 
 from controller.agent.core import LAST_PART, LAST_PERIODS
 from experiments.simulator.jobs import SimJob
-from experiments.simulator.trials import Outcome, SimCluster, all_cores, run
+from experiments.simulator.trials import SimCluster, TrialResult, all_cores, run
 from stage_model.laws.forecast import ForecastSettings
 from tests.fakes.jobs import log_normal_job
 
@@ -78,7 +78,7 @@ class TestDeadlines:
 
 @pytest.mark.parametrize("cluster", [TWO_SMALL, ONE_LARGE], ids=["2x1", "1x4"])
 class TestCores:
-    def pair(self, cluster: SimCluster, times: float) -> tuple[Outcome, Outcome]:
+    def pair(self, cluster: SimCluster, times: float) -> tuple[TrialResult, TrialResult]:
         base = all_cores(job(1), cluster)
         return base, run(job(1), cluster, times * base.end_s)
 

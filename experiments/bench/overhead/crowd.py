@@ -24,6 +24,7 @@ from controller.master.kept import Kept
 from controller.master.main import TICK_S
 from controller.runs.profile_store import ProfileStore
 from controller.wire.driver import DriverSync, ExecutorWish
+from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, Sample, StageUse, WorkerInfo, WorkerSync
 from experiments.bench.overhead.made_up import registration, sequenced
 from experiments.bench.overhead.where import own_time
@@ -182,7 +183,7 @@ class Crowd:
                 ExecutorReport(
                     application_id=driver.application_id,
                     executor_id=executor_id,
-                    state="running",
+                    state=ExecutorState.RUNNING,
                     quota_cores=0.5,
                     demand_cores=0.5,
                     cpu_core_s=cpu_s,

@@ -39,6 +39,7 @@ from controller.runtime.docker_container import CLUSTER
 from controller.submit.bridge_jar import bridge_jar
 from controller.wire.command import Change
 from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, PythonEnvironment, Registered
+from controller.wire.states import ApplicationState
 from experiments.bench.overhead import executor
 from experiments.bench.overhead.kept_connection import KeptConnection
 from experiments.bench.overhead.made_up import NAME, MadeUpDriver, made_up_profile, registration, sequenced
@@ -275,7 +276,7 @@ class _Scene:
     def _kill_applications(self) -> None:
         client = self._client()
         for view in client.applications():
-            if view.state != "ended":
+            if view.state is not ApplicationState.ENDED:
                 client.kill(view.application_id)
         self._await(lambda: self._running() == 0, END_S, "its executors have not ended")
 

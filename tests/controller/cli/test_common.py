@@ -8,17 +8,25 @@ import pytest
 
 from controller.cli.common import choose, option_words
 from controller.wire.command import ApplicationView
+from controller.wire.states import ApplicationState
 from stage_model.errors import BadInput
 
 
-def view(application_id: str, name: str, state: str = "running", submitted: str = "") -> ApplicationView:
+def view(
+    application_id: str, name: str, state: ApplicationState = ApplicationState.RUNNING, submitted: str = ""
+) -> ApplicationView:
     return ApplicationView(
         application_id=application_id, name=name, state=state, law="forecast", priority=50, submitted_name=submitted
     )
 
 
 def test_a_name_is_that_of_the_running_one_before_a_newer_ended_one() -> None:
-    views = [view("pace-1", "a", "ended"), view("pace-2", "a"), view("pace-3", "a", "ended"), view("pace-4", "b", "ended")]
+    views = [
+        view("pace-1", "a", ApplicationState.ENDED),
+        view("pace-2", "a"),
+        view("pace-3", "a", ApplicationState.ENDED),
+        view("pace-4", "b", ApplicationState.ENDED),
+    ]
     assert choose(views, "a").application_id == "pace-2"
     assert choose(views, "b").application_id == "pace-4"
     assert choose(views, "last").application_id == "pace-4"
@@ -32,7 +40,7 @@ def test_a_name_of_several_running_ones_is_refused_with_their_ids() -> None:
 
 
 def test_the_name_that_an_application_was_submitted_with_is_its_name_too() -> None:
-    views = [view("pace-1", "own", "ended", submitted="load"), view("pace-2", "other", "ended")]
+    views = [view("pace-1", "own", ApplicationState.ENDED, submitted="load"), view("pace-2", "other", ApplicationState.ENDED)]
     assert choose(views, "load").application_id == "pace-1"
     assert choose(views, "own").application_id == "pace-1"
     with pytest.raises(BadInput, match=r"no application 'lod' is known here; the nearest names are load, "):

@@ -17,6 +17,7 @@ from controller.home import Cluster, Home
 from controller.processes import identify
 from controller.runs.profile_store import ProfileStore
 from controller.wire.command import ApplicationView, WorkerView
+from controller.wire.states import ApplicationState
 from stage_model.history.profile import profile
 from tests.fakes.master import TOKEN, Server, serving
 from tests.fakes.records import run, stage
@@ -24,7 +25,9 @@ from tests.fakes.records import run, stage
 WORKER = WorkerView(
     worker_id="w1", host="127.0.0.1", cores=1.7, memory_mb=1024, runtime="docker", pid=1, boot_id="b", seen_s_ago=0.4
 )
-VIEW = ApplicationView(application_id="pace-20261121-a", name="sort", state="running", law="forecast", priority=50)
+VIEW = ApplicationView(
+    application_id="pace-20261121-a", name="sort", state=ApplicationState.RUNNING, law="forecast", priority=50
+)
 
 
 @pytest.fixture
@@ -56,7 +59,7 @@ def test_ids_of_what_has_not_ended(home: tuple[Home, Server], command: str) -> N
     assert offered(command, "") == ["pace-20261121-a"]
     assert offered(command, "pace-2026") == ["pace-20261121-a"]
     assert offered(command, "x") == []
-    home[1].view = msgspec.structs.replace(VIEW, state="ended")
+    home[1].view = msgspec.structs.replace(VIEW, state=ApplicationState.ENDED)
     assert offered(command, "") == []
 
 

@@ -12,13 +12,20 @@ from click.testing import CliRunner
 from controller.cli.main import main
 from controller.cli.ps import Selection
 from controller.wire.command import ApplicationView
+from controller.wire.states import ApplicationState
 
 
-def view(name: str, state: str = "running", priority: int = 50, **fields: Any) -> ApplicationView:
+def view(name: str, state: ApplicationState = ApplicationState.RUNNING, priority: int = 50, **fields: Any) -> ApplicationView:
     return ApplicationView(application_id=f"pace-{name}", name=name, state=state, law="forecast", priority=priority, **fields)
 
 
-VIEWS = [view("etl-1"), view("etl-2", "ended"), view("etl-3", "waiting", 100), view("report", "ended", 100), view("a[1]")]
+VIEWS = [
+    view("etl-1"),
+    view("etl-2", ApplicationState.ENDED),
+    view("etl-3", ApplicationState.WAITING, 100),
+    view("report", ApplicationState.ENDED, 100),
+    view("a[1]"),
+]
 VIEWS[3] = msgspec.structs.replace(VIEWS[3], submitted_name="weekly")
 
 

@@ -31,6 +31,7 @@ from controller.submit.bridge_jar import JAR
 from controller.submit.properties import parse_properties
 from controller.wire.basis import Basis
 from controller.wire.command import ApplicationView, PlanReply, StartReply
+from controller.wire.states import ApplicationState
 from stage_model.history.profile import profile, profile_key
 from tests.fakes.master import TOKEN, Server
 from tests.fakes.records import run
@@ -488,7 +489,7 @@ def test_a_wrong_token_is_refused_before_anything_starts(place: Place) -> None:
 def test_the_end_is_told_in_one_line(place: Place) -> None:
     submission = "11111111-2222-3333-4444-555555555555"
     place.master.view = ApplicationView(
-        application_id="app-7", name="job", state="ended", law="forecast", priority=50, submission=submission,
+        application_id="app-7", name="job", state=ApplicationState.ENDED, law="forecast", priority=50, submission=submission,
         deadline_s=100.0, elapsed_s=98.0, run_dir="/runs/app-7", finished=True,
     )  # fmt: skip
     result = place.submit("--submission", submission, "app.py")
@@ -576,7 +577,7 @@ def test_logs_find_a_running_application_by_its_names_and_an_ended_one_without_a
         if summary is not None:
             write_summary(folder, summary)
     place.master.view = ApplicationView(
-        application_id="pace-2", name="own", submitted_name="load", state="running", law="paper", priority=50
+        application_id="pace-2", name="own", submitted_name="load", state=ApplicationState.RUNNING, law="paper", priority=50
     )
     for name in ("own", "load"):
         assert CliRunner().invoke(main, ["logs", name]).stdout == "of pace-2"
@@ -586,7 +587,9 @@ def test_logs_find_a_running_application_by_its_names_and_an_ended_one_without_a
 
 
 def test_ps_lists_what_the_master_knows(place: Place) -> None:
-    place.master.view = ApplicationView(application_id="app-7", name="job", state="running", law="paper", priority=50)
+    place.master.view = ApplicationView(
+        application_id="app-7", name="job", state=ApplicationState.RUNNING, law="paper", priority=50
+    )
     shown = CliRunner().invoke(main, ["ps", "--output", "json"]).stdout
     assert [view["application_id"] for view in json.loads(shown)] == ["app-7"]
     assert "app-7" in CliRunner().invoke(main, ["ps"]).stdout

@@ -22,6 +22,7 @@ from controller.files import write_whole
 from controller.home import Cluster, Home
 from controller.processes import identify
 from controller.wire.command import ApplicationView, WorkerView
+from controller.wire.states import ApplicationState
 from tests.fakes.master import TOKEN, Server, serving
 
 WORKER = WorkerView(
@@ -33,7 +34,7 @@ def view(**fields: Any) -> ApplicationView:
     plain: dict[str, Any] = {
         "application_id": "pace-20261121-103319-c7e35d",
         "name": "aggregate-by-key",
-        "state": "running",
+        "state": ApplicationState.RUNNING,
         "law": "forecast",
         "priority": 100,
         "deadline_s": 754.0,
@@ -86,7 +87,9 @@ def test_a_row_says_how_the_application_stands_within_120_columns() -> None:
 
 def test_what_is_not_known_is_a_dash_and_who_waits_has_a_place() -> None:
     plain = {"deadline_s": None, "forecast_end_s": None, "progress": None, "memory_mb": 0, "debt_core_s": 0.0}
-    row = lines(view(**plain, state="waiting", queue_position=2, priority=30, demand_cores=0.0, granted_cores=0.0))[1]
+    row = lines(
+        view(**plain, state=ApplicationState.WAITING, queue_position=2, priority=30, demand_cores=0.0, granted_cores=0.0)
+    )[1]
     known = "pace-20261121-103319 aggregate-by-key waiting 2 30 10m12s"
     assert " ".join(row.split()) == f"{known} - - - 0.00 of 0.00 - -"
 
@@ -105,7 +108,7 @@ def test_ids_are_cut_only_where_the_rest_still_names_one() -> None:
 
 
 def test_ps_says_why_an_application_waits(home: tuple[Home, Server]) -> None:
-    home[1].view = view(state="waiting", queue_position=2, reason="1 ahead of it waits for memory, too")
+    home[1].view = view(state=ApplicationState.WAITING, queue_position=2, reason="1 ahead of it waits for memory, too")
     shown = CliRunner().invoke(main, ["ps"]).stdout
     assert "pace-20261121-103319-c7e35d waits, place 2: 1 ahead of it waits for memory, too" in shown
 
@@ -128,7 +131,7 @@ def test_top_prints_once_where_there_is_no_terminal(home: tuple[Home, Server]) -
 
 
 def test_top_leaves_ended_applications_out(home: tuple[Home, Server]) -> None:
-    home[1].view = view(state="ended")
+    home[1].view = view(state=ApplicationState.ENDED)
     shown = CliRunner().invoke(main, ["top"]).stdout
     assert "0 running, 1 ended · 0.00 of 1.70 cores granted" in shown
     assert "aggregate-by-key" not in shown

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from controller.master import registry
 from controller.master.lifecycle import HEARD_S, SILENCE_S, WORD_S
-from controller.master.outcome import DriverEnd, Evidence, HowEnded, driver_end, judge
+from controller.master.outcome import DriverEnd, Evidence, driver_end, judge
 from controller.runtime.process_identity import of
+from controller.wire.states import Outcome
 from stage_model.errors import NotStored
 from stage_model.history.events import AnyEvent, JobEnd
 from tests.fakes.cluster import FakeCluster, one_stage_run, report
@@ -22,48 +24,48 @@ SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 def judged(
-    cut_off: HowEnded | None = None,
+    cut_off: Outcome | None = None,
     code: int | None = None,
     end: DriverEnd | None = None,
     *,
     server: bool = False,
     seems_well: bool = True,
-) -> HowEnded:
+) -> Outcome:
     return judge(Evidence(cut_off, code, end, server, seems_well))[0]
 
 
 @pytest.mark.parametrize(
     ("code", "of_a_job", "of_a_server"),
     [
-        (0, HowEnded.SUCCEEDED, HowEnded.SUCCEEDED),
-        (1, HowEnded.FAILED, HowEnded.FAILED),
-        (255, HowEnded.FAILED, HowEnded.FAILED),
-        (128 + 1, HowEnded.KILLED, HowEnded.SUCCEEDED),
-        (128 + 2, HowEnded.KILLED, HowEnded.SUCCEEDED),
-        (128 + 15, HowEnded.KILLED, HowEnded.SUCCEEDED),
-        (128 + 9, HowEnded.DRIVER_DIED, HowEnded.DRIVER_DIED),
-        (128 + 11, HowEnded.DRIVER_DIED, HowEnded.DRIVER_DIED),
+        (0, Outcome.SUCCEEDED, Outcome.SUCCEEDED),
+        (1, Outcome.FAILED, Outcome.FAILED),
+        (255, Outcome.FAILED, Outcome.FAILED),
+        (128 + 1, Outcome.KILLED, Outcome.SUCCEEDED),
+        (128 + 2, Outcome.KILLED, Outcome.SUCCEEDED),
+        (128 + 15, Outcome.KILLED, Outcome.SUCCEEDED),
+        (128 + 9, Outcome.DRIVER_DIED, Outcome.DRIVER_DIED),
+        (128 + 11, Outcome.DRIVER_DIED, Outcome.DRIVER_DIED),
     ],
 )
 def test_the_exit_code_decides_and_servers_that_are_asked_to_end_have_ended_well(
-    code: int, of_a_job: HowEnded, of_a_server: HowEnded
+    code: int, of_a_job: Outcome, of_a_server: Outcome
 ) -> None:
     for seems_well in (True, False):
         assert judged(code=code, seems_well=seems_well) is of_a_job
         assert judged(code=code, seems_well=seems_well, server=True) is of_a_server
-        assert judged(HowEnded.DRIVER_DIED, code, DriverEnd.UNKNOWN) is of_a_job, "the master was away when it ended"
+        assert judged(Outcome.DRIVER_DIED, code, DriverEnd.UNKNOWN) is of_a_job, "the master was away when it ended"
 
 
 @pytest.mark.parametrize(
     ("end", "outcome", "of_a_server"),
     [
-        (DriverEnd.WELL, HowEnded.SUCCEEDED, HowEnded.SUCCEEDED),
-        (DriverEnd.FAILED, HowEnded.FAILED, HowEnded.FAILED),
-        (DriverEnd.ASKED, HowEnded.KILLED, HowEnded.SUCCEEDED),
-        (DriverEnd.TO_COME, HowEnded.DRIVER_DIED, HowEnded.DRIVER_DIED),
+        (DriverEnd.WELL, Outcome.SUCCEEDED, Outcome.SUCCEEDED),
+        (DriverEnd.FAILED, Outcome.FAILED, Outcome.FAILED),
+        (DriverEnd.ASKED, Outcome.KILLED, Outcome.SUCCEEDED),
+        (DriverEnd.TO_COME, Outcome.DRIVER_DIED, Outcome.DRIVER_DIED),
     ],
 )
-def test_without_an_exit_code_the_bridge_s_word_decides(end: DriverEnd, outcome: HowEnded, of_a_server: HowEnded) -> None:
+def test_without_an_exit_code_the_bridge_s_word_decides(end: DriverEnd, outcome: Outcome, of_a_server: Outcome) -> None:
     for seems_well in (True, False):
         assert judged(end=end, seems_well=seems_well) is outcome
         assert judged(end=end, seems_well=seems_well, server=True) is of_a_server
@@ -71,13 +73,13 @@ def test_without_an_exit_code_the_bridge_s_word_decides(end: DriverEnd, outcome:
 
 @pytest.mark.parametrize("end", [None, DriverEnd.UNKNOWN])
 def test_where_no_one_knows_the_jobs_do(end: DriverEnd | None) -> None:
-    assert judged(end=end) is HowEnded.SUCCEEDED
-    assert judged(end=end, seems_well=False) is HowEnded.UNKNOWN
-    assert judged(HowEnded.DRIVER_DIED, end=end) is HowEnded.DRIVER_DIED
+    assert judged(end=end) is Outcome.SUCCEEDED
+    assert judged(end=end, seems_well=False) is Outcome.UNKNOWN
+    assert judged(Outcome.DRIVER_DIED, end=end) is Outcome.DRIVER_DIED
 
 
-@pytest.mark.parametrize("cut_off", [HowEnded.KILLED, HowEnded.STOPPED])
-def test_what_was_ended_by_a_command_or_the_master_is_no_success_whatever_its_driver_says(cut_off: HowEnded) -> None:
+@pytest.mark.parametrize("cut_off", [Outcome.KILLED, Outcome.STOPPED])
+def test_what_was_ended_by_a_command_or_the_master_is_no_success_whatever_its_driver_says(cut_off: Outcome) -> None:
     assert judged(cut_off, 0, DriverEnd.WELL, server=True) is cut_off
 
 
@@ -123,7 +125,7 @@ def die(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
     cluster.state.tick(cluster.now_s)
 
 
-def told(cluster: FakeCluster, application_id: str) -> tuple[str, bool]:
+def told(cluster: FakeCluster, application_id: str) -> tuple[str | None, bool]:
     """Return the outcome of an application, in its view; and whether its record is there and says the same."""
     view = cluster.state.commands.view(application_id, cluster.now_s)
     summary = cluster.path / "runs" / application_id / "summary.json"
@@ -146,7 +148,7 @@ def test_the_outcome_is_open_until_submit_tells_the_exit_code(
     end(cluster, application_id, said="to_come")
     cluster.now_s += 600  # it goes on without Spark for a long time
     cluster.state.tick(cluster.now_s)
-    assert told(cluster, application_id) == ("", False)
+    assert told(cluster, application_id) == (None, False)
     assert not cluster.state.registry.tally.ended
     cluster.state.commands.driver_ended(SUBMISSION, code)
     cluster.state.tick(cluster.now_s)
@@ -164,7 +166,7 @@ def test_all_applications_of_a_submission_are_told(cluster: FakeCluster, driver:
     other = begin(cluster, driver, submission=SUBMISSION.replace("0", "1"))
     cluster.state.commands.driver_ended(SUBMISSION, 1)
     cluster.state.tick(cluster.now_s)
-    assert [told(cluster, one)[0] for one in (first, second, other)] == ["failed", "failed", ""]
+    assert [told(cluster, one)[0] for one in (first, second, other)] == ["failed", "failed", None]
 
 
 def test_a_submit_that_is_gone_is_not_waited_for_for_ever(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
@@ -173,7 +175,7 @@ def test_a_submit_that_is_gone_is_not_waited_for_for_ever(cluster: FakeCluster, 
     die(cluster, driver)
     cluster.now_s += WORD_S - 0.1
     cluster.state.tick(cluster.now_s)
-    assert told(cluster, application_id) == ("", False)
+    assert told(cluster, application_id) == (None, False)
     cluster.now_s += 0.1
     cluster.state.tick(cluster.now_s)
     assert told(cluster, application_id) == ("succeeded", True)
@@ -189,7 +191,7 @@ def test_a_bridge_that_promises_a_word_is_waited_for_while_its_driver_lives(
     end(cluster, application_id, said="to_come")
     cluster.now_s += 600
     cluster.state.tick(cluster.now_s)
-    assert told(cluster, application_id) == ("", False)
+    assert told(cluster, application_id) == (None, False)
     if said is not None:
         cluster.driver(application_id, ended=True, driver_end=said)
     die(cluster, driver)
@@ -203,7 +205,7 @@ def test_a_driver_out_of_sight_that_goes_on_in_silence_has_not_died(cluster: Fak
     end(cluster, application_id, said="to_come")
     cluster.now_s += SILENCE_S
     cluster.state.tick(cluster.now_s)
-    assert told(cluster, application_id) == ("", False)
+    assert told(cluster, application_id) == (None, False)
     cluster.now_s += 1
     cluster.state.tick(cluster.now_s)
     assert told(cluster, application_id) == ("succeeded", True)
@@ -261,6 +263,19 @@ def test_who_comes_after_a_success_follows_the_outcome(cluster: FakeCluster, dri
     view = cluster.state.commands.view(second, cluster.now_s)
     assert (view.state, view.outcome) == ("ended", "stopped")
     assert "did not succeed" in view.reason
+
+
+@pytest.mark.parametrize("how", [Outcome.KILLED, Outcome.STOPPED])
+def test_a_driver_is_stopped_by_the_outcome_and_not_by_its_sentence(
+    cluster: FakeCluster, driver: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, how: Outcome
+) -> None:
+    monkeypatch.setattr(registry, "REASONS", {})
+    application_id = begin(cluster, driver)
+    cluster.state.registry.end(cluster.state.applications[application_id], cluster.now_s, how)
+    assert cluster.driver(application_id).stop is not None
+    cluster.driver(application_id, ended=True)
+    assert cluster.driver(application_id, ended=True).stop is None
+    assert cluster.state.registry.tally.ended == {how: 1}
 
 
 def test_what_is_known_survives_a_restart_of_the_master(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:

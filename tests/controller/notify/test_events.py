@@ -18,11 +18,12 @@ from controller.notify.events import (
     body,
     refused_event,
 )
+from controller.wire.states import Outcome
 
 RULES = Path(__file__).parents[3] / "deploy" / "prometheus" / "rules.yml"
 
 
-def look(forecast_end_s: float | None = None, *, outcome: str | None = None, **changed: Any) -> JobLook:
+def look(forecast_end_s: float | None = None, *, outcome: Outcome | None = None, **changed: Any) -> JobLook:
     plain = JobLook("app-1", "nightly", 50.0, 90.0, forecast_end_s, outcome)
     return plain._replace(**changed)
 
@@ -78,7 +79,7 @@ def test_times_have_three_digits() -> None:
 def test_an_end_is_told_once_with_its_outcome() -> None:
     watch = EventWatch()
     watch.events([look()], 0.0)
-    over = look(outcome="succeeded", elapsed_s=81.0, error_pct=-10.0)
+    over = look(outcome=Outcome.SUCCEEDED, elapsed_s=81.0, error_pct=-10.0)
     [event] = watch.events([over], 1.0)
     assert (event.event, event.outcome, event.elapsed_s, event.error_pct) == ("application_ended", "succeeded", 81.0, -10.0)
     assert event.reason is None, "it ended by itself"
@@ -87,7 +88,7 @@ def test_an_end_is_told_once_with_its_outcome() -> None:
 
 def test_who_began_and_ended_between_two_looks_is_told_and_who_ended_before_the_first_is_not() -> None:
     watch = EventWatch()
-    old, new = look(outcome="killed"), look(outcome="failed", application_id="app-2")
+    old, new = look(outcome=Outcome.KILLED), look(outcome=Outcome.FAILED, application_id="app-2")
     assert told(watch, 0.0, old) == []
     assert told(watch, 1.0, old, new) == ["application_ended"]
 

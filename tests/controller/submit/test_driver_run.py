@@ -18,6 +18,7 @@ from controller.home import Home
 from controller.submit import driver_run
 from controller.submit.driver_run import DriverRun, find
 from controller.wire.command import ApplicationView
+from controller.wire.states import ApplicationState
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, Unavailable
 from tests.fakes.master import Handler, Server, serving
 
@@ -34,7 +35,7 @@ def running(**changes: object) -> ApplicationView:
     view = ApplicationView(
         application_id="app-1",
         name="job",
-        state="running",
+        state=ApplicationState.RUNNING,
         law="forecast",
         priority=50,
         submission=SUBMISSION,
@@ -62,14 +63,14 @@ def test_a_driver_that_died_of_a_signal_counts_as_in_a_shell(master: Server) -> 
 
 def test_the_exit_code_is_told_again_until_it_is_taken(master: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_run, "LOOK_S", 0.01)
-    master.view, master.away = running(state="ended", executors=0, finished=True), 3
+    master.view, master.away = running(state=ApplicationState.ENDED, executors=0, finished=True), 3
     assert drive(master, "pass")[0] == 0
     assert master.told == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(("outcome", "code"), [("", 0), ("succeeded", 0), ("killed", 1), ("stopped", 1)])
 def test_what_was_killed_is_no_success_even_if_its_driver_does_not_mind(master: Server, outcome: str, code: int) -> None:
-    master.view = running(state="ended", executors=0, finished=True, outcome=outcome)
+    master.view = running(state=ApplicationState.ENDED, executors=0, finished=True, outcome=outcome)
     assert drive(master, "pass")[0] == code
     assert master.told == [0]
 
@@ -106,7 +107,7 @@ def test_a_master_that_refuses_the_exit_code_is_asked_to_kill_instead(master: Se
 
 
 def test_the_record_is_awaited(master: Server) -> None:
-    master.view = running(state="ended", executors=0, finished=True, run_dir="/runs/app-1")
+    master.view = running(state=ApplicationState.ENDED, executors=0, finished=True, run_dir="/runs/app-1")
     code, run = drive(master, "pass")
     assert code == 0
     assert run.view is not None

@@ -10,10 +10,17 @@ from rich.console import Console
 from controller.submit.progress_line import ProgressLine, describe, ending
 from controller.wire.basis import Basis, Lateness, Untaught
 from controller.wire.command import ApplicationView
+from controller.wire.states import ApplicationState
 
 
 def view(**fields: Any) -> ApplicationView:
-    plain: dict[str, Any] = {"application_id": "pace-1", "name": "job", "state": "ended", "law": "forecast", "priority": 50}
+    plain: dict[str, Any] = {
+        "application_id": "pace-1",
+        "name": "job",
+        "state": ApplicationState.ENDED,
+        "law": "forecast",
+        "priority": 50,
+    }
     return ApplicationView(**{**plain, **fields})
 
 
@@ -47,9 +54,11 @@ def test_a_run_that_taught_nothing_says_why() -> None:
 
 
 def test_since_when_it_is_late_is_in_the_line() -> None:
-    running = view(state="running", elapsed_s=48.0, deadline_s=60.0, forecast_end_s=80.0, basis=Basis(late_since_s=31.0))
+    running = view(
+        state=ApplicationState.RUNNING, elapsed_s=48.0, deadline_s=60.0, forecast_end_s=80.0, basis=Basis(late_since_s=31.0)
+    )
     assert "deadline 1m, late since 31s" in describe(running)
-    in_time = view(state="running", elapsed_s=48.0, deadline_s=60.0, forecast_end_s=59.0, basis=Basis())
+    in_time = view(state=ApplicationState.RUNNING, elapsed_s=48.0, deadline_s=60.0, forecast_end_s=59.0, basis=Basis())
     assert "late" not in describe(in_time)
 
 
@@ -60,13 +69,15 @@ def test_an_end_by_force_is_neither_early_nor_late() -> None:
 
 
 def test_a_narrow_terminal_cuts_the_stage_and_not_the_forecast() -> None:
-    running = view(state="running", elapsed_s=48.0, deadline_s=90.0, forecast_end_s=80.0, stage="reduceByKey at app.py:10")
+    running = view(
+        state=ApplicationState.RUNNING, elapsed_s=48.0, deadline_s=90.0, forecast_end_s=80.0, stage="reduceByKey at app.py:10"
+    )
     line = describe(running)
     assert line.index("forecast 1m20s, deadline 1m30s") < line.index("reduceByKey")
 
 
 def test_no_end_is_claimed_from_what_a_master_said_before_it_went_away() -> None:
-    said = ending(view(state="running", elapsed_s=18.4, deadline_s=57.0))
+    said = ending(view(state=ApplicationState.RUNNING, elapsed_s=18.4, deadline_s=57.0))
     assert "the master has not said so" in said
     assert "18.4" not in said
 
@@ -76,9 +87,9 @@ def test_place_and_reason_are_told_once_per_change() -> None:
     line = ProgressLine(Console(file=out, width=300))
     full = "with it each of 2 on worker w1 would have too little"
     for place, reason in [(2, "1 ahead of it waits for memory, too")] * 3 + [(1, full)] * 2:
-        line.show(view(state="waiting", queue_position=place, reason=reason))
-    line.show(view(state="running"))
-    line.show(view(state="waiting", queue_position=1, reason=full))
+        line.show(view(state=ApplicationState.WAITING, queue_position=place, reason=reason))
+    line.show(view(state=ApplicationState.RUNNING))
+    line.show(view(state=ApplicationState.WAITING, queue_position=1, reason=full))
     assert out.getvalue().splitlines() == [
         "sparkpace: waits, place 2: 1 ahead of it waits for memory, too",
         *[f"sparkpace: waits, place 1: {full}"] * 2,
@@ -92,7 +103,7 @@ def terminal(term: str) -> tuple[io.StringIO, ProgressLine]:
 
 def test_a_terminal_gets_a_line_that_rewrites_itself_and_is_cleared() -> None:
     out, line = terminal("xterm")
-    line.show(view(state="running", elapsed_s=48.0))
+    line.show(view(state=ApplicationState.RUNNING, elapsed_s=48.0))
     assert out.getvalue().startswith("\r\x1b[2K48s · ")
     line.clear()
     assert out.getvalue().endswith("\r\x1b[2K")
@@ -100,6 +111,6 @@ def test_a_terminal_gets_a_line_that_rewrites_itself_and_is_cleared() -> None:
 
 def test_a_dumb_terminal_gets_the_notes_alone() -> None:
     out, line = terminal("dumb")
-    line.show(view(state="running", elapsed_s=48.0, ui_url="http://127.0.0.1:4040"))
+    line.show(view(state=ApplicationState.RUNNING, elapsed_s=48.0, ui_url="http://127.0.0.1:4040"))
     line.clear()
     assert out.getvalue() == "sparkpace: application pace-1, Spark UI at http://127.0.0.1:4040\n"

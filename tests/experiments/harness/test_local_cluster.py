@@ -17,6 +17,7 @@ import pytest
 from controller.client import MasterClient
 from controller.runs.run_folder import write_summary
 from controller.wire.command import ApplicationView
+from controller.wire.states import ApplicationState
 from experiments.harness import local_cluster
 from experiments.harness.live_cluster import Sparkpace
 from experiments.harness.local_cluster import LocalCluster
@@ -86,7 +87,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, submi
         if not registered.exists() or registered.read_text() == "never":
             return None
         name = registered.read_text()
-        return ApplicationView(application_id=name, name=name, state="ended", law="forecast", priority=50)
+        return ApplicationView(application_id=name, name=name, state=ApplicationState.ENDED, law="forecast", priority=50)
 
     monkeypatch.setattr(Sparkpace, "command", command)
     monkeypatch.setattr(local_cluster, "find", find)
