@@ -87,11 +87,17 @@ def process_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClus
 
 
 @pytest.fixture(scope="session")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
+def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the bridge from this checkout's sources."""
+    out = tmp_path_factory.mktemp("bridge") / "sparkpace-bridge.jar"
+    subprocess.run([sys.executable, str(ROOT / "bridge" / "build.py"), "--out", str(out)], check=True)
+    return out
+
+
+@pytest.fixture(scope="session")
+def classes(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Build the class path of the harnesses in `java/`: Spark's jars, the bridge, themselves in the bridge's package."""
     folder = tmp_path_factory.mktemp("harnesses")
-    jar = folder / "bridge.jar"
-    subprocess.run([sys.executable, str(HERE.parents[1] / "bridge" / "build.py"), "--out", str(jar)], check=True)
     pyspark = pytest.importorskip("pyspark")
     path = f"{Path(pyspark.__file__).parent / 'jars'}/*:{jar}"
     home = os.environ.get("JAVA_HOME")

@@ -26,20 +26,29 @@ REAL = Path(sys.executable).parent
 Run = Callable[[str, Sequence[str]], Job]
 
 
+@pytest.fixture(scope="module")
+def settings(process_home: LocalCluster, airflow: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Make Airflow's database, which takes longer than a DAG; provide the variables that name it."""
+    variables = {
+        "AIRFLOW_HOME": str(tmp_path_factory.mktemp("airflow")),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    }
+    process_home.start([str(airflow), "db", "migrate"], variables).finish().ok()
+    return variables
+
+
 @pytest.fixture
-def dag(process_cluster: LocalCluster, airflow: Path, tmp_path: Path) -> Run:
+def dag(process_cluster: LocalCluster, airflow: Path, settings: dict[str, str], tmp_path: Path) -> Run:
     """Provide a function that runs the DAG as `airflow dags test` does, with this deadline and job."""
     process_cluster.command("shim", str(tmp_path / "shim"))
     known = process_cluster.cluster()
     connection = {"conn_type": "spark", "host": f"sparkpace://{known.host}", "port": known.port}
     variables = {
+        **settings,
         "PATH": f"{tmp_path / 'shim'}:{REAL}:{os.environ['PATH']}",
-        "AIRFLOW_HOME": str(tmp_path / "airflow"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(connection),
     }
-    process_cluster.start([str(airflow), "db", "migrate"], variables).finish().ok()
 
     def run(deadline: str, job: Sequence[str]) -> Job:
         words = (str(APPS / job[0]), *job[1:])

@@ -36,7 +36,6 @@ from tests.integration.bridge_peer import APPLICATION, Answer, Peer, wait_for
 pytestmark = pytest.mark.spark
 
 HERE = Path(__file__).resolve().parent
-BUILD = HERE.parents[1] / "bridge" / "build.py"
 FAULTS: list[str | Answer] = [
     (500, b"{}"),
     (200, b"<html>not JSON</html>"),
@@ -48,13 +47,6 @@ FAULTS: list[str | Answer] = [
     "full",
     "full",
 ]
-
-
-@pytest.fixture(scope="session")
-def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("bridge") / "sparkpace-bridge.jar"
-    subprocess.run([sys.executable, str(BUILD), "--out", str(out)], check=True)
-    return out
 
 
 @pytest.fixture(params=["installed", pytest.param("spark35", marks=pytest.mark.slow)])
