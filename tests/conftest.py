@@ -145,9 +145,11 @@ def spark35_python() -> Path:
 
 def _together(nodeid: str) -> str:
     """Return the group of tests that run in one process: a file's tests, or those of all files that share the Kubernetes
-    cluster. In several processes, one would wait until another is done with the cluster."""
+    cluster or the node image. In several processes, one would wait until another is done with the cluster, and each would
+    build the image."""
     file = nodeid.split("::", 1)[0]
-    return "kubernetes" if file.startswith("tests/integration/test_kubernetes") else file
+    shared = ("tests/integration/test_kubernetes", "tests/integration/test_node_image.")
+    return "kubernetes" if file.startswith(shared) else file
 
 
 class _Scheduling(LoadFileScheduling):  # type: ignore[misc] # it has no types

@@ -1,4 +1,7 @@
-"""deploy/kubernetes on a real cluster: the master as a Deployment, an agent on its node as a DaemonSet, a job they pace."""
+"""deploy/kubernetes on a real cluster: the master as a Deployment, an agent on its node as a DaemonSet, a job they pace.
+
+Not covered: a deadline that is kept there (`test_kubernetes_driver`).
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,11 @@ from controller.submit.attaching import attach_settings
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.kubernetes_deployed import InMaster, deployed
 from tests.integration.local_cluster import conf_words, eventually
-from tests.integration.pacing import AIM, assert_paced, deadline_for
 from tests.integration.test_failures import assert_unharmed
 from tests.integration.test_kubernetes_node_mode import group_of, quota
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes]
 
-JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
 SMALL = ("stages.py", "--work", "5", "--tasks", "4")
 HALF = ("--conf", "spark.pace.law=constant", "--conf", "spark.pace.law.constant.cores=0.5")
 """Half a core for both executors together, while an agent or master knows the deadline."""
@@ -62,26 +63,6 @@ def client_words(inside: InMaster, home: Home) -> list[str]:
     home.ca_file.write_text(inside.ca())
     home.submit_token_file.write_text(inside.submit_token())
     return conf_words(attach_settings(home, home.need_cluster()))
-
-
-def test_a_job_is_paced_by_what_kustomize_deploys_and_nothing_stays(
-    kubernetes: Kubernetes, executor_image: str, node_image: str, tmp_path: Path
-) -> None:
-    with deployed(kubernetes, node_image) as inside:
-        words = client_words(inside, Home(tmp_path / "home", inside.url))
-
-        def run(*more: str) -> dict[str, Any]:
-            job = kubernetes.spark_submit(Path(sys.executable), executor_image, *words, "--name", "deployed", *more, *JOB)
-            assert job.finish().ok().answer["ok"]
-            return inside.summary()
-
-        taught = run()
-        assert taught["executors"] == 2
-        paced = run("--conf", f"spark.pace.deadline={deadline_for(taught['end_s']):.0f}s", *AIM)
-        assert paced["app_id"] != taught["app_id"]
-        assert paced["deadline_s"] is not None
-        assert_paced(paced, ())
-    eventually(lambda: not kubernetes.all("pods"), "the end of all pods")
 
 
 def test_an_agents_successor_in_a_new_pod_goes_on_while_the_master_is_away(

@@ -20,6 +20,7 @@ from tests.integration.kubernetes_driver import DriverPod
 from tests.integration.local_cluster import eventually
 from tests.integration.pacing import AIM, assert_paced, deadline_for
 from tests.integration.test_failures import assert_unharmed
+from tests.integration.test_kubernetes_deploy import HALF
 from tests.integration.test_kubernetes_node_mode import group_of, quota
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes]
@@ -29,8 +30,6 @@ JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
 LONG = ("stages.py", "--work", "200", "--tasks", "8", "--rounds", "3")
 """About eight core-seconds in Python workers: with `HALF`, tasks run for a quarter of a minute."""
 ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
-HALF = ("--conf", "spark.pace.law=constant", "--conf", "spark.pace.law.constant.cores=0.5")
-"""Half a core for both executors together."""
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,8 @@ def test_an_installed_sparkpace_runs_the_demos_job(python: Path, tmp_path: Path)
     try:
         cluster.up("--workers", "1")
         # the first run of its name, so it takes what is free and does not wait for its deadline
-        assert cluster.run("--deadline", "10min", str(PAGERANK), str(graph), "--copies", "1").ok().answer["ok"]
+        small = ("--copies", "1", "--iterations", "2")
+        assert cluster.run("--deadline", "10min", str(PAGERANK), str(graph), *small).ok().answer["ok"]
         summary = cluster.summary("last")
         assert (summary["deadline_s"], summary["runtime"]) == (600, "process")
     finally:
