@@ -108,7 +108,7 @@ class KnownExecutors:
 
     def _told_progress(self, key: ExecutorKey, desired: Desired | None) -> Progress | None:
         """Return the executor's report through its driver. Raise `ProgressRefused`."""
-        progress = desired.progress.get("/".join(key)) if desired else None
+        progress = desired.progress.get(key.text) if desired else None
         known = self.by_key[key]
         if progress is not None and (known.heard is None or known.heard[0] != progress.sequence):
             known.heard = progress.sequence, self._clock()

@@ -154,7 +154,7 @@ class Launcher:
             return None
 
     def _record(self, key: ExecutorKey) -> Path:
-        return self.record_dir / f"{key.application_id}.{key.executor_id}.json"
+        return self.record_dir / f"{key.file_stem}.json"
 
     def _start(self, start: Start) -> None:
         key = start.key
@@ -165,16 +165,16 @@ class Launcher:
             self._beginner.begin(start, lambda: self._cores[key], lambda: self._wanted(key))
             self.images = self._beginner.images()
             self._retry.pop(key, None)
-            log.info("executor %s of %s has begun with %.2f cores", *key[::-1], self._cores[key])
+            log.info("executor %s has begun with %.2f cores", key.text, self._cores[key])
         except RuntimeRefused as error:
-            log.error("executor %s of %s is refused: %s", key.executor_id, key.application_id, error)
+            log.error("executor %s is refused: %s", key.text, error)
             self._refused[key] = str(error)
         except (RuntimeFailed, OSError) as error:
-            log.warning("executor %s of %s did not start, next try in %.0f s: %s", *key[::-1], self._later(key, error), error)
+            log.warning("executor %s did not start, next try in %.0f s: %s", key.text, self._later(key, error), error)
         except Exception as error:
             # an unforeseen error is this executor's trouble, not that of all those after it
             wait_s = self._later(key, error)
-            log.exception("executor %s of %s did not start, next try in %.0f s", *key[::-1], wait_s)
+            log.exception("executor %s did not start, next try in %.0f s", key.text, wait_s)
         finally:
             with self._lock:
                 self._under_way.discard(key)
@@ -195,9 +195,9 @@ class Launcher:
         try:
             self.runtime.stop(key, STOP_GRACE_S)
         except RuntimeFailed as error:
-            log.warning("executor %s of %s did not stop and will be tried again: %s", *key[::-1], error)
+            log.warning("executor %s did not stop and will be tried again: %s", key.text, error)
         except Exception:
-            log.exception("executor %s of %s did not stop and will be tried again", *key[::-1])
+            log.exception("executor %s did not stop and will be tried again", key.text)
         finally:
             with self._lock:
                 self._stopping.discard(key)

@@ -136,7 +136,7 @@ class Agent:
         said = f"{type(error).__name__}: {error}"
         if self._troubles.get(key) != said:
             self._troubles[key] = said
-            log.error("executor %s of %s", *key[::-1], exc_info=error)
+            log.error("executor %s", key.text, exc_info=error)
             self.note(f"executor {key.executor_id} of {key.application_id} cannot be handled as usual: {said[:300]}")
 
     # ------------------------------------------------------------------ observe
@@ -239,14 +239,13 @@ class Agent:
         except Exception as error:
             self.timings.add_quota_write(self.clock() - begun_s, written=False)
             if not isinstance(error, RuntimeFailed):
-                log.exception("quota %s/%s", *change.key)  # unforeseen; the other executors get theirs all the same
+                log.exception("quota %s", change.key.text)  # unforeseen; the other executors get theirs all the same
             self.note(f"quota of executor {change.key.executor_id} was not set and will be tried again: {error}")
             return False
         self.timings.add_quota_write(self.clock() - begun_s, written=True)
         log.info(
-            "quota %s/%s %s -> %.2f cores: %s",
-            change.key.application_id,
-            change.key.executor_id,
+            "quota %s %s -> %.2f cores: %s",
+            change.key.text,
             "none" if change.before is None else f"{change.before:.2f}",
             change.cores,
             held.decision.reason if held and held.decision else "",
@@ -255,7 +254,7 @@ class Agent:
 
     def _reconcile(self, observed: Mapping[ExecutorKey, Observed], grants: Mapping[ExecutorKey, float]) -> None:
         desired = self.received.desired if self.received else None
-        stopped = {ExecutorKey(*s.split("/", 1)) for s in desired.stopped} if desired else set()
+        stopped = {ExecutorKey.parse(text) for text in desired.stopped} if desired else set()
         for spec in desired.executors if desired else ():
             key = ExecutorKey(spec.application_id, spec.executor_id)
             memory_mb = self.resizing.may_start(key)
@@ -327,7 +326,7 @@ class Agent:
     def _told(self, key: ExecutorKey) -> bool:
         """Return True if the master has said that this executor is over, so its last report has arrived."""
         desired = self.received.desired if self.received else None
-        return desired is not None and f"{key.application_id}/{key.executor_id}" in desired.stopped
+        return desired is not None and key.text in desired.stopped
 
     # ------------------------------------------------------------------ report
 

@@ -43,12 +43,12 @@ def open_all(runtime: Runtime, cores: float, *, within_s: float = OPENED_S) -> b
             runtime.set_quota(key, cores)
         except Exception:
             failed.add(key)
-            log.exception("the quota of executor %s of %s was not opened", *key[::-1])
+            log.exception("the quota of executor %s was not opened", key.text)
     if isinstance(runtime, AsksServer):
         wait_until(lambda: not runtime.held_back(), within_s)
         for key, reason in runtime.held_back().items():
             failed.add(key)
-            log.error("the quota of executor %s of %s was not opened (%s)", *key[::-1], reason)
+            log.error("the quota of executor %s was not opened (%s)", key.text, reason)
     return not failed
 
 
@@ -72,7 +72,7 @@ def let_go_all(runtime: Runtime, beat: Callable[[], None] = lambda: None, *, new
         else:
             gone += 1
     for key, reason in failed.items():
-        log.error("executor %s of %s was not let go (%s); the next agent tries again", *key[::-1], reason)
+        log.error("executor %s was not let go (%s); the next agent tries again", key.text, reason)
     log.warning("executors let go: %d, not let go: %d", gone, len(failed))
     return not failed
 
@@ -85,7 +85,7 @@ def _why_not(act: Callable[[ExecutorKey], None], key: ExecutorKey) -> str:
         return str(error)
     except Exception as error:
         # an unforeseen error keeps none of the others waiting
-        log.exception("executor %s of %s was not let go", *key[::-1])
+        log.exception("executor %s was not let go", key.text)
         return str(error) or type(error).__name__
     return ""
 

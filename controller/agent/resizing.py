@@ -80,7 +80,7 @@ class Resizing:
                 key=key,
                 fixed_mb=spec.memory_mb if spec else limit_mb or 0,
                 floor_mb=spec.off_heap_floor_mb if spec else None,
-                wanted_mb=wanted.get("/".join(key)),
+                wanted_mb=wanted.get(key.text),
                 running=seen is not None,
                 limit_mb=limit_mb,
                 used_mb=_mb(seen.memory_bytes) or 0 if seen else 0,
@@ -126,7 +126,7 @@ class Resizing:
             key
             for key in keys
             if key not in observed
-            and "/".join(key) not in desired.stopped
+            and key.text not in desired.stopped
             and self._launcher.state(key) is not ExecutorState.REFUSED
         ]
 
@@ -181,13 +181,13 @@ class Resizing:
         match move:
             case SetLimit():
                 self._runtime.set_memory_limit(key, move.limit_mb << 20)
-                log.info("memory limit %s/%s -> %d MiB", *key, move.limit_mb)
+                log.info("memory limit %s -> %d MiB", key.text, move.limit_mb)
             case GiveOrder():
                 write_order(make_orders_dir(self._site, key), move.order)
                 self._orders[key] = move.order
                 if key in self._containers:  # at once: an executor that shrinks from now on gets its core now
                     self._containers[key] = replace(self._containers[key], order=move.order)
-                log.info("off-heap %s/%s -> %d MiB (order %d)", *key, move.order.budget_mb, move.order.number)
+                log.info("off-heap %s -> %d MiB (order %d)", key.text, move.order.budget_mb, move.order.number)
             case Begin():
                 self._begun[key] = move.limit_mb
 

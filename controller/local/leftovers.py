@@ -76,8 +76,7 @@ def clear_groups(names: Iterable[str], removed: Removed, left: list[str]) -> Non
 
 def _group_names(home: Home, worker_id: str, cluster_id: str) -> set[str]:
     """Return the group names of all executors that were started and not forgotten since; one without a group does no harm."""
-    launched = [path.stem.rpartition(".") for path in home.agent(worker_id).glob("*.json")]
-    keys = {ExecutorKey(application, executor) for application, _, executor in launched}
+    keys = {ExecutorKey.of_file(path) for path in home.agent(worker_id).glob("*.json")}
     records = executor_record.read_all(home.agent(worker_id) / "processes", executor_record.Record, cluster_id, worker_id)
     keys.update(record.key for _, record in records)
     return {launching.unique_name(cluster_id, worker_id, key) for key in keys}

@@ -15,6 +15,7 @@ from controller.master.lifecycle import Lifecycle
 from controller.master.recorder import Recorder
 from controller.master.registry import Registry
 from controller.master.workers import Worker
+from controller.runtime.base import ExecutorKey
 from controller.wire.limits import NOTE_LENGTH, NOTES, SAMPLES_BYTES
 from controller.wire.states import ExecutorState, Outcome
 from controller.wire.worker import AdoptedSpec, Desired, ExecutorReport, ExecutorSpec, Sample, WorkerReply, WorkerSync
@@ -59,7 +60,7 @@ class Agents:
         worker.reports, worker.timings = sync.executors, sync.timings
         reported = {(report.application_id, report.executor_id) for report in sync.executors}
         for application, executor in self.registry.on(worker_id):
-            key = (application.id, executor.record.executor_id)
+            key = ExecutorKey(application.id, executor.record.executor_id)
             if executors.stopped(application, executor) and key not in reported:
                 executor.cleaned = True
                 self.registry.touched.add(worker_id)
@@ -79,7 +80,7 @@ class Agents:
         self.registry.store.catch_up()
         return WorkerReply(samples_acknowledged=worker.samples_acknowledged, desired=self.desired(worker_id, now_s))
 
-    def _strays(self, worker_id: str, reports: Iterable[ExecutorReport], now_s: float) -> Iterator[tuple[str, str]]:
+    def _strays(self, worker_id: str, reports: Iterable[ExecutorReport], now_s: float) -> Iterator[ExecutorKey]:
         """Yield the reported executors that no one here will ever want again: those of applications that have ended, and
         those of unknown applications that have exited, once the drivers had time to register again. An executor of an unknown
         application that still runs is kept: it may be all that a lost memory has left of a job."""
@@ -95,31 +96,29 @@ class Agents:
             else:
                 over = report.state is ExecutorState.EXITED and now_s - self.registry.begun_s >= COME_BACK_S
             if over:
-                yield (report.application_id, report.executor_id)
+                yield ExecutorKey(report.application_id, report.executor_id)
 
     def desired(self, worker_id: str, now_s: float) -> Desired:
         """Return the desired state of a worker at this time."""
         known = self.registry.workers.by_id.get(worker_id)
-        strays = known.strays if known else frozenset[tuple[str, str]]()
+        strays = known.strays if known else frozenset[ExecutorKey]()
         adopted, progress = list[AdoptedSpec](), dict[str, Progress]()
-        specs, stopped = (
-            list[ExecutorSpec](),
-            [f"{application_id}/{executor_id}" for application_id, executor_id in sorted(strays)],
-        )
+        specs, stopped = list[ExecutorSpec](), [key.text for key in sorted(strays)]
         here: dict[str, Application] = {}
         for application, executor in self.registry.on(worker_id):
             if executor.cleaned:
                 continue
             here[application.id] = application
+            key = ExecutorKey(application.id, executor.record.executor_id)
             if executors.stopped(application, executor):
-                stopped.append(f"{application.id}/{executor.record.executor_id}")
+                stopped.append(key.text)
             else:
                 if executor.record.spec is not None:
                     specs.append(executor.record.spec)
                 elif executor.record.adopted is not None:
                     adopted.append(executor.record.adopted)
                 if executor.progress is not None:
-                    progress[f"{application.id}/{executor.record.executor_id}"] = executor.progress
+                    progress[key.text] = executor.progress
         plans: list[ApplicationPlan] = []
         for application in here.values():
             if not application.ended:
@@ -129,7 +128,7 @@ class Agents:
                     plans.append(planning.application_plan(application, worker_id, most, now_s))
         over = {application.id for application in here.values() if application.ended}
         started = {spec.application_id for spec in specs}
-        over |= {application_id for application_id, _ in strays if self._has_ended(application_id)}
+        over |= {key.application_id for key in strays if self._has_ended(key.application_id)}
         return Desired(
             cluster_id=self.identity.cluster_id,
             generation=self.identity.generation,

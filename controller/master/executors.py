@@ -10,6 +10,7 @@ from controller.master.executor_spec import executor_slots, executor_spec
 from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.placing import Placing
 from controller.master.registry import Registry
+from controller.runtime.base import ExecutorKey
 from controller.wire.driver import ExecutorGone, ExecutorWish
 from controller.wire.limits import EXECUTORS
 from controller.wire.states import ExecutorState
@@ -167,7 +168,7 @@ def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, re
 def _evict(application: Application, outcome: Evict, registry: Registry) -> None:
     """End the executors that must give way (`--evict`). Their drivers get them back when there is room."""
     for key in outcome.keys:
-        other_id, _, executor_id = key.rpartition("/")
+        other_id, executor_id = ExecutorKey.parse(key)
         other = registry.applications[other_id]
         executor = other.executors[executor_id]
         executor.record.planned_end, executor.record.evicted_for = True, application.id

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from controller.master.application import Application, Resident
 from controller.master.executor_state import Executor
+from controller.runtime.base import ExecutorKey
 from controller.wire.worker import ExecutorSpec
 from master_memory.split import Need
 
@@ -30,7 +31,7 @@ def _need(application: Application, executor: Executor, spec: ExecutorSpec) -> N
     report = executor.report
     most_mb = max(0, report.memory_limit_mb - spec.memory_mb) if report else 0
     return Need(
-        key=f"{application.id}/{executor.record.executor_id}",
+        key=ExecutorKey(application.id, executor.record.executor_id).text,
         fixed_mb=spec.memory_mb,
         floor_mb=spec.off_heap_floor_mb,
         budget_mb=report.off_heap_mb if report else None,

@@ -18,7 +18,7 @@ from controller.master.feasibility import whole_forecast
 from controller.master.guard import guarded
 from controller.master.queue import Queue, Workers, rank_of
 from controller.master.registry import Registry
-from controller.runtime.base import full_image_name
+from controller.runtime.base import ExecutorKey, full_image_name
 from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.worker import WorkerInfo
 from master_memory.room import Newcomer
@@ -165,7 +165,7 @@ class Placing:
         with guarded(application, "planning its cores"):
             cores = self.planned_cores(application, now_s)
         return Occupant(
-            key=f"{application.id}/{executor.record.executor_id}",
+            key=ExecutorKey(application.id, executor.record.executor_id).text,
             application_id=application.id,
             priority=application.priority(),
             cores=cores if counts else 0.0,

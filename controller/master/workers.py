@@ -18,6 +18,7 @@ from controller.master.application import Application
 from controller.master.capacity import Capacity, asked_capacity, capacity, capacity_of
 from controller.master.executor_spec import executor_slots
 from controller.master.store import Store
+from controller.runtime.base import ExecutorKey
 from controller.submit.allocation import most_executors
 from controller.wire.command import WorkerView
 from controller.wire.driver import ExecutorWish
@@ -46,7 +47,7 @@ class Worker:
         """The timings of its agent's life; None: it reports none."""
         self.reports: tuple[ExecutorReport, ...] = ()
         """The last reports: applications that are not known here may register again."""
-        self.strays: frozenset[tuple[str, str]] = frozenset()
+        self.strays: frozenset[ExecutorKey] = frozenset()
         """Executors in its last report that belong to no application here any more."""
 
 

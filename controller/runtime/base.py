@@ -28,8 +28,34 @@ def full_image_name(image: str) -> str:
 
 
 class ExecutorKey(NamedTuple):
+    """The identity of an executor. An application's id has no slash, an executor's id no dot."""
+
     application_id: str
     executor_id: str
+
+    @property
+    def text(self) -> str:
+        """The key in messages and logs."""
+        return f"{self.application_id}/{self.executor_id}"
+
+    @property
+    def file_stem(self) -> str:
+        """The key in the name of a file."""
+        return f"{self.application_id}.{self.executor_id}"
+
+    @classmethod
+    def parse(cls, text: str) -> ExecutorKey:
+        """Return the key with this `text`. Raise `ValueError` for other text."""
+        application_id, slash, executor_id = text.partition("/")
+        if not slash:
+            raise ValueError(f"{text!r:.100} is no executor's key; give APPLICATION/EXECUTOR")
+        return cls(application_id, executor_id)
+
+    @classmethod
+    def of_file(cls, path: Path) -> ExecutorKey:
+        """Return the key in the name of a file that `file_stem` has named."""
+        application_id, _, executor_id = path.stem.rpartition(".")
+        return cls(application_id, executor_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ def _mask(path: str, folder: bool) -> Mount:
 def refusal(launch: Launch, error: APIError) -> PaceError:
     """Return `RuntimeRefused` when this launch can never work here, else `RuntimeFailed`."""
     said = str(error.explanation or error)
-    executor = "/".join(launch.key)
+    executor = launch.key.text
     # another agent may have removed the application's network because it was empty
     again = "network" in said.lower() and error.status_code == 404
     permanent = not again and (error.status_code in (400, 404) or any(word in said.lower() for word in PERMANENT))

@@ -462,7 +462,7 @@ class DockerRuntime:
                 if limit is not None and self._cgroups.read_memory_limit(group) != limit:
                     self._cgroups.write_memory_limit(group, limit)
             except OSError as error:  # the control loop sees it at its next look
-                log.warning("the limits of executor %s were not put right: %s", "/".join(key), error)
+                log.warning("the limits of executor %s were not put right: %s", key.text, error)
 
     # ---------------------------------------------------------------- observing
 

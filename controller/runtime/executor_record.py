@@ -100,7 +100,7 @@ def with_quota(path: Path, record: P, cores: float) -> P:
     try:
         write(path, record)
     except OSError as error:
-        log.warning("the record of executor %s cannot be changed: %s", "/".join(record.key), error)
+        log.warning("the record of executor %s cannot be changed: %s", record.key.text, error)
     return record
 
 

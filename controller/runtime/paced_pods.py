@@ -270,7 +270,7 @@ class PacedPods:
     def refused(self, patch: Patch, error: PatchRefused) -> None:
         """Book a patch that was refused. What was to be given back stays to be given back: only its record says what that
         is."""
-        log.warning("executor %s: %s", "/".join(patch.key), error)
+        log.warning("executor %s: %s", patch.key.text, error)
         with self.changed:
             self.pause.worked()
             if error.too_old:
@@ -289,7 +289,7 @@ class PacedPods:
 
     def failed(self, patch: Patch, reason: str) -> None:
         """Book a failed patch, which may not have arrived; this concerns only its pod."""
-        log.warning("executor %s: %s", "/".join(patch.key), reason)
+        log.warning("executor %s: %s", patch.key.text, reason)
         with self.changed:
             if (known := self._ended(patch)) is not None:
                 known.trouble = reason

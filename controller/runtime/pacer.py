@@ -126,7 +126,7 @@ class Pacer:
                     try:
                         self._step(tree, now, now - before)
                     except Exception:  # the last barrier of this thread: an executor must never stay stopped
-                        log.exception("pacing executor %s failed; it runs freely until the next tick", "/".join(key))
+                        log.exception("pacing executor %s failed; it runs freely until the next tick", key.text)
                         self._continue(tree)
             before = now
 

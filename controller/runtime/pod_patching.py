@@ -32,7 +32,7 @@ def _run(api: KubernetesApi, pods: PacedPods) -> None:
             _send(api, pods, patch)
         except Exception:
             # one pod's trouble must not end the patching of all others
-            log.exception("the pod of executor %s was not patched", "/".join(patch.key))
+            log.exception("the pod of executor %s was not patched", patch.key.text)
             pods.failed(patch, "its pod was not patched, for a reason that is in the agent's log; it is tried again")
 
 

@@ -104,7 +104,7 @@ class ProcessRuntime:
             self._pacer.forget(launch.key)
             if group is not None:
                 self._cgroups.remove(group)
-            executor = "/".join(launch.key)
+            executor = launch.key.text
             if isinstance(error, PermissionError) and child is None:
                 raise RuntimeRefused(f"executor {executor} cannot start ({error}); is its directory open to it?") from error
             raise RuntimeFailed(f"executor {executor} was not started ({error}); processes or disk may be short") from error

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.runs.run_folder import read_samples
+from controller.runtime.base import ExecutorKey
 from experiments.baselines.admission import SCHEDULERS, SIZES, UNITS, End, Play, Resize, Stream, Submit
 from experiments.baselines.standalone import Standalone, standalone
 from experiments.harness.live_cluster import end_processes
@@ -108,7 +109,7 @@ class PacedJobs:
 
     cluster: LocalCluster
     jobs: dict[str, SubmittedJob] = field(default_factory=dict)
-    workers: dict[tuple[str, str], str] = field(default_factory=dict)
+    workers: dict[ExecutorKey, str] = field(default_factory=dict)
     before: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ from controller.client import MasterClient, submit_client
 from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SUMMARY, read_summary
+from controller.runtime.base import ExecutorKey
 from controller.submit.driver_run import RECORD_S, find
 from controller.submit.spark_install import find_spark
 from experiments.harness.live_cluster import Sparkpace, end_processes
@@ -88,7 +89,7 @@ class LocalCluster:
         begun_s = time.monotonic()
         to_come = sorted(orders, key=lambda order: order.delay_s)
         jobs: list[SubmittedJob] = []
-        workers: dict[tuple[str, str], str] = {}
+        workers: dict[ExecutorKey, str] = {}
         try:
             while to_come or any(job.process.poll() is None for job in jobs):
                 elapsed_s = time.monotonic() - begun_s
@@ -143,16 +144,15 @@ class LocalCluster:
             file.write_bytes(profile_json(taught_by(ProfileStore(self.home.profiles), what.runs, what.factor)))
         return file
 
-    def executors(self) -> dict[tuple[str, str], str]:
+    def executors(self) -> dict[ExecutorKey, str]:
         """Return the worker of each (application, executor) that an agent keeps now; samples do not have it."""
         found = {}
         for record in self.home.path.glob("agents/*/*.json"):
-            application_id, _, executor_id = record.stem.rpartition(".")
-            found[application_id, executor_id] = record.parent.name
+            found[ExecutorKey.of_file(record)] = record.parent.name
         return found
 
     def record(
-        self, job: SubmittedJob, workers: Mapping[tuple[str, str], str], arrived_epoch_s: float | None = None
+        self, job: SubmittedJob, workers: Mapping[ExecutorKey, str], arrived_epoch_s: float | None = None
     ) -> JobRecord:
         """Return the record of a job that ended. Its output, without the folder's path, goes to the folder of its run. Raise
         `SystemExit` when the job never became an application."""

@@ -191,7 +191,7 @@ def test_hostile_progress_files_disturb_neither_job_nor_agent(cluster: LocalClus
     job = cluster.submit("--name", "hostile", "--deadline", "2h", "rounds.py", str(stop_file))
     view = cluster.running("hostile")
     control = cluster.home.local / view.application_id / "executor-1" / "control"
-    worker = next(w for w in ("w1", "w2") if f"executor 1 of {view.application_id}" in cluster.log(f"agent-{w}"))
+    worker = next(w for w in ("w1", "w2") if f"executor {view.application_id}/1" in cluster.log(f"agent-{w}"))
     child = cluster.agent_child(worker).pid
 
     def looked_at(number: int) -> bool:

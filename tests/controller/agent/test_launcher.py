@@ -74,7 +74,7 @@ def test_a_refusal_is_for_good_and_says_why(worker: FakeWorker, caplog: pytest.L
     worker.work()
     assert worker.launcher.state(KEY) == "refused"
     assert "gone:1" in worker.launcher.reason(KEY)
-    assert f"executor 1 of app is refused: {worker.launcher.reason(KEY)}" in caplog.text
+    assert f"executor app/1 is refused: {worker.launcher.reason(KEY)}" in caplog.text
     ask(worker)
     assert worker.launcher._starts.empty()
     worker.launcher.forget(KEY)

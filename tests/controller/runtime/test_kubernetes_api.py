@@ -532,9 +532,7 @@ def test_what_cannot_be_given_back_is_told_and_the_next_agent_tries_again(
     assert not let_go_all(first, news_s=2.0)
     told = [record.message for record in caplog.records if "the next agent tries again" in record.message]
     assert len(told) == 1
-    assert told[0].startswith(
-        "executor 0 of app was not let go (its pod was not given back what it had (the API server refused"
-    )
+    assert told[0].startswith("executor app/0 was not let go (its pod was not given back what it had (the API server refused")
     assert "executors let go: 1, not let go: 1" in caplog.text
     first.close()
     assert len(list((standin.folder / "pods").iterdir())) == 1
@@ -568,7 +566,7 @@ def test_quotas_are_not_opened_before_the_server_has_accepted_it(standin: World,
     runtime.set_quota(key, 2.0)
     remark(standin, runtime, key, "answers 500")
     assert not open_all(runtime, 2.0, within_s=0.1)
-    assert "the quota of executor 1 of app was not opened (the API server answers 500 for its pod" in caplog.text
+    assert "the quota of executor app/1 was not opened (the API server answers 500 for its pod" in caplog.text
     runtime.close()
     away = KubernetesRuntime("cluster", "w1", standin.folder / "pods", KubernetesApi(config_of("http://127.0.0.1:9")))
     assert not open_all(away, 2.0, within_s=0.1)
