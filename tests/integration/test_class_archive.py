@@ -50,8 +50,11 @@ def test_executors_map_the_one_that_up_has_made(cluster: LocalCluster, engine: E
         assert "warning" not in stdout.read_text()
 
 
-def test_a_driver_maps_its_own_and_says_nothing_of_it(cluster: LocalCluster, stop_file: Path, tmp_path: Path) -> None:
+def test_a_driver_maps_its_own_and_says_nothing_of_it(
+    cluster: LocalCluster, stop_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`up` has made none for the clusters of these tests: there are files in their conf directory."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # other tests' drivers may have archives in the shared one
     place = {"SPARK_CONF_DIR": str(tmp_path / "none")}
     environment = {**os.environ, **place}
     spark = find_spark(environment)
@@ -68,7 +71,8 @@ def test_a_driver_maps_its_own_and_says_nothing_of_it(cluster: LocalCluster, sto
 def copied(cluster: LocalCluster, tmp_path: Path) -> Iterator[LocalCluster]:
     """Start a cluster with copies of the archives, because others use the archives, too."""
     copies = tmp_path / "cache"
-    shutil.copytree(archive_root(), copies / archive_root().relative_to(os.environ["XDG_CACHE_HOME"]))
+    unfinished = shutil.ignore_patterns(".new-*")
+    shutil.copytree(archive_root(), copies / archive_root().relative_to(os.environ["XDG_CACHE_HOME"]), ignore=unfinished)
     (tmp_path / "shown").mkdir()
     own = LocalCluster(Home(tmp_path / "home"), "docker")
     with pytest.MonkeyPatch.context() as patch:
