@@ -25,6 +25,7 @@ from controller.engines import machine_cores
 from controller.home import AgentProcess, Cluster, Home
 from controller.processes import alive, identify, send, send_group
 from controller.runs.run_folder import read_samples
+from controller.runs.run_folders import find_ended_run
 from controller.runtime.cgroup import ADOPTED
 from controller.start import ours
 from controller.submit.bridge_jar import bridge_jar
@@ -279,9 +280,10 @@ class LocalCluster:
         return eventually(look, f"application {name} with {executors} executors")
 
     def summary(self, name: str) -> dict[str, Any]:
-        """Return the newest record of that name. The master may still be writing it when a stock driver has ended."""
+        """Return the newest record of that name, as `sparkpace report` does. The master may still be writing it when a stock
+        driver has ended."""
         eventually(lambda: all(view.finished for view in self.views(name)), f"the record of {name}")
-        return dict(json.loads(self.command("report", name, "--output", "json").stdout))
+        return dict(find_ended_run(self.home.runs, name).summary)
 
     def samples(self, application_id: str) -> list[Any]:
         return read_samples(self.home.runs / application_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -94,7 +95,7 @@ def test_an_installed_sparkpace_runs_the_demos_job(python: Path, tmp_path: Path)
         # the first run of its name, so it takes what is free and does not wait for its deadline
         small = ("--copies", "1", "--iterations", "2")
         assert cluster.run("--deadline", "10min", str(PAGERANK), str(graph), *small).ok().answer["ok"]
-        summary = cluster.summary("last")
+        summary = json.loads(cluster.command("report", "last", "--output", "json").stdout)
         assert (summary["deadline_s"], summary["runtime"]) == (600, "process")
     finally:
         cluster.down()
