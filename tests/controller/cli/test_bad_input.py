@@ -1,6 +1,7 @@
 """Bad input of the commands: one sentence that names it, the exit code, and nothing left behind.
 
-What is wrong is found before anything is contacted: none of these tests has a cluster, an engine or a Spark.
+What is wrong is found before anything is contacted: none of these tests has a cluster, an engine or a Spark. Not covered: all
+that a parser refuses (the parsers' own tests).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from controller.home import Cluster, Home
 from controller.processes import identify
 from controller.runs.profile_store import ProfileStore
 from stage_model.history.profile import profile
-from tests.controller.notify.test_receiver import BAD_URLS
 from tests.fakes.records import run as record
 from tests.fakes.records import stage
 from tests.fakes.tls import make_ca
@@ -53,7 +53,7 @@ def assert_nothing_left(place: Path) -> None:
     assert (place / "app.py").exists()
 
 
-@pytest.mark.parametrize("deadline", ["0", "-5s", "abc", "", "nan", "inf", "2001-01-01T00:00", "90s90s", "1e3s"])
+@pytest.mark.parametrize("deadline", ["-5s", "abc", ""])
 @pytest.mark.parametrize("form", ["option", "equals", "setting"])
 def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
     words = {
@@ -176,7 +176,7 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         *((["--local-limit", text], ["--local-limit", "1% to 99%, or none"]) for text in ("abc", "0", "0%", "")),
         (["--cores", "0.15", "--workers", "2"], ["--cores", "0.1 core"]),
         (["--name", "no name"], ["--name", "'no name'", "a host's name"]),
-        *((["--notify", url], ["--notify", "accepted: https://HOST"]) for url in BAD_URLS),
+        *((["--notify", url], ["--notify", "accepted: https://HOST"]) for url in ("", "hooks.example")),
         (["--notify", "@nowhere"], ["--notify @nowhere", "there is no file nowhere; accepted: @FILE with https://HOST"]),
         (["--notify", "@/"], ["--notify /", "is not a plain file"]),
         (["--notify", "@"], ["--notify @ names no file"]),
@@ -347,8 +347,7 @@ def test_services_refuse_before_they_start(place: Path) -> None:
     assert_refused(run(*docker, "--master", "https://localhost:1"), 69, "agent-tokens/w1")
     assert_refused(run(*docker, "--master", "https://192.0.2.77:1", "--network", "host"), 69, "agent-tokens/w1")
     assert_refused(run("master", "--name", "a b"), 2, "--name", "'a b'")
-    for url in BAD_URLS:
-        assert_refused(run("master", "--notify", url), 2, "--notify", "accepted: https://HOST")
+    assert_refused(run("master", "--notify", "hooks.example"), 2, "--notify", "accepted: https://HOST")
     assert_refused(run(*agent, "--master", "https://localhost:1"), 69, "agent-tokens/w1", "`sparkpace token w1`")
     assert_refused(run("token", "w1"), 69, "admin.token")
     assert_nothing_left(place)
