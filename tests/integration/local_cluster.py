@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from controller.client import MasterClient, admin_client
+from controller.client import LastingClient, MasterClient, admin_client
 from controller.engines import machine_cores
 from controller.home import AgentProcess, Cluster, Home
 from controller.processes import alive, identify, send, send_group
@@ -167,6 +167,7 @@ class LocalCluster:
     jobs: list[Job] = field(default_factory=list)
     by_hand: list[subprocess.Popen[bytes]] = field(default_factory=list)
     program: tuple[str, ...] = ours("controller.cli.main")
+    _client: LastingClient | None = field(default=None, init=False, repr=False)
 
     # ------------------------------------------------------------------ life
 
@@ -186,6 +187,8 @@ class LocalCluster:
         """End the cluster and whatever a failed test left running."""
         for job in self.jobs:
             job.kill()
+        if self._client is not None:
+            self._client.close()
         self.command("down", check=None)
         for process in self.by_hand:
             if process.poll() is None:
@@ -258,7 +261,13 @@ class LocalCluster:
         return self.sparkpace().master_url
 
     def client(self) -> MasterClient:
-        return admin_client(self.home)
+        """Return a client that keeps its connection: tests ask ten times a second, and TLS costs more than the answers."""
+        url = self.home.need_cluster().url
+        if self._client is None or self._client.url != url:
+            if self._client is not None:
+                self._client.close()
+            self._client = LastingClient(url, self.home.ca_file, self.home.admin_token())
+        return self._client
 
     def cluster(self) -> Cluster:
         return self.home.need_cluster()
