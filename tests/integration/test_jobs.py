@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import urllib.parse
 import zipfile
 from collections.abc import Callable
@@ -97,6 +98,7 @@ def test_a_pyspark_rdd_job_teaches_then_keeps_its_deadline_in_hardened_paced_con
             if found := engine.inspect(container):
                 inspected[container.id] = found
                 quotas.setdefault(container.id, set()).add(found["HostConfig"]["CpuQuota"])
+        time.sleep(0.1)  # a quota holds for a period at least, and looks take cores from the job
     assert job.finish().ok().answer["ok"]
     summary = assert_kept(cluster, stages.name, stages.deadline)
     assert summary["tasks"] == 30
