@@ -85,7 +85,8 @@ def test_the_command_does_not_take_a_users_folders_for_its_own(python: Path, tmp
 
 
 @pytest.mark.slow
-def test_an_installed_sparkpace_runs_the_demos_job(python: Path, tmp_path: Path) -> None:
+def test_an_installed_sparkpace_runs_the_demos_job(python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # of the class archives in a cache, only a few are kept
     (tmp_path / "shown").mkdir()
     graph = tmp_path / GRAPH
     make_input(graph)
