@@ -58,7 +58,7 @@ def test_the_finder_names_the_docstrings_that_continue_from_a_name() -> None:
 def test_the_finder_names_words_in_comments_texts_and_documents_but_not_in_code() -> None:
     code = "told = 1  # nobody\nx = '''a\nlies beside b'''\nf'{told} `told` anew'\n"
     assert words_of_code("a.py", code) == ["a.py:1: 'nobody'", "a.py:3: 'beside'", "a.py:4: 'anew'"]
-    assert words("a.md", 1, "One.\nThere is none so many.") == ["a.md:2: 'is none'", "a.md:2: 'so many'"]
+    assert words("README.md", 1, "One.\nThere is none so many.") == ["README.md:2: 'is none'", "README.md:2: 'so many'"]
 
 
 def sources(suffix: str) -> Iterator[tuple[str, str]]:

@@ -105,7 +105,7 @@ def test_a_changed_quota_is_read_back(rig: AnyRig) -> None:
 
 
 def test_impossible_amounts_are_refused(rig: AnyRig) -> None:
-    """Which amounts are impossible is tested once, in `test_launching`."""
+    """Each runtime refuses impossible amounts; `test_launching` tests which amounts those are."""
     runtime = rig.runtime()
     with pytest.raises(BadInput, match="quota"):
         runtime.set_quota(GONE, math.nan)
