@@ -1,4 +1,4 @@
-"""The verdict on each of Spark's examples follows from two plain runs and one of ours."""
+"""The verdict on each of Spark's examples follows from plain runs and one of ours."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def ran(printed: str = "1.0 two", ended: str = "") -> dict[str, str]:
         (ran(), ran(), ran("1.0000000001 two"), "same"),
         (ran(), ran(), ran("1.5 two"), "different: line 1: '1.0 two', then '1.5 two'"),
         (ran(), ran("9 two"), ran("5 two"), "random"),
+        (ran(), ran(ended="ValueError"), ran(ended="ValueError"), "random"),
         (ran(" \n"), ran(" \n"), ran(" \n"), "prints nothing"),
         (ran(), ran(), ran(ended="ValueError"), "different: ended with 'ValueError', with plain Spark with 'success'"),
         (ran(ended="exit 1"), ran(ended="exit 1"), ran(), "different: ended with 'success', with plain Spark with 'exit 1'"),
