@@ -58,6 +58,8 @@ def _of_one(plain: dict[str, str], again: dict[str, str], ours: dict[str, str]) 
 
 
 def _run(command: list[str], work: Path, environment: dict[str, str]) -> ExampleAnswers:
+    # an example saves a table in a temporary folder and reads it in the driver: containers have a /tmp of their own
+    environment = {**environment, "TMPDIR": str(work)}
     with work.with_suffix(".log").open("wb") as log:
         subprocess.run(command, cwd=work, env=environment, stdout=log, stderr=log, check=True)
     found: ExampleAnswers = json.loads(work.with_suffix(".json").read_text())
