@@ -16,6 +16,7 @@ def ran(printed: str = "1.0 two", ended: str = "") -> dict[str, str]:
     [
         (ran(), ran(), ran("1.0000000001 two"), "same"),
         (ran(), ran(), ran("1.5 two"), "different: line 1: '1.0 two', then '1.5 two'"),
+        (ran("a\nb"), ran("a\nb"), ran("b\na"), "same in another order"),
         (ran(), ran("9 two"), ran("5 two"), "random"),
         (ran(), ran(ended="ValueError"), ran(ended="ValueError"), "random"),
         (ran(" \n"), ran(" \n"), ran(" \n"), "prints nothing"),
