@@ -46,8 +46,8 @@ TIMEOUT_S = 10.0
 
 class MasterClient:
     """A client. `ca` is the file with the certificate that is pinned. Methods raise `Unavailable` when no master answers, or
-    one that does not prove itself, which learns no token (`OtherVersion`: the master speaks no version of ours), `Denied` for
-    a wrong token, else the master's own error."""
+    when a server does not prove that it is the master: that server learns no token. They raise `OtherVersion` when the master
+    speaks no version of ours, `Denied` for a wrong token, else the master's own error."""
 
     def __init__(self, url: str, ca: Path, token: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
         self.url = url.rstrip("/")

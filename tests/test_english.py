@@ -31,8 +31,16 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
 }
 """Per file: texts in which a word is right, each with the reason; "*" is the whole file."""
 FOLDERS = (
-    *("bridge", "controller", "deploy", "dockerfiles", "docs", "experiments", "master_memory", "placement"),
-    *("stage_model", "tests"),
+    "bridge",
+    "controller",
+    "deploy",
+    "dockerfiles",
+    "docs",
+    "experiments",
+    "master_memory",
+    "placement",
+    "stage_model",
+    "tests",
 )
 MEASURED = "docs/results/"
 """Reports stay as they were written when their figures were measured."""
@@ -63,18 +71,7 @@ def test_the_finder_names_words_in_comments_texts_and_documents_but_not_in_code(
 
 def sources(suffix: str) -> Iterator[tuple[str, str]]:
     """Yield the path from the root and the text of each file of the project's own that ends so."""
-    tops = {
-        "bridge",
-        "controller",
-        "deploy",
-        "dockerfiles",
-        "docs",
-        "experiments",
-        "master_memory",
-        "placement",
-        "stage_model",
-    }
-    inside = (path for top in sorted({*tops, "tests"}) for path in sorted((ROOT / top).rglob(f"*{suffix}")))
+    inside = (path for top in FOLDERS for path in sorted((ROOT / top).rglob(f"*{suffix}")))
     for path in (*sorted(ROOT.glob(f"*{suffix}")), *inside):
         name = path.relative_to(ROOT).as_posix()
         if not name.startswith(MEASURED) and "*" not in ALLOWED.get(name, {}):

@@ -89,7 +89,7 @@ class ClassArchives:
         return replace(launch, argv=[launch.argv[0], *use(archive), *launch.argv[1:]], binds=[*launch.binds, Bind(folder)])
 
     def _find(self, folder: Path, key: str, uid: int) -> Path | None:
-        """Return the archive of `key`. A JVM believes archives, so one that has changed since it was made is removed."""
+        """Return the archive of `key`. A JVM believes archives, so a changed archive is removed."""
         for path in folder.glob(f"{key}.*.jsa"):
             with suppress(FileNotFoundError):
                 now = file_stamp(path.lstat())

@@ -60,7 +60,7 @@ class Seen(Struct, frozen=True):
 
     @property
     def shares(self) -> bool:
-        """True if the executor asks for cores: one that has ended, or may not start, must hold none that others can use."""
+        """True if the executor asks for cores. An executor that has ended, or may not start, must hold no cores."""
         return self.observed.running if self.observed else not self.waits
 
     @property

@@ -44,7 +44,7 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108 - files like others, from any maker
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The worker's places and rules. Executors never see `home` but for their own directories in it. `local_root` is shared
+    """The worker's places and rules. Executors see nothing of `home` except their own directories. `local_root` is shared
     by the workers of one host: executors of one host read each other's shuffle files from disk
     (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the agent writes. `mounts` is true
     if executors see only those files of the host that are mounted for them; otherwise they see all files, and only paths that

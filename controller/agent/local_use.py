@@ -104,7 +104,7 @@ class LocalUse:
 
     def take(self) -> Mapping[str, str]:
         """Return the applications that kept too much at the last look, with the reason for ending their executors. Each
-        finding is returned once: one that still holds at the next look comes again."""
+        finding is returned once. A finding that still holds at the next look is returned again."""
         with self._lock:
             over, self._over = self._over, {}
         return over

@@ -114,7 +114,7 @@ def checked_folders(given: Sequence[Path], *, option: str) -> tuple[Path, ...]:
 
 
 def check_port(host: str, port: int) -> int:
-    """Return the port to use: `port` itself, or for 0 one that is free now. Raise `Unavailable` when it is taken."""
+    """Return the port to use: `port` itself, or a free port for 0. Raise `Unavailable` when it is taken."""
     with bound_socket(host, port) as probe:
         return int(probe.getsockname()[1])
 

@@ -244,8 +244,7 @@ def table_console() -> Console:
 
 def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:
     """Return the application that `wanted` names: `last`, an id, a unique start of an id, or a name. A name is the
-    application's own or the one that it was submitted with; it means the only running application with this name, else the
-    newest one.
+    application's own or that of its submission; it means the only running application with this name, else the newest.
 
     `views` are in order of submission. Raises `BadInput`.
     """

@@ -17,7 +17,7 @@ from stage_model.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class FoundAgent:
-    """The two processes of a worker's agent; None for one that does not live."""
+    """The two processes of a worker's agent; None for a process that has ended."""
 
     supervisor: Holder | None = None
     child: Holder | None = None

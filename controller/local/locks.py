@@ -32,8 +32,8 @@ LOOK_S = 0.05
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The holder of a lock. `process` is None for one that cannot be reached from here: of another host, or another namespace
-    of process numbers. `note` is what it says of itself: a master its URL, an agent's child its runtime."""
+    """The holder of a lock. `process` is None for a process that cannot be reached from here: on another host, or in another
+    namespace of process numbers. `note` is what it says of itself: a master its URL, an agent's child its runtime."""
 
     process: ProcessId | None
     note: str = ""

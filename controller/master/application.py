@@ -103,8 +103,8 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names that other jobs may use for this one: its own, the one that it was submitted with if that differs, and the id
-        of its submission if that waited."""
+        """Names that other jobs may use for this application: its own name, the name given at submission if that differs,
+        and the id of its submission if that waited."""
         return tuple(filter(None, (self.registration.name, self.submitted_name, self.options.waited)))
 
     @property

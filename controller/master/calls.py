@@ -11,7 +11,7 @@ from typing import Any, Literal, get_type_hints
 from controller.wire.message import Message
 
 Scope = Literal["anybody", "submit", "admin", "application", "worker", "metrics"]
-"""The scope of the token that a call needs; `application` and `worker`: of the one that the path names."""
+"""The scope of the token that a call needs; for `application` and `worker`, the token of the named one."""
 
 
 @dataclass(frozen=True, slots=True)

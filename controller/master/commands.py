@@ -77,8 +77,8 @@ class Commands:
     # ------------------------------------------------------------------ what is changed
 
     def kill(self, application_id: str, now_s: float) -> None:
-        """End an application, also where that cannot be stored yet; its driver learns of it with its next sync. Nothing
-        happens to one that has ended. A submission whose driver has not started ends, too."""
+        """End an application, also where that cannot be stored yet; its driver learns of it with its next sync. An
+        application that has ended stays as it is. A submission whose driver has not started ends, too."""
         if self.submissions.end(application_id, "it was killed"):
             return
         application = self.registry.known(application_id)

@@ -73,7 +73,7 @@ class Drivers:
 
     def _again(self, registration: Registration, credentials: bytes | None, now_s: float) -> Registered | None:
         """Return a new token to a bridge that registers its application once more; None for an application that is not known
-        here. Raise `Denied` for an application of another driver, `BadInput` for one that has ended."""
+        here. Raise `Denied` for an application of another driver, `BadInput` for an ended application."""
         application_id = registration.application_id or ""
         application = self.registry.applications.get(application_id)
         if application is None:

@@ -21,8 +21,8 @@ def needs(there: Iterable[Resident]) -> list[Need]:
 
 
 def counts(application: Application, executor: Executor) -> bool:
-    """Return True if the executor is wanted and live; one that is being stopped still has its container, for which the agent
-    waits."""
+    """Return True if the executor is wanted and live. An executor that is being stopped still has its container, for which
+    the agent waits."""
     return executor.live and not executor.record.planned_end and not application.ended
 
 

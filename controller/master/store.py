@@ -52,7 +52,7 @@ executors (application TEXT NOT NULL, executor TEXT NOT NULL, data BLOB NOT NULL
 
 class Store:
     """The open file. All writes of one message belong in one `transaction`. The constructor raises `Unavailable` for a file
-    with another schema, which stays as it is, and for one that cannot be opened."""
+    with another schema, which stays as it is, and for a file that cannot be opened."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -82,8 +82,8 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Store everything inside, or nothing. Raise `NotStored` where the file cannot be written: a full disk, a file that
-        another program has locked, a damaged one, one that was removed."""
+        """Store everything inside, or nothing. Raise `NotStored` where the file cannot be written: a full disk, or a
+        file that is damaged, removed, or locked by another program."""
         self._check_file()
         try:
             self._db.execute("BEGIN IMMEDIATE")
@@ -135,8 +135,8 @@ class Store:
 
     @staticmethod
     def _write(what: Hashable, write: Callable[[], None]) -> None:
-        """Store one state; one that cannot be stored for a reason of its own is left out: all else must not wait for it for
-        ever."""
+        """Store one state. A state that cannot be stored for a reason of its own is left out, because all else must not
+        wait for it for ever."""
         try:
             write()
         except Exception as error:

@@ -24,7 +24,7 @@ class RunFolder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name of the application, and the one that it was submitted with if that differs; none while the run goes on."""
+        """Name of the application, and the name given at submission if that differs; none while the run goes on."""
         return tuple(str(self.summary[key]) for key in ("name", "submitted_name") if self.summary.get(key))
 
 

@@ -52,8 +52,8 @@ does not answer, and while it answers but has not noticed."""
 NOTICED_S = 0.1
 """Time that an engine needs, roughly, to notice that a container's process is gone."""
 AGAIN_S = 2.0
-"""Delay of a second update after one that was not answered: the engine may carry that out when it comes back, after a newer
-one, so the newest is sent once more."""
+"""Delay of a second update after an unanswered first: the engine may carry the first out when it comes back, after a newer
+update, so the newest is sent once more."""
 RLIMIT = "setting rlimit"
 """Words of an engine that may not have as much of something as it was to allow."""
 CLOSE_S = 3.0

@@ -351,11 +351,11 @@ class TestUnusable:
             ({"conf": {"spark.executor.extraJavaOptions": "-Da=b\0c"}}, "has a NUL character"),
             ({"startup_conf": {"spark.a": "\0"}}, "'startup_conf.spark.a' has a NUL character"),
             ({"java_home": "/java\0"}, "'java_home' has a NUL character"),
-            ({"uid": 2**32}, "uid 4294967296 is not one that a system has; accepted: 0 to 2147483647"),
-            ({"uid": -1}, "uid -1 is not one"),
-            ({"gid": 2**31}, "gid 2147483648 is not one"),
+            ({"uid": 2**32}, "uid 4294967296 is out of range; accepted: 0 to 2147483647"),
+            ({"uid": -1}, "uid -1 is out of range"),
+            ({"gid": 2**31}, "gid 2147483648 is out of range"),
             ({"gid": 10**300}, "gid 1000"),
-            ({"pid": -1}, "pid -1 is not one"),
+            ({"pid": -1}, "pid -1 is out of range"),
         ],
     )
     def test_what_no_executor_could_be_started_with_is_refused_at_registration(

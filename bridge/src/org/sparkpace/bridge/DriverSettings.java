@@ -14,7 +14,7 @@ final class DriverSettings {
     String plugins = conf.get("spark.plugins", "").trim();
     if (Arrays.stream(plugins.split(",")).map(String::trim).noneMatch(plugin::equals))
       conf.set("spark.plugins", plugins.isEmpty() ? plugin : plugins + "," + plugin); // executors take it from here
-    // Off-heap memory can still be switched on: only executors use it. A user who has set a size keeps it.
+    // Off-heap memory can still be switched on: only executors use it. A size that the user has set stays.
     if (Arrays.stream(conf.getAll()).noneMatch(entry -> entry._1().startsWith("spark.memory.offHeap.")))
       required.stringPropertyNames().stream().filter(OFF_HEAP).forEach(key -> conf.setIfMissing(key, required.getProperty(key)));
     String ui = System.getenv("SPARK_LOCAL_IP"); // WebUI.bind reads nothing else

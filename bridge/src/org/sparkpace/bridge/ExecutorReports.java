@@ -30,7 +30,7 @@ final class ExecutorReports extends SparkListener {
     told.remove(e.executorId());
   }
 
-  /** Takes a message of an executor, so of user code: one that is no report of a live executor is left out. */
+  /** Takes a message of an executor, which may be from user code. Messages that are not reports of live executors are left out. */
   void take(Object message) {
     if (!(message instanceof String) || ((String) message).length() > MOST) return;
     try {
