@@ -95,5 +95,5 @@ def check_fits_somewhere(container_mb: int, worker_memories_mb: Iterable[int]) -
     if largest is not None and container_mb > largest:
         raise BadInput(
             f"an executor of this application needs {container_mb} MiB (heap, overhead, off-heap and Python), more than any "
-            f"worker has; accepted: at most {largest} MiB (see --executor-memory and spark.executor.memoryOverhead)"
+            f"worker has ({largest} MiB); lower --executor-memory or spark.executor.memoryOverhead, or add a larger worker"
         )

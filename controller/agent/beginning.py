@@ -119,7 +119,7 @@ class StartingBeginner:
         if self._versions[known] != spec.python.version:
             raise RuntimeRefused(
                 f"{spec.python.executable} is Python {self._versions[known]} on the executors but {spec.python.version} "
-                f"on the driver; accepted: the same minor version (--image or --python names another)"
+                f"on the driver; use the same minor version (--image or --python names another)"
             )
 
     def _python_version(self, spec: ExecutorSpec, python: PythonEnvironment) -> str:

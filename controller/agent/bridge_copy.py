@@ -28,7 +28,7 @@ def own_copy(jar: HeldPath, uid: int, gid: int, folder: Path) -> HeldPath:
     content = with_rights_of(uid, gid, lambda: _content(jar)) if jar.file else b""
     if not _is_bridge(content):
         raise RuntimeRefused(
-            f"bridge jar {str(jar.real)!r} is not one of Sparkpace's, or over {MOST_BYTES >> 20} MiB; accepted: the jar that "
+            f"bridge jar {str(jar.real)!r} is not one of Sparkpace's, or over {MOST_BYTES >> 20} MiB; use the jar that "
             f"`sparkpace conf` names"
         )
     # by time, too: a JVM takes a class archive only with the very jar, of that time, that it was made with

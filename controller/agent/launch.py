@@ -161,12 +161,14 @@ def _check_words(spec: ExecutorSpec) -> None:
     """Raise `RuntimeRefused` for values that no kernel takes: they would fail at each try, deep inside a runtime."""
     for name, value in spec.environment.items():
         if not name or "=" in name or "\0" in name + value:
-            raise RuntimeRefused(f"environment variable {name[:80]!r} cannot be set; accepted: names without '=', no NUL")
+            raise RuntimeRefused(
+                f"environment variable {name[:80]!r} cannot be set; use names without '=' and no NUL character"
+            )
     if any("\0" in word for word in spec.java_args):
-        raise RuntimeRefused("an option of the executor's JVM holds a NUL character; accepted: options without one")
+        raise RuntimeRefused("an option of the executor's JVM holds a NUL character; remove it")
     for what, number in (("uid", spec.uid), ("gid", spec.gid)):
         if not 0 <= number < 1 << 31:
-            raise RuntimeRefused(f"{what} {number} cannot be; accepted: 0 to {(1 << 31) - 1}")
+            raise RuntimeRefused(f"{what} {number} is out of range (0 to {(1 << 31) - 1})")
 
 
 def make_directories(spec: ExecutorSpec, site: Site, credentials: bytes | None = None) -> None:
@@ -261,23 +263,19 @@ class _Opened:
         except PermissionError as error:
             who = f"uid {uid}" if os.geteuid() in (0, uid) else "this agent's user"
             raise RuntimeRefused(
-                f"mount {path!r} cannot be reached by {who} ({error.strerror or error}); accepted: a path that the "
-                f"submitter may open"
+                f"mount {path!r} cannot be reached by {who} ({error.strerror or error}); name a path that "
+                f"the submitter may open"
             ) from error
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENAMETOOLONG):
                 raise
             raise RuntimeRefused(
-                f"mount {path!r:.200} is no path here ({error.strerror}); accepted: one that leads to a file or directory"
+                f"mount {path!r:.200} is no path here ({error.strerror}); name a file or directory"
             ) from None
         if not held.folder and not held.file:
-            raise RuntimeRefused(
-                f"mount {path!r} is not allowed: it is a socket, device or pipe; accepted: a file or directory"
-            )
+            raise RuntimeRefused(f"mount {path!r} is not allowed: it is a socket, device or pipe; name a file or directory")
         if any(held.real.is_relative_to(root) for root in NOT_FILES) and not held.real.is_relative_to(SHARED_MEMORY):
-            raise RuntimeRefused(
-                f"mount {path!r} is not allowed: what lies there is the kernel's; accepted: a path on a disk"
-            )
+            raise RuntimeRefused(f"mount {path!r} is not allowed: what lies there is the kernel's; name a path on a disk")
         return held
 
 
@@ -339,6 +337,6 @@ def python_roots(python: PythonEnvironment) -> list[Path]:
         if str(path) in ("/usr", "/usr/local", "/"):
             continue
         if not path.is_absolute() or ".." in path.parts or not any((path / "bin").glob("python3*")):
-            raise RuntimeRefused(f"Python environment {prefix!r} has no bin/python3; accepted: a Python prefix")
+            raise RuntimeRefused(f"Python environment {prefix!r} has no bin/python3; name the prefix of a Python")
         roots.append(path)
     return roots

@@ -14,7 +14,7 @@ from controller.runtime.cgroup import CgroupTree
 
 NOT_ALONE = (
     "another agent with `--runtime adopt` runs on this machine; of one cluster, the one that joined first paces all "
-    "executors here, and of two, each those of its own; accepted: one agent on a machine"
+    "executors here, and of two, each those of its own; run one agent on a machine"
 )
 
 

@@ -98,7 +98,7 @@ def _may_be_shown(one: Wanted, reason: ShowReason, secrets: Sequence[Secret]) ->
             return False
         what = f", {secret.closed}," if secret.closed else ","
         raise RuntimeRefused(
-            f"mount {str(one.path)!r} leads into {secret.name}{what} which executors do not see; accepted: a path outside"
+            f"mount {str(one.path)!r} leads into {secret.name}{what} which executors do not see; mount a path outside"
         )
     return True
 

@@ -90,7 +90,7 @@ class Admission:
         )
         asked, deadline_s = registration.conf.get(f"{PREFIX}deadline", ""), record.options.deadline_s
         if not outlived and deadline_s is not None and deadline_s <= age_s and is_time(asked):
-            raise BadInput(f"{PREFIX}deadline {asked!r} is in the past, if only since the submission; accepted: a later time")
+            raise BadInput(f"{PREFIX}deadline {asked!r} has passed since the submission; give a later time")
         started_s, profiles, untaught = record.started_monotonic_s, self.registry.profiles, self.registry.untaught
         application = await beside(
             lambda: make_application(record, started_s, profiles, untaught, clock(), restored=outlived)
@@ -125,10 +125,11 @@ class Admission:
                 check_fits(application, profile_id, wish, workers)
                 if kind is not None and all_heard and len(self.placing.fleet):
                     raise BadInput(
-                        f"no single worker has what an executor of this application needs ({kind}); accepted: less"
+                        f"no single worker has what an executor of this application needs ({kind}); "
+                        "lower --executor-memory or the resources, or add a larger worker"
                     )
             elif growing and kind and all_heard and (reason := growing.refuses(kind)):
-                raise BadInput(f"no worker has what an executor of this application needs, and {reason}; accepted: less")
+                raise BadInput(f"no worker has what an executor of this application needs, and {reason}; lower its needs")
 
     async def plan(
         self, request: PlanRequest, now_s: float, beside: Beside = asyncio.to_thread, uid: int = NOBODY
@@ -162,12 +163,12 @@ def checked_id(given: str) -> str:
     """Return an id that a bridge says it has; it becomes part of paths and names. Raise `BadInput` for an id that is not
     ours."""
     if not ID.fullmatch(given):
-        raise BadInput(f"application id {given[:60]!r} is not one of ours; accepted: the id given at registration")
+        raise BadInput(f"application id {given[:60]!r} is not one of ours; give the id of the registration")
     return given
 
 
 def asked_deadline_s(registration: Registration) -> float | None:
-    """Return the deadline in seconds after submission; None where the user asked for none, or for an unreadable one."""
+    """Return the deadline in seconds after submission; None where none was asked for, or one that cannot be read."""
     asked = registration.conf.get(f"{PREFIX}deadline", "")
     with suppress(BadInput):
         if 0 < len(asked) <= MOST_CHARACTERS:
@@ -185,15 +186,15 @@ def check_usable(registration: Registration) -> None:
     for name in ("uid", "gid", "pid"):
         number = getattr(registration, name)
         if not 0 <= number <= HIGHEST_ID:
-            raise BadInput(f"{name} {str(number)[:40]} is out of range; accepted: 0 to {HIGHEST_ID}")
+            raise BadInput(f"{name} {str(number)[:40]} is out of range (0 to {HIGHEST_ID})")
     if registration.authenticated and not registration.credentials:
-        raise BadInput("the driver authenticates its executors and sent no credentials for them; accepted: both or neither")
+        raise BadInput("the driver authenticates its executors but sent no credentials for them; send both or neither")
     for where, text in _texts(msgspec.to_builtins(registration), ""):
         if "\0" in text:
-            raise BadInput(f"{where[:200]!r} has a NUL character, which no command line carries; accepted: text without one")
+            raise BadInput(f"{where[:200]!r} has a NUL character, which no command line carries; remove it")
     for name in registration.environment:
         if not name or "=" in name:
-            raise BadInput(f"{name[:100]!r} is not the name of an environment variable; accepted: a name without '='")
+            raise BadInput(f"{name[:100]!r} is not the name of an environment variable; use a name without '='")
 
 
 def _texts(value: object, where: str) -> Iterator[tuple[str, str]]:
@@ -220,12 +221,10 @@ def check_fits(application: Application, profile_id: str, wish: ExecutorWish, wo
         if not most:
             raise BadInput(
                 f"resource {name!r} is asked for and no worker has any (workers have: {', '.join(known) or 'none'}); "
-                f"accepted: one of those, or a worker started with --resources {name}=N"
+                f"ask for one of those, or start a worker with --resources {name}=N"
             )
         if units > most * SCALE:
-            raise BadInput(
-                f"{name}={amount(units)} is asked for and no worker has more than {most}; accepted: {most} or less"
-            )
+            raise BadInput(f"{name}={amount(units)} is asked for and no worker has more than {most}; ask for less")
 
 
 def check_working_dir(path: str, workers: Sequence[WorkerInfo]) -> None:
@@ -251,7 +250,7 @@ def to_be_judged(application: Application, most: Capacity) -> bool:
 
 def check_feasible(application: Application, most: Capacity, now_s: float, promised: Promised) -> None:
     """Raise `InfeasibleDeadline` for an application that is `to_be_judged` and whose deadline cannot be met, with the least
-    deadline that can be met alongside the promises."""
+    one that can be met alongside the promises."""
     assert application.estimate is not None
     options, spent_s = application.options, application.elapsed_s(now_s)
     reply = feasibility(

@@ -44,7 +44,9 @@ class Agents:
         """Take an agent's report in; the reply holds the desired state of its worker. Raise `Denied` for a report of another
         worker than the one whose agent sent it."""
         if sync.worker.worker_id != worker_id:
-            raise Denied(f"a report of worker {sync.worker.worker_id!r:.80} came from {worker_id}'s agent; accepted: its own")
+            raise Denied(
+                f"the token of {worker_id} cannot report for worker {sync.worker.worker_id!r:.80}; give that worker's token"
+            )
         worker, joins = self.registry.workers.heard(sync.worker, now_s)
         for note in sync.notes[:NOTES]:
             log.warning("worker %s: %s", worker_id, note[:NOTE_LENGTH])

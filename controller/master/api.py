@@ -305,9 +305,9 @@ class Api:
             async with asyncio.timeout(BODY_S):
                 data = await self._read(request, MOST[kind])
         except TimeoutError:
-            raise TooSlow(f"the body of {_path(request)} took over {BODY_S:g} s; accepted: less") from None
+            raise TooSlow(f"the body of {_path(request)} took over {BODY_S:g} s; send it faster, or less") from None
         except ClientDisconnect:
-            raise TooSlow(f"the body of {_path(request)} was not sent to its end; accepted: all of it") from None
+            raise TooSlow(f"the connection closed before the body of {_path(request)} was complete; send it again") from None
         try:
             return msgspec.json.decode(data, type=kind)
         except UNREADABLE as error:
@@ -316,13 +316,13 @@ class Api:
     async def _read(self, request: Request, most: int) -> bytearray:
         announced, owner = int(request.headers.get("content-length", 0)), request.state.owner
         if announced > most:
-            raise TooLarge(f"the body of {_path(request)} is over {most} bytes; accepted: less")
+            raise TooLarge(f"the body of {_path(request)} is over {most} bytes; send less")
         self._allow(owner, announced)  # all at once, so that a refusal takes nothing of what the next try needs
         data = bytearray()
         async for chunk in request.stream():
             data += chunk
             if len(data) > most:
-                raise TooLarge(f"the body of {_path(request)} is over {most} bytes; accepted: less")
+                raise TooLarge(f"the body of {_path(request)} is over {most} bytes; send less")
             if not announced:
                 self._allow(owner, len(chunk))
         return data
@@ -330,7 +330,7 @@ class Api:
     def _allow(self, owner: str, size: int) -> None:
         if not self._allowance.take(owner, size, self.clock()):
             raise TooMuch(
-                f"{owner} has sent {AT_ONCE} bytes and {EACH_S} more each second; accepted: the same a little later"
+                f"{owner} has exceeded the upload limit ({AT_ONCE >> 20} MiB, then {EACH_S >> 20} MiB/s); retry shortly"
             )
 
 
@@ -378,7 +378,7 @@ def _number(request: Request, name: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise BadInput(f"{name}={text[:40]!r} is not a whole number; accepted: a whole number") from None
+        raise BadInput(f"{name}={text[:40]!r} is not a whole number; give one") from None
 
 
 def _json(value: object, status: int = 200) -> Response:

@@ -77,7 +77,7 @@ def _options(application: Application, asked: Change, elapsed_s: float) -> JobOp
         raise BadInput(f"application {application.id} has ended; only a running one can be changed")
     after = application.options
     if len(application.record.changes) >= CHANGES:
-        raise BadInput(f"application {application.id} was changed {CHANGES} times; accepted: no further change")
+        raise BadInput(f"application {application.id} has reached the limit of {CHANGES} changes")
     if asked.priority is not None:
         after = replace(after, priority=parse_priority(asked.priority))
     if asked.no_deadline:
@@ -86,7 +86,7 @@ def _options(application: Application, asked: Change, elapsed_s: float) -> JobOp
         if not elapsed_s < asked.deadline_s < float("inf"):
             raise BadInput(
                 f"deadline {format_duration(asked.deadline_s)} has passed: the application has run for "
-                f"{format_duration(elapsed_s)}; accepted: more than that, or none"
+                f"{format_duration(elapsed_s)}; give a later one, or none"
             )
         after = replace(after, deadline_s=asked.deadline_s)
     if asked.labels is not None:

@@ -103,7 +103,7 @@ class Commands:
     ) -> None:
         """Do what `sparkpace set` asks. Raise `BadInput`, `InfeasibleDeadline` and `NotStored`; then nothing has changed."""
         if asked == Change(force=asked.force):  # also where all that it says is unknown here
-            raise BadInput("nothing to change was given; accepted: deadline_s, no_deadline, priority or labels")
+            raise BadInput("nothing to change was given; give deadline_s, no_deadline, priority or labels")
         async with self.registry.promising:
             now_s = clock()
             application = self.registry.known(application_id)

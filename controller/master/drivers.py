@@ -69,7 +69,7 @@ class Drivers:
         live = [one.record.registration.uid for one in self.registry.applications.values() if not one.ended]
         for number, most, whose in ((len(live), APPLICATIONS, ""), (live.count(uid), OF_A_USER, f" of uid {uid}")):
             if number >= most:
-                raise TooMuch(f"{number} applications{whose} run or wait here; accepted: a new one when one has ended")
+                raise TooMuch(f"{number} applications{whose} run or wait here, the most allowed; retry when one has ended")
 
     def _again(self, registration: Registration, credentials: bytes | None, now_s: float) -> Registered | None:
         """Return a new token to a bridge that registers its application once more; None for an application that is not known
@@ -80,10 +80,10 @@ class Drivers:
             if application_id in self.registry.past or (
                 application_id and self.recorder.recorded(checked_id(application_id))
             ):
-                raise BadInput(f"application {application_id} has ended; accepted: a new one, which gets an id of its own")
+                raise BadInput(f"application {application_id} has ended; register without its id")
             return None
         if application.record.registration.instance != registration.instance:
-            raise Denied(f"application {application_id} is another driver's; accepted: a registration without its id")
+            raise Denied(f"application {application_id} is another driver's; register without its id")
         token = mint()
         application.record.token_hash = digest(token)
         application.heard_s = now_s

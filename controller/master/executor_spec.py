@@ -96,7 +96,7 @@ def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, pyt
             if 0 < off_heap < least:
                 raise BadInput(
                     f"spark.memory.offHeap.size is {off_heap} MiB, less than {PAGES_PER_SLOT} pages for each of {slots} "
-                    f"slots; accepted: {least} MiB or more"
+                    f"slots; set {least} MiB or more"
                 )
     python_mb = _size(conf, "spark.executor.pyspark.memory", wish.python_mb)
     if python_mb is None:
@@ -252,7 +252,7 @@ def _words(conf: dict[str, str], key: str) -> list[str]:
     try:
         return shlex.split(conf.get(key, ""))
     except ValueError as error:
-        raise BadInput(f"{key} cannot be split into words ({error}); accepted: options as a shell reads them") from error
+        raise BadInput(f"{key} cannot be split into words ({error}); quote the options as for a shell") from error
 
 
 def _size(conf: dict[str, str], key: str, asked_mb: int | None, *, unit_mb: bool = True) -> int | None:

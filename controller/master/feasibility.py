@@ -42,7 +42,7 @@ def find_profile(asked: str | None, name: str, main: str | None, store: ProfileS
     if asked and "/" in asked:
         data = read_plain(Path(local_path(asked)), what=FILE, largest=LARGEST_BYTES, follow=True)
         if data is None:
-            raise BadInput(f"profile file {asked!r} does not exist; accepted: a profile file")
+            raise BadInput(f"profile file {asked!r} does not exist; name an existing one")
         profile = parse_profile(data)
         return profile.key, profile
     key = profile_key(asked, name, main)
@@ -121,7 +121,7 @@ def plan_reply(
     if not workers and grows:
         return PlanReply(known=True, cluster_cores=0.0, reason="no worker is there yet; one is started for what is submitted")
     if not workers:
-        raise BadInput("no worker has joined, so nothing can be planned; accepted: a cluster with at least one agent")
+        raise BadInput("no worker has joined, so nothing can be planned; start an agent")
     return _planned_on(most, profile, request, promised, law)
 
 

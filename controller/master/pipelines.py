@@ -51,7 +51,9 @@ class Pipelines:
         key = _key(newcomer)
         others = [one for one in self._members().get(key, []) if one.id != newcomer.options.waited] if key else []
         if len(others) >= MOST_JOBS:
-            raise BadInput(f"pipeline {said.name} would have {len(others) + 1} jobs; accepted: {MOST_JOBS} at a time")
+            raise BadInput(
+                f"pipeline {said.name} would have {len(others) + 1} jobs, more than {MOST_JOBS}; submit it when one has ended"
+            )
         found = self._plan([*others, newcomer], now_s)
         if not found.feasible and not newcomer.options.force:
             why = _refusal(said.name, said.by_s, newcomer.elapsed_s(now_s), found)

@@ -113,8 +113,7 @@ class DockerProvider:
         self._environment = {name: os.environ[name] for name in passed if name in os.environ}
         if not self._client.images(name=grown.image):
             raise BadInput(
-                f"--provider-image {grown.image} is not here; accepted: an image built from dockerfiles/node/Dockerfile "
-                "(see there)"
+                f"--provider-image {grown.image} is not here; build it from dockerfiles/node/Dockerfile (see there)"
             )
 
     def start(self, name: str, kind: WorkerType) -> None:
@@ -200,5 +199,5 @@ def check_program(program: Path | None) -> Path | None:
     if program is None:
         return None
     if not program.is_file() or not os.access(program, os.X_OK):
-        raise BadInput(f"--provider-command {program} is no program; accepted: an executable file")
+        raise BadInput(f"--provider-command {program} is no program; name an executable file")
     return program.absolute()

@@ -65,8 +65,8 @@ class Recorder:
             self.begin(application_id)
         except OSError as error:
             raise NotStored(
-                f"{self.folder(application_id)} cannot be made ({error.strerror}), so no run can be recorded; accepted: the "
-                f"same once it can"
+                f"{self.folder(application_id)} cannot be made ({error.strerror}), so no run can be recorded; retry "
+                f"when it can"
             ) from error
         try:
             yield

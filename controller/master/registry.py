@@ -75,7 +75,7 @@ class Registry:
             with Caught() as problem:
                 record = msgspec.json.decode(data, type=ApplicationRecord)
                 if record.application_id != application_id:
-                    raise BadInput(f"the row of {application_id!r} is of {record.application_id!r}; accepted: its own")
+                    raise BadInput(f"the row of {application_id!r} holds the record of {record.application_id!r}")
                 application = self._made(record, now_s) if live else None
             if problem.error is not None:
                 self._lost(application_id, problem.error)
@@ -91,7 +91,7 @@ class Registry:
         if application_id in self.waiting:
             raise BadInput(f"the driver of {application_id!r} has not started; try again once it has")
         if application is None:
-            raise BadInput(f"application {application_id!r} is not known here; accepted: an id that `sparkpace ps` shows")
+            raise BadInput(f"application {application_id!r} is not known here; `sparkpace ps` shows the ids")
         return application
 
     def place(self, application: Application, executor: Executor) -> None:

@@ -66,7 +66,7 @@ class Store:
             self._db = _opened(path)
         except (OSError, sqlite3.OperationalError) as error:
             raise Unavailable(
-                f"{path} cannot be opened ({error}); accepted: a file that no other program locks, on a disk that is not full"
+                f"{path} cannot be opened ({error}); check its folder, end a program that locks it, or free space"
             ) from error
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode not in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
@@ -99,7 +99,7 @@ class Store:
             if not _of_the_file(error):
                 raise
             raise NotStored(
-                f"{self._path} cannot be written ({error}), so nothing new can be promised; accepted: the same once it can"
+                f"{self._path} cannot be written ({error}), so nothing new can be promised; retry when it can"
             ) from error
         self.commits += 1
 

@@ -69,4 +69,4 @@ class Gatekeeper:
         # every hash is compared, so the time taken tells nothing
         if sum(hmac.compare_digest(given, hash_) for hash_ in accepted) == 0:
             what = "no token was given" if not token else "the token given is not valid here"
-            raise Denied(f"{what}; accepted: the {scope} token of this cluster")
+            raise Denied(f"{what}; give the {scope} token of this cluster")

@@ -52,5 +52,5 @@ def read_topology(path: Path) -> Topology:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--topology {path} cannot be read ({why_unreadable(error)}); accepted: a text file") from error
+        raise BadInput(f"--topology {path} cannot be read ({why_unreadable(error)}); name a text file") from error
     return parse_topology(text, source=str(path))

@@ -46,26 +46,28 @@ def vouched(said: Registration, facts: Facts) -> Registration:
     uid, gid, driver = said.uid, said.gid, facts.driver
     if facts.user is not None:
         if uid != facts.user.uid:
-            raise Denied(f"uid {uid} is not that of the token, {facts.user.uid}; accepted: a driver of the token's own user")
+            raise Denied(f"uid {uid} is not that of the token, {facts.user.uid}; submit as the token's user")
     elif facts.peer_uid is None:
         raise Denied(
             f"no one vouches for uid {uid}: the driver's connection comes from {facts.address}, where this master cannot see "
-            f"whose it is; accepted: a driver on the master's host, or a user's own token (`sparkpace token --user NAME`)"
+            f"whose it is; submit on the master's host, or with a user's own token (`sparkpace token --user NAME`)"
         )
     elif uid != facts.peer_uid:
-        raise Denied(f"uid {uid} is not that of the driver's connection, {facts.peer_uid}; accepted: the driver's own uid")
+        raise Denied(
+            f"uid {uid} is not that of the driver's connection, {facts.peer_uid}; register with the driver's own uid"
+        )
     if facts.in_sight and (driver is None or driver.uid != uid or driver.connected is False):
-        raise Denied(f"process {said.pid} is not this driver of uid {uid}; accepted: the driver's own process and uid")
+        raise Denied(f"process {said.pid} is not this driver of uid {uid}; register with the driver's own process and uid")
     if uid == 0 and (driver is None or driver.nested):
         raise Denied(
             "a driver says that it is root and is no process of this host's own (in a container, root is not the host's); "
-            "accepted: a user, or root outside of containers"
+            "submit as another user, or as root outside of containers"
         )
     groups = driver.groups if driver is not None else facts.groups
     if facts.user is not None:
         groups |= {facts.user.gid}
     if gid not in groups:
-        raise Denied(f"no one vouches for gid {gid} of uid {uid}; accepted: one of {sorted(groups) or 'no groups'}")
+        raise Denied(f"no one vouches for gid {gid} of uid {uid}, whose groups are {sorted(groups) or 'unknown'}")
     if driver is None:
         return said
     return structs.replace(said, pid=driver.pid, pid_namespace=facts.namespace)

@@ -93,7 +93,7 @@ class Workers:
             label = f"{name}={'x' if value is None else value}"
             # one at a time: a name or a value with commas would pass for several labels
             if parse_labels(label, option="label").keys() != {name}:
-                raise BadInput(f"label {label[:80]!r} is no label; accepted: NAME=VALUE, as zone=a")
+                raise BadInput(f"{label[:80]!r} is not a label; use NAME=VALUE, as zone=a")
         labels = {**self._labels, worker_id: {**self._labels.get(worker_id, {}), **changes}}
         with self._store.transaction():
             self._store.set_meta("labels", _text(labels))

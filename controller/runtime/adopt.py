@@ -78,9 +78,7 @@ class AdoptRuntime:
         process = find_told(adoption.process, adoption.serves)
         for other in self._known.values():
             if other.record.process == process and other.record.key != key and self._look(other).running:
-                raise RuntimeRefused(
-                    f"its process is paced as executor {'/'.join(other.record.key)} already; accepted: one application for it"
-                )
+                raise RuntimeRefused(f"its process is paced as executor {'/'.join(other.record.key)} already")
         outer = self._cgroups.group_of(process.pid)
         outer = None if outer is None else self._cgroups.undivided(outer)
         record = AdoptedRecord(
@@ -101,7 +99,7 @@ class AdoptRuntime:
             elif not self._signals:
                 raise RuntimeRefused(self._why_not(outer))
             elif not process_tree.may_signal(process):
-                raise RuntimeRefused("this agent may not stop and continue it; accepted: an agent of its user, or of root")
+                raise RuntimeRefused("this agent may not stop and continue it; run the agent as its user, or as root")
             executor_record.write(path, record)
             self._take(path, record)
             self.set_quota(key, adoption.cores)
@@ -162,15 +160,17 @@ class AdoptRuntime:
 
     def _why_not(self, outer: Group | None) -> str:
         if outer is None:
-            return "its control group cannot be seen here, and pacing by signals is not allowed; accepted: --signals"
+            return (
+                "its control group cannot be seen here, and pacing by signals is not allowed; start the agent with --signals"
+            )
         if self._cgroups.version == 2:
             return (
-                f"its control group {outer.cpu} may not be divided, and pacing by signals is not allowed; accepted: "
-                "Delegate=yes in the unit of the service that starts executors, or --signals"
+                f"its control group {outer.cpu} may not be divided, and pacing by signals is not allowed; set "
+                "Delegate=yes in the unit of the service that starts executors, or start the agent with --signals"
             )
         return (
-            f"this agent may not write to its control group {outer.cpu}, and pacing by signals is not allowed; accepted: an "
-            "agent that runs as root, or --signals"
+            f"this agent may not write to its control group {outer.cpu}, and pacing by signals is not allowed; run the "
+            "agent as root, or start it with --signals"
         )
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:  # noqa: ARG002 - nothing is ended
@@ -288,8 +288,8 @@ class AdoptRuntime:
         if written is None or quota is None or (math.isfinite(quota) and quota_us(quota) == quota_us(written)):
             return ""
         return (
-            f"somebody else writes its quota: {written:.2f} cores were written and {quota:.2f} are there; accepted: one "
-            "agent on a machine, and no one else who resizes its executors"
+            f"somebody else writes its quota: {written:.2f} cores were written and {quota:.2f} are there; run one "
+            "agent on a machine, and let no one else resize its executors"
         )
 
     def alive(self) -> bool:

@@ -243,7 +243,7 @@ class DockerRuntime:
             self._drop(launch.key, known)
             raise RuntimeRefused(
                 f"mount {str(bind.path)!r} was changed while executor {'/'.join(launch.key)} started, which is ended; "
-                f"accepted: a path that stays what it is"
+                f"mount a path that does not change"
             )
 
     def _clear_name(self, name: str, key: ExecutorKey) -> bool:

@@ -115,9 +115,7 @@ class KubernetesRuntime:
             raise RuntimeFailed(f"executor {'/'.join(adoption.key)} or its pod is being taken over; tried again later")
         others = [one.record for one in self._pods.known.values() if one.record.uid == pod.uid and one.last.running]
         if others:
-            raise RuntimeRefused(
-                f"its pod is paced as executor {'/'.join(others[0].key)} already; accepted: one application for a pod"
-            )
+            raise RuntimeRefused(f"its pod is paced as executor {'/'.join(others[0].key)} already")
         return pod
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:  # noqa: ARG002 - nothing is ended

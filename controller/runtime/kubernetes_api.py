@@ -189,8 +189,8 @@ def connect_kubernetes(namespace: str | None = None) -> KubernetesApi:
         api = KubernetesApi(config, namespace)
     except (ConfigError, yaml.YAMLError, OSError, AttributeError, LookupError, TypeError, ValueError, *UNREADABLE) as error:
         raise Unavailable(
-            f"the runtime kubernetes finds no cluster ({shortened(str(error))}); accepted: a pod with a service account, "
-            "KUBECONFIG, or ~/.kube/config"
+            f"the runtime kubernetes finds no cluster ({shortened(str(error))}); run it in a pod with a service account, or "
+            "name the cluster by KUBECONFIG or ~/.kube/config"
         ) from error
     logging.getLogger(httpx2.__name__).setLevel(logging.WARNING)  # else it writes a line for each call
     return api
@@ -207,7 +207,7 @@ def _away() -> Iterator[None]:
             raise TooOldVersion("the watch is too far behind") from error
         if code == FORBIDDEN:
             raise ServerAway(
-                f"this agent may not look at pods ({_words(error)}); accepted: get, list and watch of pods and patch of "
+                f"this agent may not look at pods ({_words(error)}); allow it to get, list and watch pods and to patch "
                 "pods/resize"
             ) from error
         raise _busy(error) from error
@@ -249,17 +249,15 @@ def _refusal(error: httpx2.HTTPStatusError, pod: PodCpu) -> PatchRefused | Patch
         if details is not None and details.name == pod.name:
             return PatchRefused("its pod is gone", pod_gone=True)
         return PatchRefused(
-            "pacing by the API server needs Kubernetes 1.33 or newer, and this one cannot resize pods; accepted: an agent "
+            "pacing by the API server needs Kubernetes 1.33 or newer, and this one cannot resize pods; start an agent "
             "with `--runtime adopt` on each node",
             wholly=True,
             too_old=True,
         )
     if code == FORBIDDEN and "pods/resize" in words:
-        return PatchRefused(
-            f"this agent may not resize its pod ({words}); accepted: a role with patch of pods/resize", wholly=True
-        )
+        return PatchRefused(f"this agent may not resize its pod ({words}); allow it to patch pods/resize", wholly=True)
     if code == FORBIDDEN:
         return PatchRefused(
-            f"the cluster does not allow this CPU ({words}); accepted: a LimitRange, quota or node that has room for it"
+            f"the cluster does not allow this CPU ({words}); raise the LimitRange or quota, or use a larger node"
         )
     return PatchRefused(f"the API server refused to resize its pod ({code}: {words}), so its quota stays as it is")

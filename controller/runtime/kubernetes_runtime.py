@@ -58,6 +58,6 @@ def _connect(namespace: str | None) -> KubernetesApi:
         from controller.runtime.kubernetes_api import connect_kubernetes
     except ImportError as error:
         raise Unavailable(
-            f"the runtime kubernetes needs lightkube ({error}); accepted: pip install 'sparkpace[kubernetes]'"
+            f"the runtime kubernetes needs lightkube ({error}); run pip install 'sparkpace[kubernetes]'"
         ) from error
     return connect_kubernetes(namespace)

@@ -72,7 +72,7 @@ def why_not_paced(pod: PodCpu) -> str:
     """Return the reason why this pod's CPU can never be resized, as a sentence; empty if it can."""
     if pod.qos == BEST_EFFORT or pod.wanted == CpuM():
         return (
-            "its pod has neither a CPU request nor a CPU limit, and Kubernetes lets no one add one; accepted: "
+            "its pod has neither a CPU request nor a CPU limit, and Kubernetes lets no one add one; set "
             "spark.kubernetes.executor.request.cores and spark.kubernetes.executor.limit.cores"
         )
     return ""
@@ -170,8 +170,8 @@ def another_writer(done: Paced, now_s: float) -> str:
     if done.sent is None or now_s > done.other_s + SHOWN_S:
         return ""
     return (
-        "somebody else writes its CPU limit, too, and quotas move to and fro; accepted: one agent for a pod, and no one else "
-        "who resizes it"
+        "somebody else writes its CPU limit, too, and quotas move to and fro; leave each pod to one agent, and "
+        "let no one else resize it"
     )
 
 

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 
 SYSTEM_ROOTS = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
 WHOLE = (
-    "is not allowed: executors never see a directory of the system whole; accepted: one below it, for the directory of "
-    "submission, too"
+    "is not allowed: executors never see a directory of the system whole; use one below it, also as the directory of "
+    "submission"
 )
 
 
@@ -19,7 +19,7 @@ def no_mount_name(path: str) -> str:
     name = PurePosixPath(path)
     if name.is_absolute() and not path.startswith("//") and ".." not in name.parts and ":" not in path:
         return ""
-    return "is not allowed; accepted: an absolute path without '..' and ':'"
+    return "is not allowed; give an absolute path without '..' and ':'"
 
 
 def not_shown(path: str) -> str:

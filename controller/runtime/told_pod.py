@@ -24,21 +24,18 @@ def find_told_pod(pods: Iterable[PodCpu], serves: Serves, host: str) -> PodCpu:
     alike = [pod for pod in labelled if (pod.driver_url, pod.executor_id, pod.application_id) == meant]
     if not alike:
         raise RuntimeRefused(
-            f"pod {_name(labelled[0])} has its labels, but was not started for it by its environment; accepted: a pod that "
-            "Spark has started for this driver"
+            f"pod {_name(labelled[0])} has its labels, but by its environment Spark has not started it for this driver"
         )
     there = [pod for pod in alike if host and pod.ip == host.strip("[]")]
     if len(there) > 1:
-        raise RuntimeRefused(
-            f"pods {_name(there[0])} and {_name(there[1])} both say that they are it, at one address; accepted: one of them"
-        )
+        raise RuntimeRefused(f"pods {_name(there[0])} and {_name(there[1])} both say that they are it, at one address")
     if there:
         return there[0]
     if not alike[0].ip:
         raise RuntimeFailed(f"pod {_name(alike[0])} has no address yet; looked for again")
     raise RuntimeRefused(
         f"pod {_name(alike[0])} says that it is it, but has address {alike[0].ip}, not {host[:80]}, from where the executor "
-        "speaks; accepted: the executor's own pod"
+        "speaks"
     )
 
 

@@ -47,9 +47,9 @@ def find_told(told: ToldProcess, serves: Serves) -> ProcessIdentity:
     """Return the process as it is numbered here. Raise `RuntimeRefused` for a process that is not here, or not what it
     says."""
     if told.boot_id != process_identity.boot_id():
-        raise RuntimeRefused("it runs on another machine; accepted: an executor of this one")
+        raise RuntimeRefused("it runs on another machine than this agent")
     pids = [told.pid] if process_identity.seen_here(told.pid_namespace) else process_identity.numbered(told.pid)
-    wrong = f"its process {told.pid} is not seen here; accepted: one that this agent sees in /proc"
+    wrong = f"its process {told.pid} is not in this agent's /proc"
     for pid in pids:
         if process_identity.start_ticks(pid) != told.start_ticks or _namespace(pid) not in ("", told.pid_namespace):
             continue
@@ -75,7 +75,7 @@ def _what_is_wrong(pid: int, uid: int, serves: Serves) -> str:
     """Return the first thing that is wrong with a process; empty if it is what it says."""
     owner = process_identity.owner(pid)
     if owner != uid:
-        return f"process {pid} is of uid {owner}, not {uid} as it says; accepted: its real owner"
+        return f"process {pid} is of uid {owner}, not {uid} as it says"
     words = process_identity.command_line(pid)
     wanted = {
         "--driver-url": serves.driver_url,
@@ -86,6 +86,6 @@ def _what_is_wrong(pid: int, uid: int, serves: Serves) -> str:
     if said == wanted and any(word in BACKENDS for word in words):
         return ""
     return (
-        f"process {pid} is no executor {serves.executor_id} of {serves.spark_application_id} by its command line; "
-        "accepted: a process that Spark has started as that"
+        f"process {pid} is no executor {serves.executor_id} of {serves.spark_application_id} by its command line, as "
+        "Spark starts one"
     )

@@ -70,7 +70,7 @@ def test_an_executor_that_cannot_be_on_a_worker_never_fits_it() -> None:
     def need_on(cores: float) -> Need:
         asked.append(cores)
         if cores > 1:
-            raise BadInput("too little for that many slots; accepted: more")
+            raise BadInput("too little for that many slots")
         return Need("new/new", 500)
 
     one = Newcomer(need_on, [1.0, 64.0], {})

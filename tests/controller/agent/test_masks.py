@@ -61,7 +61,7 @@ def test_who_asks_for_a_folder_around_it_does_not_get_it() -> None:
 def test_the_home_of_sparkpace_cannot_be_asked_for(path: str) -> None:
     assert refusal(wanted(ME / path, ShowReason.ASKED)) == (
         f"mount '{ME / path}' leads into {ME}/.sparkpace, a home of Sparkpace, which executors do not see; "
-        f"accepted: a path outside"
+        f"mount a path outside"
     )
 
 

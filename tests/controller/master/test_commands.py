@@ -68,7 +68,7 @@ class TestSet:
             (Change(deadline_s=float("nan")), BadInput, "has passed"),
             (Change(deadline_s=8.0), InfeasibleDeadline, r"deadline 8s cannot be met; accepted: .* or more, or --force"),
             (Change(priority="101"), BadInput, "0 to 100"),
-            (Change(force=True), BadInput, "nothing to change was given; accepted: deadline_s"),
+            (Change(force=True), BadInput, "nothing to change was given; give deadline_s"),
         ],
     )
     def test_what_cannot_be_changes_nothing(

@@ -62,11 +62,11 @@ class TestMemory:
 
     def test_a_size_below_two_pages_for_each_slot_is_refused(self) -> None:
         small = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "3m"}
-        with pytest.raises(BadInput, match="3 MiB, less than 2 pages for each of 2 slots; accepted: 4 MiB or more"):
+        with pytest.raises(BadInput, match="3 MiB, less than 2 pages for each of 2 slots; set 4 MiB or more"):
             memory(small)
         assert memory(small, slots=1).off_heap_mb == 3
         assert memory({**small, "spark.memory.offHeap.size": "64m"}, ExecutorWish(off_heap_mb=0)).off_heap_mb == 0
-        with pytest.raises(BadInput, match="accepted: 16 MiB or more"):
+        with pytest.raises(BadInput, match="set 16 MiB or more"):
             memory({**small, "spark.buffer.pageSize": "4m"})
 
     def test_python_workers_have_room_for_each_slot(self) -> None:

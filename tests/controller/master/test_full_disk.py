@@ -65,7 +65,7 @@ def test_a_run_amid_a_full_disk_is_controlled_killed_and_recorded_as_if_there_wa
     )
     runs = sorted(path.name for path in (small_disk.path / "runs").iterdir())
     for call in refused:
-        with pytest.raises(NotStored, match=r"cannot be (written|made) .*; accepted: "):
+        with pytest.raises(NotStored, match=r"cannot be (written|made) .*; retry when it can"):
             call()
     assert sorted(cluster.state.applications) == sorted((application_id, doomed))
     assert sorted(path.name for path in (small_disk.path / "runs").iterdir()) == runs

@@ -112,7 +112,7 @@ class TestLostDatabase:
         }
         (cluster.path / "profiles" / "mine.json").write_text("")
         age_s = 20 * 365 * 86400.0 / 20  # submitted a year ago, before that hour
-        with pytest.raises(BadInput, match="in the past"):
+        with pytest.raises(BadInput, match="has passed since the submission"):
             cluster.register(conf=given, age_s=age_s)
         outlived = "pace-20251101-000000-abcdef"
         cluster.register(conf=given, age_s=age_s, application_id=outlived)
@@ -171,7 +171,7 @@ class TestPast:
         application_id = self.finished(cluster)
         for lost in (again, lose_database):
             lost(cluster)
-            with pytest.raises(BadInput, match="has ended; accepted: a new one"):
+            with pytest.raises(BadInput, match="has ended; register without its id"):
                 cluster.register(application_id=application_id)
             assert application_id not in cluster.state.applications
 
@@ -181,7 +181,7 @@ class TestAnother:
         application_id = cluster.register()
         cluster.driver(application_id, *one_stage_run(1000)[:2])
         token = cluster.state.drivers.token_hash(application_id)
-        with pytest.raises(Denied, match="is another driver's; accepted: a registration without its id"):
+        with pytest.raises(Denied, match="is another driver's"):
             cluster.register(application_id=application_id, instance="foreign")
         application = cluster.state.applications[application_id]
         assert (application.acknowledged, cluster.state.drivers.token_hash(application_id)) == (2, token)
@@ -351,7 +351,7 @@ class TestUnusable:
             ({"conf": {"spark.executor.extraJavaOptions": "-Da=b\0c"}}, "has a NUL character"),
             ({"startup_conf": {"spark.a": "\0"}}, "'startup_conf.spark.a' has a NUL character"),
             ({"java_home": "/java\0"}, "'java_home' has a NUL character"),
-            ({"uid": 2**32}, "uid 4294967296 is out of range; accepted: 0 to 2147483647"),
+            ({"uid": 2**32}, "uid 4294967296 is out of range"),
             ({"uid": -1}, "uid -1 is out of range"),
             ({"gid": 2**31}, "gid 2147483648 is out of range"),
             ({"gid": 10**300}, "gid 1000"),

@@ -31,7 +31,11 @@ SEEN = structs.replace(registration(uid=1000, gid=1000, pid=7), pid_namespace="t
         (NOBODY, {"uid": 0, "gid": 0}, "no one vouches for uid 0"),
         (Facts("x", peer_uid=1001), {}, "not that of the driver's connection, 1001"),
         (Facts("x", peer_uid=1000), {}, "no one vouches for gid 1000"),
-        (Facts("x", peer_uid=1000, groups=frozenset({5})), {}, "gid 1000 of uid 1000; accepted: one of \\[5\\]"),
+        (
+            Facts("x", peer_uid=1000, groups=frozenset({5})),
+            {},
+            "gid 1000 of uid 1000, whose groups are \\[5\\]",
+        ),
         (LOCAL, {}, "process 7 is not this driver"),
         (Facts("x", peer_uid=1000, in_sight=True, driver=DRIVER._replace(uid=0)), {}, "is not this driver"),
         (Facts("x", peer_uid=1000, in_sight=True, driver=DRIVER._replace(connected=False)), {}, "is not this driver"),

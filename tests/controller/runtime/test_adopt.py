@@ -157,11 +157,11 @@ def test_an_agent_that_may_not_write_the_group_refuses_and_says_what_would_help(
     assert group is not None
     assert said == (
         f"RuntimeRefused: this agent may not write to its control group {group.cpu}, and pacing by signals is not allowed; "
-        "accepted: an agent that runs as root, or --signals"
+        "run the agent as root, or start it with --signals"
     )
     signals = AdoptRuntime(grouped.cluster, "w1", grouped.directory / "state/w1", signals=True)
     assert _said_to_an_ordinary_user(lambda: signals.adopt(what)) == (
-        "RuntimeRefused: this agent may not stop and continue it; accepted: an agent of its user, or of root"
+        "RuntimeRefused: this agent may not stop and continue it; run the agent as its user, or as root"
     )
     assert grouped.processes[-1].poll() is None, "the executor goes on"
 

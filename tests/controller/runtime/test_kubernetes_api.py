@@ -222,7 +222,7 @@ def test_another_writer_of_the_limit_is_told(world: World) -> None:
     with_api = KubernetesApi(world.config, world.namespace)
     with_api.resize(world.look(), CpuM(450, None))
     with_api.close()
-    assert "accepted: one agent for a pod" in remark(world, runtime, key, "somebody else writes")
+    assert "leave each pod to one agent" in remark(world, runtime, key, "somebody else writes")
     in_force(world, 300)
 
 
@@ -263,7 +263,7 @@ def test_pods_that_are_not_what_they_say_are_refused(world: World) -> None:
     labelled = executor_pod("foreign", world.serves("2"), image=IMAGE)
     labelled["spec"]["containers"][0]["env"][0]["value"] = foreign.driver_url
     world.create(labelled)
-    with pytest.raises(RuntimeRefused, match="was not started for it"):
+    with pytest.raises(RuntimeRefused, match="has not started it for this driver"):
         world.adopt(runtime, world.adoption(mine, executor_id="2"))
     with pytest.raises(RuntimeRefused, match="has address"):
         world.adopt(runtime, dataclasses.replace(world.adoption(mine), host="192.0.2.7"))
@@ -301,7 +301,7 @@ def test_a_real_server_before_1_33_says_so(tmp_path: Path) -> None:
 def test_without_the_right_to_resize_it_is_told_which_is_missing(standin: World) -> None:
     standin.standin.orders.may_resize = False
     runtime, key = paced(standin)
-    assert "a role with patch of pods/resize" in remark(standin, runtime, key, "may not resize")
+    assert "allow it to patch pods/resize" in remark(standin, runtime, key, "may not resize")
     standin.standin.orders.may_resize = True
     standin.skip(runtime, RETRY_S + 1)
     in_force(standin, 300)
@@ -332,7 +332,7 @@ def test_what_is_not_found_is_the_pod_or_the_way_to_resize_it(standin: World) ->
 def test_without_the_right_to_watch_it_is_told(standin: World) -> None:
     standin.standin.orders.may_watch = False
     runtime = standin.runtime()
-    with pytest.raises(RuntimeFailed, match=r"may not look at pods .* accepted: get, list and watch"):
+    with pytest.raises(RuntimeFailed, match=r"may not look at pods .* allow it to get, list and watch"):
         runtime.adopt(standin.adoption(standin.pod()))
 
 

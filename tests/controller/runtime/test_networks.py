@@ -23,7 +23,7 @@ RESOLVER = "192.0.2.53"
     ["", "10.201.0.0", "10.201.0.1/16", "10.201.0.0/29", "10.201.0.0/16:30", "10.201.0.0/16:12", "fd00::/64", "x", "a:b:c"],
 )
 def test_what_is_no_pool_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match=r"--network-pool .* accepted: IPv4 networks"):
+    with pytest.raises(BadInput, match=r"--network-pool .* give IPv4 networks"):
         parse_pool(text)
 
 

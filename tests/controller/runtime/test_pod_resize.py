@@ -185,7 +185,7 @@ def test_a_limit_that_changes_after_it_had_arrived_is_somebody_elses() -> None:
     assert another_writer(before, 0.1) == ""
     arrived = seen(pod(500, 400), before, 0.2)
     other = seen(pod(800, 400), arrived, 5.0)
-    assert "one agent for a pod" in another_writer(other, 5.0)
+    assert "leave each pod to one agent" in another_writer(other, 5.0)
     assert another_writer(other, 500.0) == ""
 
 

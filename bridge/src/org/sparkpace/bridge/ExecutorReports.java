@@ -18,7 +18,7 @@ final class ExecutorReports extends SparkListener {
 
   @Override public void onExecutorAdded(SparkListenerExecutorAdded e) {
     if (!e.executorId().matches("[0-9]{1,10}")) { // the master would refuse the whole message
-      Terminal.say("executor " + e.executorId() + " goes on at whatever speed it has: its id is no number; accepted: ids as Spark's own cluster managers give");
+      Terminal.say("executor " + e.executorId() + " goes on at whatever speed it has: its id is not a number, as Spark's own cluster managers give");
       return;
     }
     added.put(e.executorId(), Json.object("executor_id", e.executorId(), "host", e.executorInfo().executorHost(),

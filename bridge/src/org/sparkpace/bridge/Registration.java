@@ -123,7 +123,7 @@ final class Registration {
     try {
       return Inputs.hosts(sc.conf().get("spark.pace.placement.input", ""), sc.hadoopConfiguration());
     } catch (IOException | IllegalArgumentException e) {
-      throw new IOException("spark.pace.placement.input cannot be used: " + e.getMessage() + "; accepted: existing paths", e);
+      throw new IOException("spark.pace.placement.input cannot be used: " + e.getMessage() + "; name existing paths", e);
     }
   }
 
