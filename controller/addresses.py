@@ -36,7 +36,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         found.close()
         raise Unavailable(
-            f"nothing can listen on --host {host} with --port {port} ({error.strerror}); accepted: an address of this "
+            f"nothing can listen on --host {host} with --port {port} ({error.strerror}); give an address of this "
             "machine and a free port"
         ) from error
     return found

@@ -26,7 +26,9 @@ def local_path(text: str) -> str:
     if path.startswith("//"):
         host, slash, path = path[2:].partition("/")
         if host not in ("", "localhost"):
-            raise BadInput(f"{text[:200]!r} names a file of the machine {host[:80]!r}; accepted: file:///PATH, of this one")
+            raise BadInput(
+                f"{text[:200]!r} names a file of the machine {host[:80]!r}; give file:///PATH for one of this machine"
+            )
         path = slash + path
     return os.fsdecode(unquote_to_bytes(path))
 
@@ -121,7 +123,7 @@ def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool 
                     where = "" if at == path else f", because its folder {at} is open to them"
                     raise BadInput(
                         f"{what} {path} may be changed by others{where} (mode {stat.S_IMODE(found.st_mode):04o}, user "
-                        f"{found.st_uid}); accepted: one of yours or root's, after chmod go-w"
+                        f"{found.st_uid}); it must belong to you or root: run chmod go-w on it"
                     )
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(largest)

@@ -193,8 +193,8 @@ class Home:
         secret = read_token(self.notify_secret_file, "sparkpace up --notify URL")
         if len(secret) < SHORTEST_SECRET:
             raise Denied(
-                f"the secret in {self.notify_secret_file} has {len(secret)} character(s), so it can be guessed; accepted: "
-                f"{SHORTEST_SECRET} or more, or no such file"
+                f"the secret in {self.notify_secret_file} has {len(secret)} character(s), so it can be guessed; write "
+                f"{SHORTEST_SECRET} or more, or remove the file"
             )
         return secret
 
@@ -283,18 +283,20 @@ def read_token(path: Path, maker: str = "sparkpace up") -> str:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-            raise Denied(f"token file {path} is not a plain file of yours; accepted: a plain file that belongs to you")
+            raise Denied(f"token file {path} is not a plain file that belongs to you; replace it by one")
         if status.st_mode & 0o077:
             raise Denied(
                 f"token file {path} has mode {stat.S_IMODE(status.st_mode):04o}, so others may use it; run chmod 600 on it"
             )
         if status.st_size > LARGEST_TOKEN_BYTES:
-            raise Denied(f"token file {path} has {status.st_size} bytes; accepted: {LARGEST_TOKEN_BYTES} at most")
+            raise Denied(
+                f"token file {path} has {status.st_size} bytes, more than {LARGEST_TOKEN_BYTES}; write a token into it"
+            )
         token = os.read(descriptor, LARGEST_TOKEN_BYTES).decode("ascii", errors="replace").strip()
     finally:
         os.close(descriptor)
     if not token:
         raise Denied(f"token file {path} is empty; remove it and run `{maker}`, which makes a new one")
     if not (token.isascii() and token.isprintable()):
-        raise Denied(f"token file {path} has characters that are not printable ASCII; accepted: one line of those that are")
+        raise Denied(f"token file {path} has characters that are not printable ASCII; write one line of ASCII into it")
     return token

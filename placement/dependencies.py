@@ -29,9 +29,7 @@ def parse_after(text: str, *, option: str = "--after") -> tuple[After, ...]:
     for word in filter(None, (part.strip() for part in text.split(","))):
         name, colon, condition = word.partition(":")
         if not name or (colon and condition != "success"):
-            raise BadInput(
-                f"{option} {word[:80]!r} cannot be read; accepted: the id or name of an application, or ID:success"
-            )
+            raise BadInput(f"{option} {word[:80]!r} cannot be read; give the id or name of an application, or ID:success")
         found.append(After(name, bool(colon)))
     if len(found) > MOST_AFTER:
         raise BadInput(f"{option} names {len(found)} applications; accepted: {MOST_AFTER} at most")
@@ -52,7 +50,7 @@ def check_acyclic(
             name = pending.pop()
             if name == newcomer:
                 circle = _circle(newcomer, before)
-                raise BadInput(f"{option} {one}: {circle} is a circle; accepted: applications that do not wait for this one")
+                raise BadInput(f"{option} {one}: {circle} is a circle; name applications that do not wait for this one")
             for further in known.get(name, ()):
                 if further.application not in before:
                     before[further.application] = name

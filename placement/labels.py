@@ -41,7 +41,7 @@ def parse_labels(text: str, *, option: str = "--labels") -> dict[str, str]:
     for word in _words(text):
         name, equals, value = word.partition("=")
         if not equals or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value) or name in labels:
-            raise BadInput(f"{option} {word[:80]!r} is no label; accepted: NAME=VALUE once for each name, as zone=a,disk=ssd")
+            raise BadInput(f"{option} {word[:80]!r} is no label; give NAME=VALUE once for each name, as zone=a,disk=ssd")
         labels[name] = value
     return labels
 
@@ -60,7 +60,7 @@ def parse_requirements(text: str, *, option: str = "spark.pace.placement.labels"
     asked = {one.name: one.value for one in found if one.wanted and one.value is not None}
     for one in found:
         if one.name in asked and not one.holds({one.name: asked[one.name]}):
-            raise BadInput(f"{option} {text[:80]!r}: no worker can have {one} besides; accepted: what one worker can have")
+            raise BadInput(f"{option} {text[:80]!r}: no worker can have {one}, too; ask for labels that one worker can have")
     return tuple(found)
 
 

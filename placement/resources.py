@@ -95,9 +95,9 @@ def parse_advertised(text: str, *, option: str = "--resources") -> ResourceSet:
     found = _parse(text, option)
     for name, units in found.items():
         if units % SCALE:
-            raise BadInput(f"{option} {name}={amount(units)} is no whole number; accepted: as many whole pieces as there are")
+            raise BadInput(f"{option} {name}={amount(units)} is no whole number; give the number of whole pieces")
         if units > MOST_PIECES * SCALE:
-            raise BadInput(f"{option} {name}={amount(units)} is more than anybody counts; accepted: {MOST_PIECES} at most")
+            raise BadInput(f"{option} {name}={amount(units)} is too large; give {MOST_PIECES} at most")
     return found
 
 
@@ -112,15 +112,13 @@ def parse_asked(text: str, *, option: str = "spark.pace.placement.resources") ->
 def check_piece(units: int, what: str) -> None:
     """Raise `BadInput` for an amount that is neither whole nor a fraction below 1: pieces are had whole, or one is shared."""
     if units > SCALE and units % SCALE:
-        raise BadInput(
-            f"{what}={amount(units)} is more than one and not whole; accepted: a whole number, or a fraction below 1"
-        )
+        raise BadInput(f"{what}={amount(units)} is more than one and not whole; give a whole number, or a fraction below 1")
 
 
 def parse_amount(text: str, what: str) -> int:
     """Return the units of "2" or "0.5"; raise `BadInput` for anything else, negative numbers included."""
     if not _NUMBER.fullmatch(text):
-        raise BadInput(f"{what}={text[:40]} is no amount; accepted: a number of 0 or more, with four decimals at most")
+        raise BadInput(f"{what}={text[:40]} is no amount; give a number of 0 or more, with four decimals at most")
     return round(float(text) * SCALE)
 
 
@@ -129,8 +127,8 @@ def _parse(text: str, option: str) -> ResourceSet:
     for word in filter(None, (part.strip() for part in text.split(","))):
         name, equals, number = word.partition("=")
         if not equals or not _NAME.fullmatch(name) or name in units:
-            raise BadInput(f"{option} {word[:60]!r} is no resource; accepted: NAME=AMOUNT once for each, as gpu=1,ssd=2")
+            raise BadInput(f"{option} {word[:60]!r} is no resource; give NAME=AMOUNT once for each, as gpu=1,ssd=2")
         if name in PLAIN:
-            raise BadInput(f"{option} {word[:60]!r}: {name} has options of its own; accepted: gpu and names of your own")
+            raise BadInput(f"{option} {word[:60]!r}: {name} has options of its own; use gpu or names of your own")
         units[name] = parse_amount(number, f"{option} {name}")
     return ResourceSet(units)

@@ -51,7 +51,7 @@ def parse_weights(text: str, *, option: str = "--placement-weights") -> Weights:
         found.setdefault("cpu", 1 - found["gpu"])
     weights = Weights(**found)
     if abs(weights.cpu + weights.gpu - 1) > 1e-9 or min(weights.cpu, weights.gpu) < 0:
-        raise BadInput(f"{option}: cpu={weights.cpu:g} and gpu={weights.gpu:g} do not sum to 1; accepted: two that do")
+        raise BadInput(f"{option}: cpu={weights.cpu:g} and gpu={weights.gpu:g} do not sum to 1; give two that do")
     return weights
 
 

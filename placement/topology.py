@@ -70,9 +70,9 @@ def parse_topology(text: str, *, source: str = "topology") -> Topology:
         try:
             prefix = str(ipaddress.ip_network(words[0]))
         except ValueError as error:
-            raise BadInput(f"{source}, line {number}: {error}; accepted: a network, as 10.1.2.0/24, or an address") from None
+            raise BadInput(f"{source}, line {number}: {error}; give a network, as 10.1.2.0/24, or an address") from None
         if prefix in entries:
-            raise BadInput(f"{source}, line {number}: {prefix} is there twice; accepted: each network once")
+            raise BadInput(f"{source}, line {number}: {prefix} is there twice; name each network once")
         entries[prefix] = Location(**_parts(words[1:], f"{source}, line {number}"))
     return Topology(entries.items())
 
@@ -85,5 +85,5 @@ def _parts(words: Iterable[str], where: str) -> Mapping[str, str]:
             raise BadInput(f"{where}: {word[:60]!r} is not known; accepted: host=, rack= and switch=, each once")
         found[name] = value
     if not found:
-        raise BadInput(f"{where}: nothing is said of this network; accepted: host=, rack= or switch= after it")
+        raise BadInput(f"{where}: nothing is said of this network; add host=, rack= or switch=")
     return found

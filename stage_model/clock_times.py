@@ -59,4 +59,4 @@ def _zone(name: str, given: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:  # the last for "Europe", which is a folder
-        raise BadInput(f"{given} names a zone {name!r} that is not known here; accepted: one like Europe/Berlin") from error
+        raise BadInput(f"{given} names a zone {name!r} that is not known here; give one like Europe/Berlin") from error

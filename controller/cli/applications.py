@@ -55,7 +55,7 @@ def kill_application(home: Home, application: str) -> None:
 def set_(home: Home, application: str, deadline: str | None, priority: str | None, labels: str | None, force: bool) -> None:
     """Change the deadline, priority or workers of a running application."""
     if deadline is None and priority is None and labels is None:
-        raise BadInput("nothing to set; accepted: --deadline, --priority, --labels, or several of them")
+        raise BadInput("nothing to set; give --deadline, --priority, --labels, or several of them")
     if priority is not None:
         parse_priority(priority)
     new = None if deadline is None else parse_new_deadline(deadline, datetime.now(local_zone(os.environ)))

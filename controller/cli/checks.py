@@ -34,7 +34,7 @@ def check_address(host: str, option: str = "--host") -> str:
         try:
             ipaddress.ip_address(host)
         except ValueError:
-            raise BadInput(f"{option} {host[:80]!r} is no address; accepted: an IP address or a host's name") from None
+            raise BadInput(f"{option} {host[:80]!r} is no address; give an IP address or a host's name") from None
     return host
 
 
@@ -56,11 +56,13 @@ def parse_tmp_limit(text: str) -> int:
 def check_adopting(runtime: str, *, nodes: int, namespace: str | None, shared: bool, signals: bool) -> None:
     """Check options that only one kind of runtime has. Raise `BadInput`."""
     if runtime in EVERYWHERE and (shared or signals):
-        raise BadInput(f"--runtime {runtime} sees no processes; accepted: no --shared and no --signals")
+        raise BadInput(f"--runtime {runtime} sees no processes; leave out --shared and --signals")
     if runtime not in EVERYWHERE and (nodes != 1 or namespace is not None):
-        raise BadInput(f"--nodes and --namespace are of pods; accepted: --runtime {' or '.join(EVERYWHERE)} with them")
+        raise BadInput(f"--nodes and --namespace are only for pods; add --runtime {' or '.join(EVERYWHERE)}")
     if namespace is not None and not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", namespace):
-        raise BadInput(f"--namespace {namespace[:80]!r} is no namespace; accepted: a name of Kubernetes, as spark-jobs")
+        raise BadInput(
+            f"--namespace {namespace[:80]!r} is no namespace; give a name as Kubernetes has them, such as spark-jobs"
+        )
 
 
 def parse_period(text: str) -> float:
@@ -98,9 +100,9 @@ def parse_user(text: str) -> User:
         try:
             user = User(*pwd.getpwnam(text)[2:4])
         except (KeyError, ValueError):
-            raise BadInput(f"--user {text[:80]!r} is no user of this machine; accepted: a user's name, or UID:GID") from None
+            raise BadInput(f"--user {text[:80]!r} is no user of this machine; give a user's name, or UID:GID") from None
     if user.uid == 0:
-        raise BadInput("--user of root cannot have a token; accepted: another user (root's drivers run on the master's host)")
+        raise BadInput("--user of root cannot have a token; name another user (root's drivers run on the master's host)")
     return user
 
 
@@ -125,15 +127,15 @@ def parse_notify(given: str) -> Receiver:
     if not given.startswith("@"):
         return parse_receiver(given)
     if given == "@":
-        raise BadInput(f"--notify @ names no file; accepted: @FILE with {ACCEPTED} in it")
+        raise BadInput(f"--notify @ names no file; give @FILE with {ACCEPTED} in it")
     path = Path(given[1:])
     content = read_plain(path, what="the file of --notify", largest=1 << 20, follow=True, safe=True)
     if content is None:
-        raise BadInput(f"--notify {given[:200]}: there is no file {path}; accepted: @FILE with {ACCEPTED} in it")
+        raise BadInput(f"--notify {given[:200]}: there is no file {path}; give @FILE with {ACCEPTED} in it")
     if path.stat().st_mode & 0o077:
-        raise BadInput(f"the file of --notify {path} may be read by others; accepted: one of mode 0600")
+        raise BadInput(f"the file of --notify {path} may be read by others; run chmod 600 on it")
     if not content.strip():
-        raise BadInput(f"the file of --notify {path} is empty; accepted: one with {ACCEPTED} in it")
+        raise BadInput(f"the file of --notify {path} is empty; write {ACCEPTED} into it")
     return parse_receiver(content.decode("ascii", errors="replace").strip(), str(path))
 
 

@@ -70,7 +70,7 @@ class NamedPath(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         value = local_path(value) if isinstance(value, str) else value
         if value == "":
-            self.fail("an empty path names nothing; accepted: a path, or to leave it out", param, ctx)
+            self.fail("an empty path names nothing; give a path, or leave it out", param, ctx)
         return super().convert(value, param, ctx)
 
 

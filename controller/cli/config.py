@@ -40,7 +40,7 @@ def check_config(context: click.Context, home: Home, as_json: bool, file: Path |
     """
     found = find_config(file, home, os.environ)
     if found is None:
-        raise BadInput(f"no configuration file was named and {home.config_file} does not exist; accepted: a file's name")
+        raise BadInput(f"no configuration file was named and {home.config_file} does not exist; name a file")
     path, tables = found
     wrong, open_ones = strange_tables(tables), []
     for name in CONFIGURED:

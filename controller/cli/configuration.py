@@ -81,7 +81,7 @@ def find_config(given: Path | None, home: Home | None, environment: Mapping[str,
     try:
         return path, tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:  # also what is no UTF-8, and a number of thousands of digits
-        raise BadInput(f"configuration file {path} cannot be read ({error}); accepted: TOML") from error
+        raise BadInput(f"configuration file {path} cannot be read ({error}); it must be TOML") from error
 
 
 def strange_tables(tables: Tables) -> list[str]:
@@ -89,7 +89,7 @@ def strange_tables(tables: Tables) -> list[str]:
     return [
         f"{name[:80]!r} is no table of it; {nearest_names(name, CONFIGURED)}"
         if name not in CONFIGURED
-        else f"{name} is no table; accepted: [{name}], with options below"
+        else f"{name} is no table; write [{name}], with options below"
         for name, table in tables.items()
         if name not in CONFIGURED or not isinstance(table, dict)
     ]

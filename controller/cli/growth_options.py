@@ -52,17 +52,17 @@ class MasterPlacement:
             words = shlex.split(self.agent_options)
         except ValueError as error:
             said = f"--agent-options {self.agent_options[:80]!r} cannot be split into words ({error})"
-            raise BadInput(f"{said}; accepted: options as a shell reads them") from error
+            raise BadInput(f"{said}; quote the options as for a shell") from error
         if own := sorted(OF_EACH.intersection(word.partition("=")[0] for word in words)):
-            raise BadInput(f"--agent-options has {own[0]}, which follows from what a worker is started for; accepted: others")
+            raise BadInput(f"--agent-options has {own[0]}, which follows from what a worker is started for; leave it out")
         if self.usual_worker is not None:
             usual = parse_type(self.usual_worker, option="--usual-worker")
             if reason := self.limits().refuses(usual):
-                raise BadInput(f"--usual-worker: {reason}; accepted: a smaller one, or more by --grow-up-to")
+                raise BadInput(f"--usual-worker: {reason}; give a smaller one, or raise --grow-up-to")
         if self.provider == "command" and self.provider_command is None:
-            raise BadInput("--provider command needs --provider-command; accepted: a program that starts workers")
+            raise BadInput("--provider command needs --provider-command; name a program that starts workers")
         if self.provider == "none" and (self.usual_worker is not None or self.provider_command is not None):
-            raise BadInput("--usual-worker and --provider-command need --provider; accepted: docker or command")
+            raise BadInput("--usual-worker and --provider-command need --provider; give it as docker or command")
         return replace(
             self,
             topology=checked_topology(self.topology),
@@ -77,7 +77,7 @@ class MasterPlacement:
             return limits
         most = parse_type(self.grow_up_to, option="--grow-up-to")
         if most.labels:
-            raise BadInput(f"--grow-up-to {self.grow_up_to[:80]!r} has labels; accepted: cores, memory and resources")
+            raise BadInput(f"--grow-up-to {self.grow_up_to[:80]!r} has labels; give only cores, memory and resources")
         return replace(limits, cores=most.cores, memory_mb=most.memory_mb, pieces=most.pieces)
 
     def words(self) -> tuple[str, ...]:

@@ -47,9 +47,9 @@ def label(home: Home, worker: str, changes: tuple[str, ...], as_json: bool) -> N
     NAME=VALUE sets a label, NAME- removes it. Running executors stay where they are.
     """
     if not worker.strip():
-        raise BadInput("no worker was named; accepted: WORKER, then NAME=VALUE or NAME-")
+        raise BadInput("no worker was named; give WORKER, then NAME=VALUE or NAME-")
     if not changes or not all(word.strip(", ") for word in changes):
-        raise BadInput("no label was given; accepted: NAME=VALUE to set one, NAME- to take it away")
+        raise BadInput("no label was given; give NAME=VALUE to set one, NAME- to remove it")
     gone = [word[:-1] for word in changes if word.endswith("-") and "=" not in word]
     there = parse_labels(",".join(word for word in changes if not (word.endswith("-") and "=" not in word)), option="label")
     parse_labels(",".join(f"{name}=x" for name in gone), option="label")

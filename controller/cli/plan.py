@@ -88,11 +88,11 @@ def plan(
     """
     if bool(logs) == (profile is not None):
         given = "both --profile and event logs" if logs else "neither a profile nor an event log"
-        raise BadInput(f"plan was given {given}; accepted: --profile NAME, or EVENTLOG...")
+        raise BadInput(f"plan was given {given}; give --profile NAME, or EVENTLOG...")
     if out is not None and not curve:
-        raise BadInput(f"-o {out} is of a curve; accepted: -o with --curve")
+        raise BadInput(f"-o {out} is only for a curve; add --curve")
     if log_cores is not None and not logs:
-        raise BadInput(f"--log-cores {log_cores} is of event logs; accepted: with EVENTLOG...")
+        raise BadInput(f"--log-cores {log_cores} is only for event logs; name an EVENTLOG")
     now = datetime.now(local_zone(os.environ))
     request = PlanRequest(
         deadline_s=None if deadline is None else parse_deadline(deadline, now, option="--deadline"),
@@ -106,13 +106,13 @@ def plan(
     if profile is None:
         for name, option in OF_A_CLUSTER.items():
             if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                raise BadInput(f"{option} is of a cluster, and event logs are planned without one; accepted: with --profile")
+                raise BadInput(f"{option} is only for a cluster, and event logs are planned without one; give --profile")
         reply = _of_logs(logs, request, None if log_cores is None else parse_cores(log_cores, option="--log-cores"))
     else:
         reply = _of_profile(profile, request, home)
     if out is not None:
         if reply.curve is None:
-            raise Unavailable(f"-o {out} cannot be drawn ({reply.reason}); accepted: a cluster with a worker")
+            raise Unavailable(f"-o {out} cannot be drawn ({reply.reason}); start a worker")
         draw_curve(reply.curve, out, deadline_s=request.deadline_s, cores=reply.cores)
     if as_json:
         print_json(reply)
@@ -142,6 +142,6 @@ def _of_profile(given: str, request: PlanRequest, home: Home) -> PlanReply:
     ignored = (asked.curve and reply.curve is None) or reply.cluster_cores > (asked.most_cores or math.inf)
     if ignored and reply.cluster_cores:
         raise OtherVersion(
-            "the master knows neither --curve nor --cores, because it is of an earlier release; accepted: one of this"
+            "the master knows neither --curve nor --cores, because it is of an earlier release; start one of this release"
         )
     return reply

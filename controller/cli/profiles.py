@@ -145,7 +145,7 @@ def learn(home: Home, file: Path, name: str | None) -> None:
     record, gaps, remarks = logged_run(file)
     if gaps:
         lacks = ", ".join(clause.partition(";")[0] for clause in gaps)
-        raise BadInput(f"event log {file} has gaps, so it does not teach: {lacks}; accepted: a log without gaps")
+        raise BadInput(f"event log {file} has gaps, so it does not teach: {lacks}; give a log without gaps")
     key = profile_key(name, record.name, record.main)
     home.create()
     ProfileStore(home.profiles).learn(key, record)

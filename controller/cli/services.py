@@ -189,7 +189,7 @@ def agent(
     if options.own_networks and not on_this_machine(master_host):
         raise BadInput(
             f"--network {options.network} keeps executors to this machine, but the master {master_host} is on another, where "
-            "drivers would not reach them; accepted: --network host"
+            "drivers would not reach them; give --network host"
         )
     if only_check():
         return
@@ -206,11 +206,11 @@ def _check_size(cores: float, memory_mb: int, floor: float, *, runtime: str) -> 
     """Check the size of an agent. Raise `BadInput` for a worker on which no executor fits, or one larger than this machine
     (of pods, each node is a machine of its own)."""
     if cores < floor:
-        raise BadInput(f"--cores {cores:g} is less than --floor {floor:g}, which an executor keeps; accepted: that or more")
+        raise BadInput(f"--cores {cores:g} is less than --floor {floor:g}, which an executor keeps; give that or more")
     most_cores, most_mb = psutil.cpu_count() or 1, machine_memory_mb()
     if runtime not in EVERYWHERE and (cores > most_cores or memory_mb > most_mb):
         raise BadInput(
-            f"--cores {cores:g} with --memory {memory_mb}m is more than this machine has; accepted: at most {most_cores} "
+            f"--cores {cores:g} with --memory {memory_mb}m is more than this machine has; give at most {most_cores} "
             f"cores and {most_mb} MiB"
         )
 
@@ -228,8 +228,7 @@ def token(home: Home, worker_id: str | None, user: str | None, metrics: bool) ->
     """
     if (worker_id is not None) + (user is not None) + metrics != 1:
         raise BadInput(
-            "`sparkpace token` wants one of WORKER_ID, --user and --metrics; accepted: `sparkpace token w2`, --user alice "
-            "or --metrics"
+            "`sparkpace token` wants one of WORKER_ID, --user and --metrics; give one of them, as in `sparkpace token w2`"
         )
     home.admin_token()
     if metrics:

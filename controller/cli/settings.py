@@ -34,16 +34,14 @@ def conf(home: Home, out: Path | None, attach: bool, kubernetes: bool) -> None:
     """
     if attach:
         if out is not None:
-            raise BadInput(
-                "--attach and --out exclude each other: what attaches a job holds no secret; accepted: one of them"
-            )
+            raise BadInput("--attach and --out exclude each other: what attaches a job holds no secret; give one of them")
         there = home.need_cluster()
         click.echo(format_properties(pod_settings(there) if kubernetes else attach_settings(home, there)), nl=False)
         return
     if kubernetes:
         raise BadInput(
             "--kubernetes without --attach has no meaning, because there Spark's own cluster manager starts executors; "
-            "accepted: --attach --kubernetes"
+            "give --attach --kubernetes"
         )
     settings = driver_settings() | {
         CLASS_PATH: str(bridge_jar()),

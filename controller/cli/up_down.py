@@ -156,7 +156,7 @@ def up(
     if runtime in ADOPTING:
         workers = _only_one(context, each, workers, runtime)
     if runtime in EVERYWHERE and cores is None and not each:
-        raise BadInput(f"--runtime {runtime} cannot know how large the nodes are; accepted: --cores, of each node, with it")
+        raise BadInput(f"--runtime {runtime} cannot know how large the nodes are; give the cores of each node by --cores")
     sizes = _each(each, floor) if each else _alike(workers, cores, memory, floor)
     every_agent = {
         "period": f"{parse_period(period):g}s",
@@ -223,9 +223,7 @@ def _only_one(context: click.Context, each: tuple[str, ...], workers: int, runti
     """Return 1 as the number of workers. Raise `BadInput` for several agents that would pace the same executors."""
     if len(each) > 1 or (workers != 1 and _given(context, "workers")):
         of = "cluster" if runtime in EVERYWHERE else "machine"
-        raise BadInput(
-            f"--runtime {runtime} wants one worker: an agent sees all executors of its {of}; accepted: --workers 1"
-        )
+        raise BadInput(f"--runtime {runtime} wants one worker: an agent sees all executors of its {of}; give --workers 1")
     return 1
 
 
@@ -252,7 +250,7 @@ def _driver_host(plan: Plan) -> str:
 def _checked_driver_host(given: str | None) -> str:
     """Return the address, empty for None. Raise `BadInput`."""
     if given is not None and not is_local(given):
-        raise BadInput(f"--driver-host {given[:80]!r} is no address of this machine; accepted: an IPv4 address that it has")
+        raise BadInput(f"--driver-host {given[:80]!r} is not an address of this machine; give an IPv4 address that it has")
     return given or ""
 
 
@@ -377,7 +375,7 @@ def _each(each: Sequence[str], floor: float) -> tuple[WorkerPlan, ...]:
     """Return the workers as the user describes them. Raise `BadInput` for what cannot be, or is more than the machine has."""
     workers = tuple(parse_worker(text, f"w{number}") for number, text in enumerate(each, 1))
     if len({worker.worker_id for worker in workers}) < len(workers):
-        raise BadInput("--worker names one worker twice; accepted: each id once")
+        raise BadInput("--worker names one worker twice; give each id once")
     for worker in workers:
         _check_size(worker.cores, worker.memory_mb, floor, f"--worker {worker.worker_id}")
     cores, memory_mb = sum(worker.cores for worker in workers), sum(worker.memory_mb for worker in workers)

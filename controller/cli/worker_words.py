@@ -20,7 +20,7 @@ USUAL_HELP = 'Type of worker to start when the load requires it, as "cores=1 mem
 def parse_type(text: str, *, option: str) -> WorkerType:
     """Parse a worker's size, pieces and labels from the same words. Raise `BadInput`."""
     if any(word.startswith(("host=", "id=")) for word in text.split()):
-        raise BadInput(f"{option} {text[:80]!r} names a host or an id; accepted: cores, memory, labels and resources")
+        raise BadInput(f"{option} {text[:80]!r} names a host or an id; give only cores, memory, labels and resources")
     plan = parse_worker(text, "w1", option=option)
     given = dict(zip(plan.options[::2], plan.options[1::2], strict=True))
     labels = tuple(sorted(parse_labels(given.get("--labels", "")).items()))
@@ -33,11 +33,11 @@ def parse_worker(text: str, worker_id: str, *, option: str = "--worker") -> Work
     for word in text.split():
         name, equals, value = word.partition("=")
         if not equals or not value or name in words or name not in ("cores", "memory", "labels", "resources", "host", "id"):
-            raise BadInput(f"{option} {word[:80]!r} cannot be read; accepted: words as in {_EXAMPLE}")
+            raise BadInput(f"{option} {word[:80]!r} cannot be read; give words as in {_EXAMPLE}")
         words[name] = value
     for name in ("cores", "memory"):
         if name not in words:
-            raise BadInput(f"{option} {text[:80]!r} says no {name}; accepted: words as in {_EXAMPLE}")
+            raise BadInput(f"{option} {text[:80]!r} says no {name}; give words as in {_EXAMPLE}")
     parse_labels(words.get("labels", ""), option=f"{option} labels")
     parse_advertised(words.get("resources", ""), option=f"{option} resources")
     if "host" in words:

@@ -10,7 +10,7 @@ from stage_model.errors import BadInput
 
 MOST_FILES = 10_000
 """Largest number of files in a folder or an archive."""
-ACCEPTED = "accepted: an event log, plain or in zstd, gzip, zip or tar, or the folder of one in parts (eventlog_v2_*)"
+ACCEPTED = "give an event log, plain or in zstd, gzip, zip or tar, or the folder of one in parts (eventlog_v2_*)"
 _SHOWN = 5
 _OTHERS = (".", "appstatus_", "__MACOSX")
 """Beginnings of names that are no part of a log: hidden files, a mark of Spark's, an addition of a Mac's archives."""
@@ -91,5 +91,5 @@ def _numbered(parts: Iterable[tuple[re.Match[str], str]], source: str) -> list[s
     missing = next((number for number, there in enumerate(kept, kept[0]) if number != there), None)
     if missing is not None or kept[0] != (compacted or 1):
         number = 1 if missing is None else missing
-        raise BadInput(f"{source} is incomplete: part {number} is missing; accepted: a log with all its parts")
+        raise BadInput(f"{source} is incomplete: part {number} is missing; give a log with all its parts")
     return [found[number] for number in kept]

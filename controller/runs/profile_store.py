@@ -53,7 +53,7 @@ class ProfileStore:
         whatever the wall clock was when they began. Raise `BadInput` for a run that is not complete or has impossible
         numbers, or a damaged file."""
         if not run.complete:
-            raise BadInput(f"run {run.id!r} did not end well, so it teaches nothing; accepted: a complete run")
+            raise BadInput(f"run {run.id!r} did not end well, so it teaches nothing; give a complete run")
         with self._locked():
             if newest and (known := self.load(key)) is not None:
                 last_ms = max((other.when_ms for other in known.runs if other.id != run.id), default=run.when_ms - 1)

@@ -37,7 +37,7 @@ def pod_settings(cluster: Cluster) -> dict[str, str]:
     templates need nothing. Raise `BadInput` for a master that no pod reaches."""
     if _is_ones_own(cluster.host):
         raise BadInput(
-            f"the master's address is {cluster.host}, where a pod reaches only itself; accepted: one that pods reach, by "
+            f"the master's address is {cluster.host}, where a pod reaches only itself; give one that pods reach by "
             "`up --host` or SPARKPACE_MASTER"
         )
     jar = f"{BRIDGE_PATH}/{JAR.name}"
@@ -77,6 +77,6 @@ def check_attached(settings: Mapping[str, str]) -> None:
     for name in settings:
         if name.startswith(STARTING):
             raise BadInput(
-                f"spark.pace.{name} says how executors start, which another cluster manager does here; accepted: that "
+                f"spark.pace.{name} says how executors start, which another cluster manager does here; use that "
                 "manager's own settings, or `sparkpace submit` without --master"
             )

@@ -112,4 +112,4 @@ def _arguments(text: str) -> tuple[str, ...]:
     try:
         return msgspec.json.decode(text, type=tuple[str, ...])
     except UNREADABLE as error:
-        raise BadInput(f"{PREFIX}arguments is {text[:100]!r} ({error}); accepted: a JSON list of strings") from error
+        raise BadInput(f"{PREFIX}arguments is {text[:100]!r} ({error}); give a JSON list of strings") from error

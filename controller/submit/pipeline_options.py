@@ -29,7 +29,7 @@ def pipeline_options(own: Mapping[str, str], submitted: datetime, named: Callabl
     """Parse the settings, by name without their prefix; `named` says what the user calls each. Raise `BadInput`."""
     if "pipeline" not in own:
         if lone := sorted(SETTINGS & own.keys()):
-            raise BadInput(f"{named(lone[0])} without {named('pipeline')} has no meaning; accepted: both, or neither")
+            raise BadInput(f"{named(lone[0])} without {named('pipeline')} has no meaning; give both, or neither")
         return None
     name = own["pipeline"]
     if not _NAME.fullmatch(name):
@@ -37,7 +37,7 @@ def pipeline_options(own: Mapping[str, str], submitted: datetime, named: Callabl
     if "pipeline.by" in own and "deadline" in own:
         raise BadInput(
             f"{named('deadline')} and {named('pipeline.by')} exclude each other, because the job's deadline follows "
-            "from the end of its pipeline; accepted: one of them"
+            "from the end of its pipeline; give one of them"
         )
     by_s = None
     if "pipeline.by" in own:

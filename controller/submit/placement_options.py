@@ -94,7 +94,7 @@ def _with_sparks(ours: ResourceSet, spark: Mapping[str, str]) -> dict[str, int]:
     for name, number in spark.items():
         key = f"spark.executor.resource.{name}.amount"
         if name in units:
-            raise BadInput(f"{name} is in {key} and in spark.pace.placement.resources; accepted: one of them")
+            raise BadInput(f"{name} is in {key} and in spark.pace.placement.resources; set only one of them")
         if not re.fullmatch(r"[1-9][0-9]{0,5}", number.strip()):
             raise BadInput(f"{key} is {number[:40]!r}; accepted: a whole number of 1 or more")
         units[name] = int(number) * SCALE

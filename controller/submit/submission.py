@@ -150,7 +150,7 @@ def check_own_master(arguments: SubmitArguments, cluster: Cluster) -> None:
     given = _given_master(arguments)
     if given is not None and given.startswith(OUR_SCHEME) and given != cluster.spark_master:
         raise BadInput(
-            f"--master (spark.master) {given[:80]!r} is not the master of this home; accepted: {cluster.spark_master}, no "
+            f"--master (spark.master) {given[:80]!r} is not the master of this home; give {cluster.spark_master}, no "
             f"--master, or another home by --home or SPARKPACE_HOME"
         )
 
@@ -374,7 +374,7 @@ def _check_output(arguments: SubmitArguments) -> None:
     if form not in ("table", "json"):
         raise BadInput(f"--output {form[:80]!r} is no form; accepted: table or json")
     if "output" in arguments.own and "dry-run" not in arguments.flags:
-        raise BadInput("--output is of --dry-run, the only one that shows data; accepted: both, or neither")
+        raise BadInput("--output has no meaning without --dry-run; give both, or neither")
 
 
 def _count(arguments: SubmitArguments, option: str, setting: str) -> int | None:

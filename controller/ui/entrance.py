@@ -44,7 +44,7 @@ class Entrance:
     def enter(self, once: str, now_s: float) -> str:
         """Begin a session; return its cookie's value. Raise `Denied`."""
         if not self._link or _hashed(once) != self._link or now_s >= self._link_ends_s:
-            raise Denied("this link was used before or is too old; accepted: the last one that `sparkpace ui` has printed")
+            raise Denied("this link was used before or is too old; open the last one that `sparkpace ui` has printed")
         self._link = ""
         session = self._mint()
         self._sessions[_hashed(session)] = now_s + SESSION_S
@@ -55,25 +55,25 @@ class Entrance:
     def check_session(self, cookie: str | None, now_s: float) -> None:
         """Raise `Denied` unless the cookie is of a session that goes on."""
         if cookie is None or now_s >= self._sessions.get(_hashed(cookie), 0.0):
-            raise Denied("there is no session here; accepted: the link that `sparkpace ui` has printed, opened once")
+            raise Denied("there is no session here; open the link that `sparkpace ui` has printed")
 
     def check_sender(self, headers: Mapping[str, str], *, changes: bool) -> None:
         """Check that no page of another origin calls, and that a call that `changes` something names its origin. `headers`
         have names in lower case. Raise `Denied`."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self.hosts:
-            raise Denied(f"the page was asked for as {host!r:.80}; accepted: {' or '.join(self.hosts)}")
+            raise Denied(f"the page was asked for as {host!r:.80}; open it as {' or '.join(self.hosts)}")
         if (origin is None and changes) or (origin is not None and origin != f"http://{host}"):
-            raise Denied(f"the call comes from {origin!r:.80}; accepted: the page itself, http://{host}")
+            raise Denied(f"the call comes from {origin!r:.80}, not from the page itself, http://{host}")
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            raise Denied("the call comes from another page; accepted: the page itself")
+            raise Denied("the call comes from another page; open this one by its link")
 
 
 def check_size(headers: Mapping[str, str], most: int) -> None:
     """Check the size of a body. Raise `BadInput`."""
     length = headers.get("content-length", "")
     if not length.isascii() or not length.isdigit() or int(length) > most:
-        raise BadInput(f"the body has {length!r:.20} bytes; accepted: 0 to {most}, said before it is sent")
+        raise BadInput(f"the body has {length!r:.20} bytes; announce a length of 0 to {most}")
 
 
 def _hashed(word: str) -> str:

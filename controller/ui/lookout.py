@@ -113,7 +113,7 @@ class Lookout:
         watched = self._watched.get(application_id)
         if watched is None:
             if sum(one.viewers > 0 for one in self._watched.values()) >= MOST_WATCHED:
-                raise Unavailable(f"{MOST_WATCHED} applications are watched here already; accepted: close one of the pages")
+                raise Unavailable(f"{MOST_WATCHED} applications are watched here already; close one of the pages")
             watched = self._watched[application_id] = _Watched(Fold(application_id))
         watched.viewers += 1
         try:

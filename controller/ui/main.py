@@ -82,5 +82,5 @@ def _loopback(port: int) -> socket.socket:
         listening.listen()
     except OSError as error:
         listening.close()
-        raise Unavailable(f"--port {port} cannot be used ({error.strerror}); accepted: a free port, or 0 for any") from error
+        raise Unavailable(f"--port {port} cannot be used ({error.strerror}); give a free port, or 0 for any") from error
     return listening

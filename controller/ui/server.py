@@ -192,7 +192,7 @@ class Page:
         deadline in seconds."""
         said = {name: request.query_params.get(name, "").strip() for name in ("profile", "deadline", "cores")}
         if not said["profile"]:
-            raise BadInput("no profile was named; accepted: the name of a job's profile")
+            raise BadInput("no profile was named; give the name of a job's profile")
         asked = PlanRequest(
             profile=said["profile"],
             deadline_s=parse_duration(said["deadline"], option="deadline") if said["deadline"] else None,
@@ -204,7 +204,7 @@ class Page:
     async def change(self, request: Request) -> Response:
         asked = await self._asked(request)
         if asked.deadline is None and asked.priority is None:
-            raise BadInput("nothing to set; accepted: a deadline, a priority, or both")
+            raise BadInput("nothing to set; give a deadline, a priority, or both")
         if asked.priority is not None:
             parse_priority(asked.priority)
         application_id, deadline_s = request.path_params["id"], None
@@ -227,7 +227,7 @@ class Page:
         try:
             return msgspec.json.decode(await request.body(), type=ChangeForm)
         except UNREADABLE as error:
-            raise BadInput(f"the body of a set cannot be read ({error}); accepted: deadline, priority, force") from error
+            raise BadInput(f"the body of a set cannot be read ({error}); give deadline, priority, force") from error
 
 
 def _with_headers(inner: ASGIApp) -> ASGIApp:

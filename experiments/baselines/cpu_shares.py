@@ -28,9 +28,7 @@ def refuse_without_shares(tree: CgroupTree) -> None:
     """Raise `Unavailable` where groups below a container's cannot be made."""
     own = tree.group_of(os.getpid())
     if tree.version != 1 or own is None or not os.access(own.cpu, os.W_OK):
-        raise Unavailable(
-            "cpu-shares inside a container need cgroup v1 and root; accepted: such a machine, or other schedulers"
-        )
+        raise Unavailable("cpu-shares inside a container need cgroup v1 and root; use such a machine, or other schedulers")
 
 
 def divide(tree: CgroupTree, container: Group, weights: Mapping[str, float]) -> None:

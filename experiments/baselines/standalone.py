@@ -258,9 +258,7 @@ def run_alone(
     meanwhile (core-seconds). A Worker has one slot. Raise `BadInput` for Workers of more than a core and for a job that did
     not run through, `SystemExit` when it takes longer than `limit_s` or never became an application."""
     if cores_each > 1:
-        raise BadInput(
-            f"workers of {cores_each:g} cores cannot be compared with stock Spark's of one slot; accepted: 1 at most"
-        )
+        raise BadInput(f"workers of {cores_each:g} cores cannot be compared with stock Spark's of one slot; give 1 at most")
     with standalone(folder, workers=workers, cores_each=cores_each) as cluster:
         begun_core_s, submitted_s = cluster.core_s(), time.time()
         cluster.submit(step, order, executors=workers)

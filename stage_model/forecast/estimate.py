@@ -127,7 +127,7 @@ def reference_run(profile: Profile, arguments: tuple[str, ...] | None = None) ->
     complete."""
     runs = [run for run in profile.runs if run.complete]
     if not runs:
-        raise BadInput(f"profile {profile.key!r} holds no complete run; accepted: one with at least one complete run")
+        raise BadInput(f"profile {profile.key!r} holds no complete run; give one with a complete run")
     same = [run for run in runs if arguments is not None and run.arguments == arguments]
     return (same or runs)[-1]
 

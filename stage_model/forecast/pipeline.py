@@ -80,7 +80,7 @@ def _check_order(after: Mapping[str, Collection[str]]) -> None:
         graphlib.TopologicalSorter(after).prepare()
     except graphlib.CycleError as error:
         circle = " before ".join(error.args[1])
-        raise BadInput(f"{circle} is a circle; accepted: jobs that do not wait for themselves") from error
+        raise BadInput(f"{circle} is a circle; no job may wait for itself") from error
 
 
 _Spans = dict[str, tuple[float, float]]

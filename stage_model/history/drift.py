@@ -63,5 +63,5 @@ def _at_one_size(runs: list[RunRecord]) -> list[float]:
     sizes = [float(run.input_records) for run in runs]
     expected = [at_size(works, sizes, size).amount for size in sizes]
     if min(works) <= 0 or min(expected) <= 0:
-        raise BadInput("a run of the profile has no work, so nothing can be compared; accepted: runs with CPU time")
+        raise BadInput("a run of the profile has no work, so nothing can be compared; it needs runs with CPU time")
     return [work / one for work, one in zip(works, expected, strict=True)]

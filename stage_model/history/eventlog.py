@@ -147,7 +147,7 @@ def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
         _end_with_its_jobs(log)
     if not log.run.ended:
         where = f", line {broken[0]} is cut off" if broken else ""
-        raise BadInput(f"{source} is truncated: no SparkListenerApplicationEnd{where}; accepted: a finished log")
+        raise BadInput(f"{source} is truncated: no SparkListenerApplicationEnd{where}; give a finished log")
     return log
 
 
@@ -180,7 +180,7 @@ def _check_release(version: str, source: str) -> None:
         raise BadInput(f"{source} is of Spark {version}, and {why}; {_ACCEPTED}")
 
 
-_ACCEPTED = "accepted: the event log of a finished Spark 3.5 or 4.x application"
+_ACCEPTED = "give the event log of a finished Spark 3.5 or 4.x application"
 
 
 def read_line(line: bytes) -> Kind | None:

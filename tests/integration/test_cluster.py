@@ -61,7 +61,7 @@ def test_a_taken_port_is_refused(nowhere: LocalCluster) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         done = nowhere.command("up", "--runtime", "process", "--port", str(port), check=69)
-    said(done.stderr, f"--host 127.0.0.1 with --port {port}", "accepted: an address of this machine and a free port")
+    said(done.stderr, f"--host 127.0.0.1 with --port {port}", "give an address of this machine and a free port")
     assert not nowhere.home.path.exists()
 
 

@@ -15,7 +15,7 @@ def test_conditions_are_read() -> None:
 
 @pytest.mark.parametrize("text", [":success", "a:", "a:failed", "a:success:x"])
 def test_other_conditions_are_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="accepted: the id or name of an application"):
+    with pytest.raises(BadInput, match="give the id or name of an application"):
         parse_after(text)
 
 

@@ -76,7 +76,7 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
         (["none.py"], ["'none.py'", "does not exist"]),
         (["."], ["'.'", "is a directory", "a .py file or a jar"]),
         (["--home", "", "app.py"], ["--home is empty"]),
-        (["--output", "json", "app.py"], ["--output is of --dry-run", "both, or neither"]),
+        (["--output", "json", "app.py"], ["--output has no meaning without --dry-run"]),
         (["--dry-run", "--output", "yaml", "app.py"], ["--output 'yaml'", "table or json"]),
         (["file:none.py"], ["does not exist"]),
         (["--deadline", "90s"], ["no application file"]),
@@ -177,7 +177,7 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         (["--cores", "0.15", "--workers", "2"], ["--cores", "0.1 core"]),
         (["--name", "no name"], ["--name", "'no name'", "a host's name"]),
         *((["--notify", url], ["--notify", "accepted: https://HOST"]) for url in ("", "hooks.example")),
-        (["--notify", "@nowhere"], ["--notify @nowhere", "there is no file nowhere; accepted: @FILE with https://HOST"]),
+        (["--notify", "@nowhere"], ["--notify @nowhere", "there is no file nowhere; give @FILE with https://HOST"]),
         (["--notify", "@/"], ["--notify /", "is not a plain file"]),
         (["--notify", "@"], ["--notify @ names no file"]),
         *((["--port", text], ["--port", "a whole number, 0 to 65535"]) for text in ("70000", "http", "", "1.5")),
@@ -276,8 +276,8 @@ def test_up_without_a_kubernetes_cluster(place: Path, monkeypatch: pytest.Monkey
     [
         (["--runtime", "kubernetes"], ["cannot know how large the nodes are", "--cores"]),
         (["--runtime", "kubernetes", "--cores", "2", "--workers", "3"], ["wants one worker", "of its cluster"]),
-        (["--runtime", "kubernetes", "--cores", "2", "--shared"], ["no --shared"]),
-        (["--runtime", "kubernetes", "--cores", "2", "--signals"], ["no --signals"]),
+        (["--runtime", "kubernetes", "--cores", "2", "--shared"], ["--runtime kubernetes sees no processes", "--shared"]),
+        (["--runtime", "kubernetes", "--cores", "2", "--signals"], ["--runtime kubernetes sees no processes", "--signals"]),
         (["--runtime", "kubernetes", "--cores", "2", "--namespace", "A B"], ["--namespace 'A B'"]),
         (["--runtime", "adopt", "--nodes", "2"], ["--nodes", "--runtime kubernetes"]),
         (["--runtime", "process", "--namespace", "jobs"], ["--namespace", "--runtime kubernetes"]),
@@ -361,7 +361,7 @@ def test_a_malformed_topology_names_the_line(place: Path) -> None:
 
 @pytest.mark.parametrize("words", [[], [""], ["a=b", ""], [","], ["zone"], ["zone=a b"], ["-"], ["zone=a", "zone=b"]])
 def test_labels_that_cannot_be(place: Path, words: list[str]) -> None:
-    assert_refused(run("label", "w1", "--", *words), 2, "accepted: NAME=VALUE")
+    assert_refused(run("label", "w1", "--", *words), 2, "give NAME=VALUE")
     assert_nothing_left(place)
 
 
@@ -394,21 +394,21 @@ LOG = str(Path(__file__).parents[2] / "data" / "eventlogs" / "spark43.gz")
     ("arguments", "said"),
     [
         ([], ["neither a profile nor an event log", "--profile NAME, or EVENTLOG..."]),
-        (["--profile", "p", LOG], ["both --profile and event logs", "accepted: --profile NAME, or EVENTLOG..."]),
+        (["--profile", "p", LOG], ["both --profile and event logs", "give --profile NAME, or EVENTLOG..."]),
         (["none"], ["event log none does not exist", "the folder of one in parts (eventlog_v2_*)"]),
-        (["."], ["directory . holds no event log; accepted: "]),
+        (["."], ["directory . holds no event log; give "]),
         ([LOG, "--cores", "0"], ["--cores '0'", "0.01 to 4096"]),
         ([LOG, "--cores", "-1"], ["--cores '-1'", "0.01 to 4096"]),
         ([LOG, "--cores", "nan"], ["--cores 'nan'", "0.01 to 4096"]),
         ([LOG, "--log-cores", "two"], ["--log-cores 'two'", "0.01 to 4096"]),
         ([LOG, "--log-cores", "3"], ["--log-cores 3 are more than event log", "accepted: at most 2"]),
-        (["--profile", "p", "--log-cores", "1"], ["--log-cores 1 is of event logs", "with EVENTLOG..."]),
+        (["--profile", "p", "--log-cores", "1"], ["--log-cores 1 is only for event logs", "EVENTLOG"]),
         ([LOG, "--deadline", "soon"], ["--deadline 'soon'", "90s"]),
         ([LOG, "--law", "fair"], ["--law", "'fair'"]),
-        ([LOG, "--num-executors", "2"], ["--num-executors is of a cluster", "accepted: with --profile"]),
-        ([LOG, "--executor-cores", "2"], ["--executor-cores is of a cluster", "accepted: with --profile"]),
-        ([LOG, "--priority", "high"], ["--priority is of a cluster", "accepted: with --profile"]),
-        ([LOG, "-o", "c.png"], ["-o c.png is of a curve", "accepted: -o with --curve"]),
+        ([LOG, "--num-executors", "2"], ["--num-executors is only for a cluster", "give --profile"]),
+        ([LOG, "--executor-cores", "2"], ["--executor-cores is only for a cluster", "give --profile"]),
+        ([LOG, "--priority", "high"], ["--priority is only for a cluster", "give --profile"]),
+        ([LOG, "-o", "c.png"], ["-o c.png is only for a curve", "add --curve"]),
         ([LOG, "--curve", "-o", "no/c.png"], ["-o no/c.png cannot be written", "no is no directory"]),
         ([LOG, "--curve", "-o", "c.xyz"], ["c.xyz ends in no kind of picture"]),
         ([LOG, "--curve=1"], ["--curve"]),

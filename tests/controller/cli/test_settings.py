@@ -89,13 +89,13 @@ def test_a_driver_in_a_pod_has_its_files_from_secrets_alone(tmp_path: Path) -> N
 def test_a_master_that_pods_do_not_reach_is_refused(tmp_path: Path, host: str) -> None:
     refused = conf(tmp_path, "--attach", "--kubernetes", master=f"https://{host}:7070")
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "where a pod reaches only itself; accepted: one that pods reach" in refused.stderr
+    assert "where a pod reaches only itself; give one that pods reach" in refused.stderr
 
 
 def test_kubernetes_alone_means_nothing(tmp_path: Path) -> None:
     refused = conf(tmp_path, "--kubernetes", master=IN_CLUSTER)
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "accepted: --attach --kubernetes" in refused.stderr
+    assert "give --attach --kubernetes" in refused.stderr
 
 
 def test_the_operators_example_has_what_is_printed(tmp_path: Path) -> None:

@@ -616,4 +616,4 @@ def test_a_cluster_without_workers_yet_says_so_instead_of_a_curve(place: Place) 
     assert (told.exit_code, told.stdout) == (0, "no worker is there yet\n")
     undrawn = CliRunner().invoke(main, ["plan", "--profile", "sort", "--curve", "-o", "curve.png"])
     assert (undrawn.exit_code, undrawn.stdout) == (69, "")
-    assert "-o curve.png cannot be drawn (no worker is there yet); accepted" in undrawn.stderr
+    assert "-o curve.png cannot be drawn (no worker is there yet); start a worker" in undrawn.stderr

@@ -82,7 +82,7 @@ def test_damaged_and_foreign_files_are_refused_by_name(tmp_path: Path, content: 
 def test_what_is_no_log_at_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="does not exist"):
         read_event_log_file(tmp_path / "nowhere")
-    with pytest.raises(BadInput, match="holds no event log; accepted: "):
+    with pytest.raises(BadInput, match="holds no event log; give "):
         read_event_log_file(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadInput, match="is not a file"):

@@ -42,7 +42,7 @@ def test_the_files_of_one_log_are_found_and_put_in_order(names: list[str], log: 
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        ([], "here holds no event log; accepted: an event log, plain or in zstd, gzip, zip or tar, or the folder"),
+        ([], "here holds no event log; give an event log, plain or in zstd, gzip, zip or tar, or the folder"),
         ([".hidden", "appstatus_a"], "here holds no event log"),
         (["b", "a"], r"here holds 2 event logs \(a, b\); name one of them"),
         ([str(n) for n in range(8)], r"here holds 8 event logs \(0, 1, 2, 3, 4 and 3 more\); name one of them"),
@@ -50,7 +50,7 @@ def test_the_files_of_one_log_are_found_and_put_in_order(names: list[str], log: 
         (["a", "eventlog_v2_b/events_1_b", "eventlog_v2_b/events_2_b"], r"holds 2 event logs \(a, eventlog_v2_b\)"),
         (["application_1_0001_1", "application_1_0002_1"], "holds 2 event logs"),
         (["7/eventlog", "8/eventlog"], "holds 2 event logs"),
-        (["events_2_a"], "here is incomplete: part 1 is missing; accepted: a log with all its parts"),
+        (["events_2_a"], "here is incomplete: part 1 is missing; give a log with all its parts"),
         (["events_1_a", "events_4_a"], "part 2 is missing"),
         (["events_1_a", f"events_{10**200}_a"], "part 2 is missing"),
         (["events_2_a.compact", "events_4_a"], "part 3 is missing"),

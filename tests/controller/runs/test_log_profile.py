@@ -179,7 +179,7 @@ def test_a_log_with_gaps_does_not_teach(tmp_path: Path) -> None:
     result = learn(log, tmp_path / "home")
     assert result.exit_code == 2
     lacks = r"no SparkListenerApplicationStart, \d+ stages \(first stage \d+\) with fewer ends of tasks than tasks"
-    assert re.search(f"log has gaps, so it does not teach: {lacks}; accepted: a log without gaps", result.stderr)
+    assert re.search(f"log has gaps, so it does not teach: {lacks}; give a log without gaps", result.stderr)
     assert not (tmp_path / "home").exists()
     assert learn(SHIFTED, tmp_path / "home").exit_code == 0
 
@@ -210,7 +210,7 @@ def test_a_log_may_be_named_by_a_url(tmp_path: Path) -> None:
         assert CliRunner().invoke(main, ["profile", "learn", "--home", str(tmp_path / "home"), url]).exit_code == 0
     elsewhere = plan("file://other/a")
     assert elsewhere.exit_code == 2
-    assert "names a file of the machine 'other'; accepted: file:///PATH, of this one" in elsewhere.stderr
+    assert "names a file of the machine 'other'; give file:///PATH" in elsewhere.stderr
 
 
 def test_a_folder_of_logs_says_what_it_holds(tmp_path: Path) -> None:

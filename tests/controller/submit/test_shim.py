@@ -155,5 +155,5 @@ def test_scripts_are_written_into_a_folder_that_is_named(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     refused = CliRunner().invoke(main, ["shim", ""])
     assert refused.exit_code == 2
-    assert "an empty path names nothing; accepted: a path" in refused.stderr
+    assert "an empty path names nothing; give a path" in refused.stderr
     assert not list(tmp_path.iterdir())

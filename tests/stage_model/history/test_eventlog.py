@@ -148,8 +148,8 @@ def wrong_type(content: list[bytes]) -> list[bytes]:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (without_end, "log is truncated: no SparkListenerApplicationEnd; accepted: a finished log"),
-        (cut, "truncated: no SparkListenerApplicationEnd, line 51 is cut off; accepted: a finished log"),
+        (without_end, "log is truncated: no SparkListenerApplicationEnd; give a finished log"),
+        (cut, "truncated: no SparkListenerApplicationEnd, line 51 is cut off; give a finished log"),
         (corrupt, "log is corrupt: line 51 is no Spark event"),
         (wrong_type, "log is corrupt: line 61 is no Spark event"),
         (lambda content: content[1:], "does not begin with SparkListenerLogStart"),
@@ -271,7 +271,7 @@ def test_a_log_of_databricks_ends_with_its_last_job(numbers: tuple[int, ...]) ->
             "Databricks without its file 0 .Rollover Number 1 is there instead.; give",
         ),
         (lambda: databricks(lines(), 0, 2), "is a log of Databricks without its file 1 .Rollover Number 2"),
-        (lambda: databricks(lines(), 0)[:60], "truncated: no SparkListenerApplicationEnd; accepted: a finished log"),
+        (lambda: databricks(lines(), 0)[:60], "truncated: no SparkListenerApplicationEnd; give a finished log"),
         (lambda: [*databricks(lines(), 0), b'{"Event":"Spark'], "truncated: .* is cut off"),
         (lambda: databricks(lines(), 0)[:3], "truncated"),
     ],
