@@ -25,6 +25,7 @@ from controller.agent.membership import find_cluster
 from controller.agent.open_quotas import let_go_all, open_all
 from controller.agent.site import make_beginner, make_runtime, make_site, make_worker
 from controller.agent.threads import Threads
+from controller.back_off import BackOff
 from controller.engines import machine_busy_s
 from controller.home import Home
 from controller.local.locks import child_lock
@@ -113,7 +114,7 @@ class Child:
         self.threads.add("stops", lambda beat: self.launcher.run_stops(wake, self.stop, beat), patience_s=STOP_PATIENCE_S)
         places = self.agent.places
         self.threads.add("disk", lambda beat: self.local_use.run(places, wake, self.stop, beat), patience_s=DISK_PATIENCE_S)
-        backoff_s, code = 0.0, 0
+        back_off, failures, code = BackOff(self.options.period_s, LONGEST_BACKOFF_S), 0, 0
         due_s = time.monotonic()
         while not self.stop.is_set():
             spent_s = time.process_time()
@@ -124,13 +125,13 @@ class Child:
                 due_s = time.monotonic()
             try:
                 self._tick()
-                backoff_s = 0.0
+                failures = 0
                 self._beat()
             except Exception:
                 # the one place that catches everything: a failed tick leaves the last quotas and is tried again
                 log.exception("control period failed")
-                backoff_s = min(LONGEST_BACKOFF_S, max(self.options.period_s, 2 * backoff_s))
-                self.stop.wait(backoff_s)
+                failures += 1
+                self.stop.wait(back_off.wait_s(failures))
             stuck = [*self.threads.check(), *([] if self.runtime.alive() else [self.runtime.name])]
             if stuck:
                 log.error("the threads %s hang or ended; the agent's child ends, to be started again", ", ".join(stuck))

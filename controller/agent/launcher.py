@@ -25,6 +25,7 @@ from msgspec import structs
 from controller.agent.beginning import Beginner, Spec, Start
 from controller.agent.launch import Site
 from controller.agent.threads import Beat
+from controller.back_off import BackOff
 from controller.files import write_whole
 from controller.runtime.base import ExecutorKey, Runtime
 from controller.wire.states import ExecutorState
@@ -34,7 +35,7 @@ from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")
 
-FIRST_RETRY_S, LAST_RETRY_S = 1.0, 30.0
+BACK_OFF = BackOff(first_s=1.0, most_s=30.0)
 STOP_GRACE_S = 2.0
 
 
@@ -43,12 +44,11 @@ class _Retry:
     """A start that failed `tries` times in a row, the last time for this `reason`; the next try is not before `at_s`."""
 
     at_s: float
-    wait_s: float
     tries: int
     reason: str
 
 
-NEVER_TRIED = _Retry(-math.inf, 0.0, 0, "")
+NEVER_TRIED = _Retry(-math.inf, 0, "")
 
 
 class Launcher:
@@ -186,9 +186,9 @@ class Launcher:
 
     def _later(self, key: ExecutorKey, error: Exception) -> float:
         """Note a failed start; return the seconds to the next try."""
-        before = self._retry.get(key, NEVER_TRIED)
-        wait_s = min(LAST_RETRY_S, max(FIRST_RETRY_S, 2 * before.wait_s))
-        self._retry[key] = _Retry(self.clock() + wait_s, wait_s, before.tries + 1, (str(error) or type(error).__name__)[:300])
+        tries = self._retry.get(key, NEVER_TRIED).tries + 1
+        wait_s = BACK_OFF.wait_s(tries)
+        self._retry[key] = _Retry(self.clock() + wait_s, tries, (str(error) or type(error).__name__)[:300])
         return wait_s
 
     def _stop(self, key: ExecutorKey) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from controller.agent.threads import Beat
+from controller.back_off import BackOff
 from controller.tls import connect_master
 from controller.wire import version
 from controller.wire.worker import Changed, Desired, WorkerReply, WorkerSync
@@ -28,7 +29,7 @@ log = logging.getLogger("sparkpace.agent")
 NOTICE_WAIT_S = 20
 REPEAT_S = 2.0
 """Longest time between two reports to the master."""
-FIRST_RETRY_S, LAST_RETRY_S = 0.5, 5.0
+BACK_OFF = BackOff(first_s=0.5, most_s=5.0)
 
 
 class Refused(Exception):
@@ -84,14 +85,14 @@ class Link:
 
     def run_sync(self, stop: threading.Event, beat: Beat) -> None:
         """Post a report whenever `send_now` is set, else every `REPEAT_S`: a long period is no silence."""
-        retry_s = FIRST_RETRY_S
+        failures = 0
         while not stop.is_set():
             beat()
             self.send_now.wait(REPEAT_S)
             self.send_now.clear()
             try:
                 self._sync()
-                retry_s = FIRST_RETRY_S
+                failures = 0
                 if self._away_since is not None:
                     log.warning("the master answers again after %.0f s", time.monotonic() - self._away_since)
                     self._away_since = None
@@ -100,8 +101,8 @@ class Link:
                 if self._away_since is None:
                     self._away_since = time.monotonic()
                     log.warning("no usable master (%s); going on towards the last deadlines", error)
-                stop.wait(retry_s)
-                retry_s = min(LAST_RETRY_S, 2 * retry_s)
+                failures += 1
+                stop.wait(BACK_OFF.wait_s(failures))
 
     def run_notices(self, stop: threading.Event, beat: Beat) -> None:
         """Wait for the master's change notices and make the other thread sync at once."""

@@ -18,13 +18,14 @@ import threading
 import time
 from collections.abc import Sequence
 
+from controller.back_off import BackOff
 from controller.log_files import keep_small
 from controller.options import AgentOptions
 from controller.start import ours
 
 SILENCE_S = 30.0
 """Time without a tick after which a child counts as stuck."""
-FIRST_BACKOFF_S, LAST_BACKOFF_S = 0.5, 30.0
+BACK_OFF = BackOff(first_s=0.5, most_s=30.0)
 STEADY_S = 60.0
 """Life of a child after which the back-off starts from the beginning."""
 CLEAN_STOP_S = 10.0
@@ -60,7 +61,7 @@ class Supervisor:
     def run(self) -> int:
         signal.signal(signal.SIGTERM, self._stop)
         signal.signal(signal.SIGINT, self._stop)
-        backoff_s = FIRST_BACKOFF_S
+        failures = 0
         code: int | None = None
         while not self._stopping.is_set():
             started_s = time.monotonic()
@@ -69,11 +70,11 @@ class Supervisor:
             if self._stopping.is_set():
                 break
             if time.monotonic() - started_s > STEADY_S:
-                backoff_s = FIRST_BACKOFF_S
+                failures = 0
+            failures += 1
             ended = "could not be started" if code is None else f"ended with code {code}"
-            _say(f"the agent's child {ended}; restarting in {backoff_s:g} s")
-            self._wait(backoff_s)
-            backoff_s = min(LAST_BACKOFF_S, 2 * backoff_s)
+            _say(f"the agent's child {ended}; restarting in {BACK_OFF.wait_s(failures):g} s")
+            self._wait(BACK_OFF.wait_s(failures))
             code = None
         if code != 0:
             _say("stopped without a child that opened the quotas; they are opened now")

@@ -14,9 +14,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from controller.back_off import BackOff
+
 log = logging.getLogger("sparkpace.agent")
 
-FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 30.0
+BACK_OFF = BackOff(first_s=1.0, most_s=30.0)
 
 Beat = Callable[[], None]
 """Sign of life that a thread's work gives at least once in its patience."""
@@ -61,7 +63,7 @@ class Threads:
         one.thread.start()
 
     def _run(self, one: _One) -> None:
-        pause_s = FIRST_PAUSE_S
+        failures = 0
         while not self._stop.is_set():
             begun_s = self._clock()
             try:
@@ -72,12 +74,12 @@ class Threads:
             except Exception as error:
                 log.exception("the agent's thread %s failed", one.name)
                 reason = f"{type(error).__name__}: {error}"
-            if self._clock() - begun_s > LAST_PAUSE_S:
-                pause_s = FIRST_PAUSE_S
+            if self._clock() - begun_s > BACK_OFF.most_s:
+                failures = 0
+            failures += 1
             self._failed(one, reason)
             self._beat(one)
-            self._stop.wait(pause_s)
-            pause_s = min(LAST_PAUSE_S, 2 * pause_s)
+            self._stop.wait(BACK_OFF.wait_s(failures))
 
     def _failed(self, one: _One, reason: str) -> None:
         one.failures += 1

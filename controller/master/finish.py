@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
+from controller.back_off import BackOff
 from controller.files import no_space
 from controller.master.actions import Action
 from controller.master.application import Application
@@ -33,8 +34,8 @@ from stage_model.history.run_record import to_record
 
 log = logging.getLogger("sparkpace.master")
 
-LONGEST_WAIT_S = 60.0
-"""The longest wait between two tries to write a record; the first waits are 1, 2, 4, ... seconds."""
+BACK_OFF = BackOff(first_s=1.0, most_s=60.0)
+"""Waits between two tries to write a record."""
 MOST_TRIES = 20
 """A record that cannot be written in a quarter of an hour is given up: nothing may wait for it for ever. Only a full disk is
 waited for: it passes, and a fault in what the record is made of would not."""
@@ -112,7 +113,7 @@ class Finisher:
         """Put the next try off after a failed one. After the last one, return that there is no record."""
         now = self._tries[application.id]
         now.under_way, now.failed = None, now.failed + 1
-        now.due_s = now_s + min(LONGEST_WAIT_S, 2.0 ** (now.failed - 1))
+        now.due_s = now_s + BACK_OFF.wait_s(now.failed)
         passes = no_space(error) or isinstance(error, NotStored)
         if now.failed == 1:
             said = "the record of %s cannot be written and will be tried again: %s"

@@ -9,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
+from controller.back_off import BackOff
+
 ReceiverAnswer = Literal["taken", "again", "refused"]
 OUTCOMES_OF_SENDING = ("sent", "given_up", "dropped")
 """Taken by the receiver; refused by it, or not taken in all tries; never tried, because too many were waiting."""
@@ -16,20 +18,9 @@ MOST_WAITING = 200
 """Most notifications that wait, including those between two tries."""
 LATER = frozenset({408, 425, 429})
 """Statuses below 500 by which a receiver asks for another try."""
-
-
-@dataclass(frozen=True, slots=True)
-class BackOff:
-    """Waits between tries: `first_s` before the second try, then twice as long each time, `longest_s` at most; `tries` in
-    all."""
-
-    first_s: float = 1.0
-    longest_s: float = 60.0
-    tries: int = 8
-
-    def wait_s(self, failed: int) -> float:
-        """Return the seconds to wait after `failed` failures, 1 or more."""
-        return min(self.longest_s, self.first_s * 2.0 ** (failed - 1))
+BACK_OFF = BackOff(first_s=1.0, most_s=60.0)
+TRIES = 8
+"""Tries of a notification, in all."""
 
 
 @dataclass(slots=True)
@@ -45,8 +36,8 @@ class Delivery:
 class Deliveries:
     """Notifications on their way: each that was put in is sent, given up or dropped, and counted as that in `counts`."""
 
-    def __init__(self, back_off: BackOff) -> None:
-        self._back_off = back_off
+    def __init__(self, back_off: BackOff = BACK_OFF, tries: int = TRIES) -> None:
+        self._back_off, self._tries = back_off, tries
         self._waiting: list[Delivery] = []
         self.counts: Counter[str] = Counter()
 
@@ -80,7 +71,7 @@ class Deliveries:
         """Take the outcome of a try; return False if the delivery is refused or given up now."""
         if answer == "again":
             delivery.failed += 1
-            if delivery.failed < self._back_off.tries:
+            if delivery.failed < self._tries:
                 delivery.due_s = now_s + self._back_off.wait_s(delivery.failed)
                 return True
         self._waiting.remove(delivery)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from urllib3 import PoolManager, Timeout
 from urllib3.exceptions import HTTPError
 
-from controller.notify.deliveries import BackOff, Deliveries, Delivery, ReceiverAnswer, answer_of
+from controller.notify.deliveries import Deliveries, Delivery, ReceiverAnswer, answer_of
 from controller.notify.receiver import Receiver
 from controller.version import VERSION
 
@@ -35,7 +35,7 @@ class Sender:
         receiver: Receiver,
         secret: str | None,
         clock: Callable[[], float],
-        back_off: BackOff | None = None,
+        deliveries: Deliveries | None = None,
         silence_s: float = SILENCE_S,
     ) -> None:
         self.receiver, self._clock = receiver, clock
@@ -45,7 +45,7 @@ class Sender:
         self._pool = PoolManager(
             timeout=Timeout(connect=silence_s, read=silence_s), retries=False, ssl_context=ssl.create_default_context()
         )
-        self._deliveries = Deliveries(back_off or BackOff())
+        self._deliveries = deliveries or Deliveries()
         self._news = threading.Condition()
         """Condition whose lock is held only for as long as a list is looked at."""
         self._ends_s: float | None = None

@@ -16,9 +16,11 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-FIRST_WAIT_S, LAST_WAIT_S = 0.25, 30.0
-LAST_KNOCK_S = 2.0
-"""Longest time between two knocks: so soon after the engine answers again, it is informed of everything."""
+from controller.back_off import BackOff
+
+BACK_OFF = BackOff(first_s=0.25, most_s=30.0)
+KNOCKING = BackOff(first_s=0.25, most_s=2.0)
+"""Waits between two knocks. The longest says how soon the engine, once it answers again, is informed of everything."""
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +55,9 @@ class Chores:
         way."""
         self._waiting: dict[Hashable, _Chore] = {}
         self._under_way: set[Hashable] = set()
-        self._waits: dict[Hashable, float] = {}
+        self._tries: dict[Hashable, int] = {}
         self._knock_at = math.inf
-        self._knock_wait = FIRST_WAIT_S
+        self._knocks = 0
         self._knocking = False
         self._away_since: float | None = None
         self._closed = False
@@ -82,7 +84,7 @@ class Chores:
             waiting = self._waiting.get(key)
             due_s = self._clock() + delay_s
             if waiting is not None:
-                due_s = waiting.due_s if key in self._waits else min(due_s, waiting.due_s)
+                due_s = waiting.due_s if key in self._tries else min(due_s, waiting.due_s)
             self._waiting[key] = _Chore(job, due_s)
             if not self._started:
                 self._started = True
@@ -141,7 +143,7 @@ class Chores:
             except Exception:
                 self.failures += 1
                 log.exception("a background thread failed and goes on")
-                time.sleep(FIRST_WAIT_S)
+                time.sleep(BACK_OFF.first_s)
 
     def _sleep(self) -> None:
         with self._lock:
@@ -176,8 +178,8 @@ class Chores:
         with self._lock:
             self._under_way.discard(key)
             if error is None:
-                self._waits.pop(key, None)
-                self._knock_wait = FIRST_WAIT_S
+                self._tries.pop(key, None)
+                self._knocks = 0
             elif not self._closed:  # what was under way at the end may fail as its connection went
                 self._tell(key, error)
                 self._retry(key, chore)
@@ -186,9 +188,9 @@ class Chores:
         self._end()
 
     def _retry(self, key: Hashable, chore: _Chore) -> None:
-        wait_s = self._waits[key] = min(LAST_WAIT_S, max(FIRST_WAIT_S, 2 * self._waits.get(key, 0.0)))
+        self._tries[key] = self._tries.get(key, 0) + 1
         newest = self._waiting.get(key, chore)
-        self._waiting[key] = _Chore(newest.job, self._clock() + wait_s)
+        self._waiting[key] = _Chore(newest.job, self._clock() + BACK_OFF.wait_s(self._tries[key]))
 
     def _tell(self, key: Hashable, error: Exception) -> None:
         match error:
@@ -206,8 +208,8 @@ class Chores:
         if not self.away:
             self._away_since = self._clock()
             log.warning("%s; going on without the engine, which gets all changes once it answers", error)
-        self._knock_at = self._clock() + self._knock_wait
-        self._knock_wait = min(LAST_KNOCK_S, 2 * self._knock_wait)
+        self._knocks += 1
+        self._knock_at = self._clock() + KNOCKING.wait_s(self._knocks)
 
     def _ask_whether_there(self) -> None:
         error: Exception | None = None

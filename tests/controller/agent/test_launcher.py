@@ -10,7 +10,7 @@ import pytest
 
 from controller.agent.beginning import Start
 from controller.agent.launch import CREDENTIALS_FILE
-from controller.agent.launcher import FIRST_RETRY_S, LAST_RETRY_S
+from controller.agent.launcher import BACK_OFF
 from controller.runtime.base import ExecutorKey, Launch
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec
@@ -51,11 +51,11 @@ def test_an_executor_starts_with_the_credentials_that_the_master_tells_as_soon_a
     wanted = spec(authenticated=True)
     for other in (b"", b"not this one"):
         worker.want([wanted], credentials={"other": other})
-        worker.tick(LAST_RETRY_S)
+        worker.tick(BACK_OFF.most_s)
         assert worker.running() == set()
     assert "has not given this master" in worker.tick(0.0).executors[0].reason
     worker.want([wanted], credentials={"app": secret})
-    worker.tick(LAST_RETRY_S)
+    worker.tick(BACK_OFF.most_s)
     assert worker.running() == {KEY}
     files = [path for path in worker.folder.rglob("*") if path.is_file()]
     [file] = [path for path in files if secret in path.read_bytes()]
@@ -119,9 +119,9 @@ def test_a_failed_start_is_tried_again_ever_more_slowly(worker: FakeWorker) -> N
         worker.work()
     # 1, 2, 4, 8, 16, 30, 30 ... seconds between
     waits = [b - a for a, b in pairwise(tries)]
-    assert waits[:7] == [FIRST_RETRY_S, 2, 4, 8, 16, LAST_RETRY_S, LAST_RETRY_S]
+    assert waits[:7] == [BACK_OFF.first_s, 2, 4, 8, 16, BACK_OFF.most_s, BACK_OFF.most_s]
     runtime.failing = False
-    worker.now_s += LAST_RETRY_S
+    worker.now_s += BACK_OFF.most_s
     ask(worker)
     worker.work()
     assert worker.running() == {KEY}
@@ -142,7 +142,7 @@ def test_an_unexpected_error_is_told_counted_and_that_executors_alone(worker: Fa
         ask(worker)
         worker.launcher.start(Start(ExecutorKey("other", "1"), spec("other"), 0.5, 512))
         worker.work()
-        worker.now_s += LAST_RETRY_S
+        worker.now_s += BACK_OFF.most_s
     assert worker.running() == {ExecutorKey("other", "1")}
     assert worker.launcher.reason(KEY) == "it did not start (try 2): embedded null byte"
     assert worker.launcher.state(KEY) == "starting"

@@ -11,6 +11,7 @@ import pytest
 from controller.agent import threads
 from controller.agent.link import Gate, Link
 from controller.agent.threads import Beat, Threads
+from controller.back_off import BackOff
 from controller.wire.worker import WorkerSync
 
 PATIENCE_S = 10.0
@@ -38,7 +39,7 @@ class Rig:
 
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    monkeypatch.setattr(threads, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(threads, "BACK_OFF", BackOff(first_s=0.0, most_s=30.0))
     rig = Rig()
     yield rig
     rig.stop.set()
@@ -67,7 +68,7 @@ def test_pauses_grow_to_their_limit_and_begin_anew_after_a_long_life() -> None:
     def work(beat: Beat) -> None:
         nonlocal now_s, lives
         lives += 1
-        now_s += threads.LAST_PAUSE_S + 1 if lives == 8 else 0.0
+        now_s += threads.BACK_OFF.most_s + 1 if lives == 8 else 0.0
         raise KeyError
 
     all_threads = Threads(Stop(), lambda _: None, lambda: now_s)

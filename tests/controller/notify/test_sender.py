@@ -10,23 +10,24 @@ from pathlib import Path
 
 import pytest
 
+from controller.back_off import BackOff
 from controller.home import Home
 from controller.notify import sender
-from controller.notify.deliveries import MOST_WAITING, BackOff
+from controller.notify.deliveries import MOST_WAITING, Deliveries
 from controller.notify.receiver import parse_receiver
 from controller.notify.sender import Sender
 from controller.waiting import wait_until
 from tests.fakes.hook import hooked
 
 PATIENCE_S = 60.0
-QUICK = BackOff(first_s=0.01, longest_s=0.02, tries=3)
+QUICK, TRIES = BackOff(first_s=0.01, most_s=0.02), 3
 
 
 @contextmanager
 def sending(
     url: str, silence_s: float = PATIENCE_S, back_off: BackOff = QUICK, secret: str | None = None
 ) -> Iterator[Sender]:
-    one = Sender(parse_receiver(url), secret, time.monotonic, back_off, silence_s)
+    one = Sender(parse_receiver(url), secret, time.monotonic, Deliveries(back_off, TRIES), silence_s)
     try:
         yield one
     finally:
@@ -126,7 +127,7 @@ def test_at_a_stop_what_is_due_is_still_sent() -> None:
 
 def test_at_a_stop_what_waits_for_its_next_try_is_tried_once_more() -> None:
     with hooked(500, 204) as hook:
-        with sending(hook.url, back_off=BackOff(first_s=1e6, longest_s=1e6)) as one:
+        with sending(hook.url, back_off=BackOff(first_s=1e6, most_s=1e6)) as one:
             one.put("n1", b"{}")
             assert wait_until(lambda: one._deliveries.wait_s(time.monotonic()) not in {None, 0.0}, PATIENCE_S, 0.01)
         assert (len(hook.heard), one.counts()) == (2, ({"sent": 1}, 0))
@@ -137,7 +138,7 @@ def test_a_stop_waits_neither_for_a_silent_receiver_nor_for_the_next_try(
 ) -> None:
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr(sender, "STOP_S", 0.2)
-    with hooked("silence") as hook, sending(hook.url, back_off=BackOff(first_s=1e6, longest_s=1e6)) as one:
+    with hooked("silence") as hook, sending(hook.url, back_off=BackOff(first_s=1e6, most_s=1e6)) as one:
         one.put("n1", b"{}")
         one.put("n2", b"{}")
         assert wait_until(lambda: len(hook.heard) == 1, PATIENCE_S, 0.01)

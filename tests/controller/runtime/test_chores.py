@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from controller.runtime.chores import FIRST_WAIT_S, LAST_KNOCK_S, LAST_WAIT_S, Chores, NoAnswer, NotYet
+from controller.runtime.chores import BACK_OFF, KNOCKING, Chores, NoAnswer, NotYet
 
 
 class Engine:
@@ -106,7 +106,7 @@ def test_a_refused_job_is_tried_again_with_back_off_and_keeps_nobody_waiting(eng
     engine.ask("a", "newest")  # asking again does not shorten its back-off
     engine.turns()
     assert engine.done == ["b"]
-    engine.now += FIRST_WAIT_S
+    engine.now += BACK_OFF.first_s
     engine.turns()
     assert engine.done == ["b", "newest"]
     assert not engine.chores.away
@@ -121,17 +121,17 @@ def test_the_back_off_grows_to_its_limit_and_starts_anew_after_a_success(engine:
             times.append(engine.now)
         engine.now += 0.125
     waits = [after - before for before, after in itertools.pairwise(times)]
-    assert waits[0] == FIRST_WAIT_S
+    assert waits[0] == BACK_OFF.first_s
     assert waits == sorted(waits)
-    assert waits[-1] == LAST_WAIT_S
+    assert waits[-1] == BACK_OFF.most_s
     engine.error = None
-    engine.now += LAST_WAIT_S
+    engine.now += BACK_OFF.most_s
     engine.turns()
     engine.error = NotYet("no")
     engine.ask("a")
     engine.turns()
     engine.error = None
-    engine.now += FIRST_WAIT_S
+    engine.now += BACK_OFF.first_s
     engine.turns()
     assert engine.done == ["a", "a"]
 
@@ -147,9 +147,9 @@ def test_while_nobody_answers_only_knocks_are_sent_and_then_everything(engine: E
         engine.turns()
         engine.now += 0.5
     assert engine.tried == ["a"]
-    assert 50 / LAST_KNOCK_S <= engine.knocks < 100
+    assert 50 / KNOCKING.most_s <= engine.knocks < 100
     engine.error = None
-    engine.now += LAST_KNOCK_S
+    engine.now += KNOCKING.most_s
     engine.turns()
     assert sorted(engine.done) == ["a", "c", "newest b"]
     assert not engine.chores.away
@@ -161,7 +161,7 @@ def test_an_error_that_nobody_foresaw_is_counted_and_the_job_tried_again(engine:
     engine.turns()
     assert engine.chores.failures == 1
     engine.error = None
-    engine.now += FIRST_WAIT_S
+    engine.now += BACK_OFF.first_s
     engine.turns()
     assert engine.done == ["a"]
 
