@@ -185,7 +185,7 @@ def test_down_without_a_cluster_is_no_error(place: Path) -> None:
         (["--host", "999.1.1.1"], ["--host '999.1.1.1'", "an IP address or a host's name"]),
         (["--network", "bridge"], ["--network", "'open'", "'closed'", "'host'"]),
         (["--network-pool", "10.0.0.1/8"], ["--network-pool", "'10.0.0.1/8'", "10.201.0.0/16"]),
-        (["--driver-host", "192.0.2.77"], ["--driver-host", "'192.0.2.77'", "no address of this machine"]),
+        (["--driver-host", "192.0.2.77"], ["--driver-host", "'192.0.2.77'", "not an address of this machine"]),
         (["--driver-host", "localhost"], ["--driver-host", "an IPv4 address"]),
         (["--allow-mount", "/no/such/root"], ["--allow-mount", "/no/such/root"]),
         (["--law", "fair"], ["--law"]),

@@ -71,7 +71,7 @@ BAD = [
     ('[master]\nprovider = "command"', "[master] --provider command needs --provider-command"),
     (
         '[agent]\nworker-id = "w"\ncores = 1\nmemory = "1g"\nruntime = "process"\nmaster = "https://h:1"\nnodes = 2',
-        "[agent] --nodes and --namespace are of pods",
+        "--nodes and --namespace are only for pods",
     ),
 ]
 

@@ -62,7 +62,7 @@ def test_what_fails_each_time_is_given_up_and_said_in_one_sentence(caplog: pytes
     with hooked(500) as hook, sending(hook.url) as one:
         one.put("n1", b"{}")
         until(one, given_up=1)
-    assert len(hook.heard) == QUICK.tries
+    assert len(hook.heard) == TRIES
     last = [record.getMessage() for record in caplog.records][-1]
     assert last == f"notification n1 was not taken by http://127.0.0.1:{hook.server_port}: it answered with status 500"
     assert "key" not in caplog.text, "the path of a web hook may be secret"
@@ -80,7 +80,7 @@ def test_a_silent_receiver_is_given_up(caplog: pytest.LogCaptureFixture) -> None
     with hooked("silence") as hook, sending(hook.url, silence_s=0.2) as one:
         one.put("n1", b"{}")
         until(one, given_up=1)
-    assert len(hook.heard) == QUICK.tries
+    assert len(hook.heard) == TRIES
     assert "key" not in caplog.text, "the path of a web hook may be secret"
 
 
