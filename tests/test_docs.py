@@ -11,7 +11,7 @@ from controller.agent.secret_places import CREDENTIAL_PLACES, ENGINE, SPARKPACE_
 from controller.cli.main import COMMANDS
 from controller.master.calls import CALLS
 from controller.master.metric_table import METRICS
-from controller.submit.job_options import KNOWN, PREFIX
+from controller.submit.job_options import SETTINGS
 from controller.wire.states import Outcome
 from stage_model.laws import LAWS
 from stage_model.settings import Topic, rules
@@ -67,12 +67,16 @@ def test_every_setting_that_is_described_is_one() -> None:
     laws = {law.settings.PREFIX + rule.name for law in LAWS.values() for _, rule in rules(law.settings)}
     described = {key for page in PAGES for key in SETTING.findall(page.read_text())}
     assert len(described) > 20
-    assert sorted(described - {PREFIX + name for name in KNOWN} - laws) == []
+    assert sorted(described - {setting.key for setting in SETTINGS.values()} - laws) == []
 
 
-def test_every_setting_of_an_application_is_described() -> None:
-    page = (ROOT / "docs" / "operations.md").read_text()
-    assert [name for name in sorted(KNOWN) if f"`{PREFIX}{name}`" not in page] == []
+def test_the_table_of_an_applications_settings_is_that_of_the_code() -> None:
+    rows = [
+        f"| `{one.key}` | {'' if one.ours or not one.shown else f'`{one.shown}`'} | {one.help} |"
+        for one in sorted(SETTINGS.values(), key=lambda one: one.ours)
+    ]
+    _, _, after = (ROOT / "docs" / "operations.md").read_text().partition("| key | option of `submit` | meaning |\n")
+    assert after.partition("\n\n")[0].replace("\\|", "|").splitlines()[1:] == rows
 
 
 def test_everything_that_executors_do_not_see_is_described() -> None:

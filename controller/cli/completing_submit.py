@@ -12,29 +12,30 @@ from click.shell_completion import CompletionItem
 
 from controller.cli.completing import complete_profiles, complete_running, completes
 from controller.home import find_home
-from controller.submit.submit_args import OFFERED, OWN_VALUES, SPARK_VALUES, OptionWord, read_options
-from stage_model.laws import LAWS
-from stage_model.units import PRIORITIES
+from controller.submit.deploy_mode import CLIENT
+from controller.submit.job_setting import SubmitOption
+from controller.submit.submit_args import OFFERED, OPTIONS, OWN_VALUES, SPARK_VALUES, OptionWord, read_options
 
-CHOICES = {
-    "--deploy-mode": ("client",),
-    "--law": tuple(LAWS),
-    "--network": ("closed",),
-    "--output": ("table", "json"),
-    "--priority": tuple(PRIORITIES),
+KEPT = {"application": completes(complete_running), "profile": completes(complete_profiles)}
+_SPARK = {
+    name: SubmitOption(kind="path", help="")
+    for name in (
+        *("--archives", "--driver-class-path", "--driver-library-path", "--files", "--jars", "--keytab"),
+        *("--properties-file", "--py-files"),
+    )
 }
-KEPT = {"--after": completes(complete_running), "--profile": completes(complete_profiles)}
-PATHS = frozenset(
-    {
-        "--archives", "--driver-class-path", "--driver-library-path", "--files", "--home", "--jars", "--keytab", "--mount",
-        "--profile", "--properties-file", "--py-files", "--python",
-    }
-)  # fmt: skip
-REPEATED = frozenset({"--conf", "-c", "--mount"})
+_SPARK |= {name: SubmitOption(repeated=True, help="") for name in ("--conf", "-c")}
+KNOWN = {**OPTIONS, **_SPARK, "--deploy-mode": SubmitOption(choices=(CLIENT,), help="")}
+"""Options of whose values something is known, by name."""
+_NOTHING = SubmitOption(help="")
 
 
 class SubmitCommand(click.Command):
     """Command whose words are all one argument for Click, so that Click knows none of its options."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - Click's
+        with formatter.section("Options"):
+            formatter.write_dl([(one.shown, one.help) for one in OPTIONS.values() if not one.ours])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         return complete_submit(ctx, self.params[0], incomplete)
@@ -51,11 +52,13 @@ def complete_submit(context: click.Context, parameter: click.Parameter, incomple
         homes = [one.value for one in options if one.name == "--home" and one.value]
         with suppress(RuntimeError):  # the home of an unknown user
             context.params["home"] = find_home(Path(homes[-1]) if homes else None, os.environ)
-        kept = KEPT[option](context, parameter, incomplete) if option in KEPT else []
-        return kept or _begun(CHOICES.get(option, ()), incomplete) or (files if option in PATHS else [])
+        known = KNOWN.get(option, _NOTHING)
+        kept = KEPT[known.kind](context, parameter, incomplete) if known.kind in KEPT else []
+        return kept or _begun(known.choices, incomplete) or (files if known.kind in ("path", "profile") else [])
     if not word.startswith("-"):
         return files
-    return _begun(sorted(OFFERED - {one.name for one in options if one.name not in REPEATED}), incomplete)
+    given = {one.name for one in options if not KNOWN.get(one.name, _NOTHING).repeated}
+    return _begun(sorted(OFFERED - given), incomplete)
 
 
 def _waiting(options: Sequence[OptionWord], word: str) -> str | None:

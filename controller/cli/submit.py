@@ -49,7 +49,6 @@ from controller.wire.command import PlanReply, PlanRequest
 from stage_model.errors import BadInput, InfeasibleDeadline, PaceError
 from stage_model.history.like_named import like_named
 from stage_model.history.profile import profile_key
-from stage_model.units import NORMAL_PRIORITY
 
 CALLED_MS, CALLED_UPTIME = int(time.time() * 1000), uptime()
 """Start of the application's clock: the call of this command, so before its checks and the driver's start-up. The wall clock
@@ -60,40 +59,10 @@ REGISTER_S = 120.0
 INTERRUPTED = 130
 """Exit code that a shell gives after Ctrl-C."""
 
-HELP = """Run a Spark application with a deadline.
-
-It takes spark-submit's options, and these:
-
-\b
-  --deadline TIME      90s (or 90), 10min, 1h30m after submission, 'by 07:00',
-                       'weekdays 07:00 Europe/Berlin', or an ISO time
-  --priority P         low, normal, high, or 0 to 100 (larger wins)
-  --profile NAME|FILE  profile of earlier runs [default: by name and main file]
-  --law LAW            forecast, paper or constant
-  --dry-run            only plan; start nothing
-  --output json|table  form of the plan of --dry-run; json has all fields
-  --detach             return once the application runs
-  --exec               replace this process by the driver; show no progress
-  --force              submit although the deadline cannot be met
-  --after APP[:success]  start when APP has ended (ids or names, comma-separated)
-  --pipeline NAME      name shared by several jobs that have one end together
-  --by TIME            end of the pipeline, written as for --deadline
-  --encrypt            encrypt the connections of driver and executors
-  --evict              end executors of lower priority if nothing else makes room
-  --mount PATH[:ro|rw] mount PATH in the executors, too (repeat)
-  --image IMAGE        executor image
-  --python PATH        Python of the executors
-  --network closed     executors reach the driver and each other, nothing outside
-  --master URL         another cluster manager, whose executors are paced:
-                       spark://HOST:PORT, k8s://URL, yarn, local-cluster[N,C,M]
-                       [default: this cluster, sparkpace://HOST:PORT]
-  --home DIR           the cluster's directory
-"""
-
 
 @click.command(
     cls=SubmitCommand,
-    help=HELP,
+    help="Run a Spark application with a deadline.\n\nIt takes spark-submit's options, and these:",
     options_metavar="[OPTIONS]",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     add_help_option=False,
@@ -125,7 +94,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     check_own_master(given, cluster)
     client = submit_client(home)
     # then a refusal is the end of this submission
-    submits = None if java is None or "force" in given.flags else (job.name or job.main)
+    submits = None if java is None or job.asked.force else (job.name or job.main)
     conf = executor_settings(job, spark=spark, environment=os.environ)
     asked = plan_request(job, home, conf, submits)
     reply = _plan(asked, job, home, client)
@@ -135,7 +104,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         else:
             print_plan(reply)
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
-    if reply.feasible is False and job.due_s is not None and "force" not in given.flags:
+    if reply.feasible is False and job.due_s is not None and not job.asked.force:
         raise InfeasibleDeadline(f"{reply.reason}, or --force")
     if "detach" in given.flags:
         context.exit(_detach(job, arguments, home, client))
@@ -182,7 +151,7 @@ def _note(console: Console, text: str) -> None:
 
 def plan_request(job: Submission, home: Home, conf: dict[str, str], submits: str | None) -> PlanRequest:
     """Return the request to the master before the driver starts; `submits` as in `PlanRequest`."""
-    chosen = job.profile
+    chosen, pipeline = job.profile, job.asked.pipeline
     if not chosen.given:
         chosen = stored_profile(ProfileStore(home.profiles), main=job.main, name=job.name)
     return PlanRequest(
@@ -191,13 +160,13 @@ def plan_request(job: Submission, home: Home, conf: dict[str, str], submits: str
         deadline_s=job.due_s,
         executors=job.executors,
         executor_cores=job.executor_cores,
-        settings=job.law_settings,
-        law=job.law,
-        priority=NORMAL_PRIORITY if job.priority is None else job.priority,
+        settings=job.asked.settings,
+        law=job.given.get("law"),
+        priority=job.asked.priority,
         conf=conf,
         python=job.application.endswith(".py"),
         attached=job.master is not None,
-        pipeline=job.pipeline.name if job.pipeline and job.pipeline.by_s is not None else None,
+        pipeline=pipeline.name if pipeline and pipeline.by_s is not None else None,
         after=job.after,
         submits=submits,
         arguments=job.recorded_arguments,

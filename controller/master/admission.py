@@ -31,8 +31,8 @@ from controller.master.vouching import NOBODY
 from controller.runtime.process_identity import boot_id
 from controller.runtime.shown_paths import not_shown
 from controller.runtime.table import MOUNTING
-from controller.submit.attaching import check_attached
-from controller.submit.job_options import MOST_CHARACTERS, PREFIX, job_options
+from controller.submit.job_options import MOST_CHARACTERS, job_options
+from controller.submit.job_setting import PREFIX
 from controller.wire.command import PlanReply, PlanRequest
 from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.worker import WorkerInfo
@@ -67,8 +67,6 @@ class Admission:
         """Return the application of a registration, which is not in the registry yet. Profiles are read and deadlines judged
         off the loop, while the caller holds `Registry.promising`. Raise `BadInput` and `InfeasibleDeadline`."""
         now_s = clock()
-        if registration.attached:
-            check_attached({key.removeprefix(PREFIX): "" for key in registration.conf if key.startswith(PREFIX)})
         # a bridge that outlived the master's memory keeps its id and the executors that agents show, with new numbers for new
         # ones; what runs already is not judged again
         outlived, age_s = registration.application_id is not None, registration.age_s
@@ -86,6 +84,7 @@ class Admission:
                 submitted=_submitted(registration),
                 working_dir=Path(registration.working_dir),
                 default_law=self.default_law,
+                attached=registration.attached,
             ),
         )
         asked, deadline_s = registration.conf.get(f"{PREFIX}deadline", ""), record.options.deadline_s

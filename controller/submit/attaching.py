@@ -17,8 +17,6 @@ SUBMIT_SECRET, SUBMIT_PATH = "sparkpace-submit", "/etc/sparkpace"
 BRIDGE_SECRET, BRIDGE_PATH = "sparkpace-bridge", "/opt/sparkpace"
 """Kubernetes secret with the bridge jar, and its path in all pods of a job. The jar is no secret, but of all that can hold a
 file, secrets are what Spark mounts by settings only."""
-STARTING = ("image", "python", "mounts", "network", "after", "placement.", "locality.")
-"""Settings that say how and where executors start, below `spark.pace.`."""
 
 
 def attach_settings(home: Home, cluster: Cluster) -> dict[str, str]:
@@ -70,13 +68,3 @@ def joined(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
     """Return our settings where the user says nothing; of lists (jars, plugins) both."""
     lists = {key: f"{users[key]},{ours[key]}" for key in (JARS, PLUGINS) if users.get(key, "").strip()}
     return {**{key: value for key, value in ours.items() if key not in users}, **lists}
-
-
-def check_attached(settings: Mapping[str, str]) -> None:
-    """Raise `BadInput` for settings that only a starter of executors can keep; names are those below `spark.pace.`."""
-    for name in settings:
-        if name.startswith(STARTING):
-            raise BadInput(
-                f"spark.pace.{name} says how executors start, which another cluster manager does here; use that "
-                "manager's own settings, or `sparkpace submit` without --master"
-            )

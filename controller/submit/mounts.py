@@ -11,13 +11,16 @@ from pathlib import Path
 from controller.wire.worker import Mount
 from stage_model.errors import BadInput
 
+MOST_MOUNTS = 64
+"""Largest number of mounts: each is looked for before an executor starts, one executor after the other."""
 
-def parse_mount(text: str, working_dir: Path, option: str = "--mount") -> Mount:
+
+def _parse_mount(text: str, working_dir: Path, option: str) -> Mount:
     """Parse PATH, PATH:ro or PATH:rw; a relative path starts at `working_dir`. Read-only unless said. Raise `BadInput`."""
     path, colon, mode = text.rpartition(":")
     if not colon:
         path, mode = text, "ro"
-    if mode not in ("ro", "rw") or not path or "," in path or ":" in path:
+    if mode not in ("ro", "rw") or not path or ":" in path:
         raise BadInput(f"{option} {text!r} is not usable; give PATH, PATH:ro or PATH:rw, PATH without , or :")
     absolute = os.path.normpath(working_dir / path)
     try:
@@ -30,8 +33,11 @@ def parse_mount(text: str, working_dir: Path, option: str = "--mount") -> Mount:
 
 
 def parse_mounts(text: str, working_dir: Path, option: str = "spark.pace.mounts") -> tuple[Mount, ...]:
-    """Parse the comma-separated form of `parse_mount`, as a Spark setting carries it."""
-    return tuple(parse_mount(part.strip(), working_dir, option) for part in text.split(",") if part.strip())
+    """Parse the comma-separated paths, as a Spark setting carries it. Raise `BadInput`."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if len(parts) > MOST_MOUNTS:
+        raise BadInput(f"{option} names {len(parts)} paths; accepted: {MOST_MOUNTS} at most")
+    return tuple(_parse_mount(part, working_dir, option) for part in parts)
 
 
 def format_mounts(mounts: tuple[Mount, ...]) -> str:

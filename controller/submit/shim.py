@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from controller.start import ours
-from controller.submit.job_options import PREFIX
+from controller.submit.job_setting import PREFIX
 from controller.submit.properties import parse_properties
 from controller.submit.submit_args import OUR_SCHEME, OWN_FLAGS, OWN_VALUES, OptionWord, read_options
 from stage_model.errors import Unavailable

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-import msgspec
-
 from controller.client import MasterClient
 from controller.submit.submission import Submission
 from controller.wire.command import PlanRequest, StartRequest
@@ -51,14 +49,12 @@ def wait_for_start(
 def begin_after(job: Submission, waited_s: float, submitted_ms: int, submitted_uptime: str) -> Submission:
     """Return the submission as its driver starts it after `waited_s` seconds: its clock starts then, and its deadline and the
     end of its pipeline are what is left of them."""
-    pipeline = job.pipeline
-    if pipeline is not None and pipeline.by_s is not None:
-        pipeline = msgspec.structs.replace(pipeline, by_s=max(LEAST_LEFT_S, pipeline.by_s - waited_s))
-    return replace(
-        job,
-        waited=True,
-        submitted_ms=submitted_ms,
-        submitted_uptime=submitted_uptime,
-        deadline_s=None if job.deadline_s is None else max(LEAST_LEFT_S, job.deadline_s - waited_s),
-        pipeline=pipeline,
-    )
+
+    def left(end_s: float | None) -> float | None:
+        return None if end_s is None else max(LEAST_LEFT_S, end_s - waited_s)
+
+    asked, pipeline = job.asked, job.asked.pipeline
+    if pipeline is not None:
+        pipeline = replace(pipeline, by_s=left(pipeline.by_s))
+    asked = replace(asked, deadline_s=left(asked.deadline_s), pipeline=pipeline)
+    return replace(job, waited=True, submitted_ms=submitted_ms, submitted_uptime=submitted_uptime, asked=asked)

@@ -11,29 +11,24 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from controller.files import local_path, why_unreadable
 from controller.home import Cluster, Home
 from controller.local_zone import local_zone
 from controller.submit.allocation import most_executors
-from controller.submit.attaching import JARS, attach_settings, check_attached, joined
+from controller.submit.attaching import JARS, attach_settings, joined
 from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
 from controller.submit.deploy_mode import check_deploy_mode
-from controller.submit.job_options import CLOSED, PREFIX, job_options
-from controller.submit.mounts import format_mounts, parse_mount
-from controller.submit.pipeline_options import SETTINGS, PipelineOptions, pipeline_options
+from controller.submit.job_options import SETTINGS, JobOptions, job_options, setting_texts
 from controller.submit.profile_choice import ProfileChoice, read_profile
 from controller.submit.properties import parse_properties
 from controller.submit.spark_install import SparkInstall
-from controller.submit.submit_args import OUR_SCHEME, SubmitArguments
+from controller.submit.submit_args import FORMS, OUR_SCHEME, SubmitArguments
 from controller.wire.command import SUBMISSION_ID
-from controller.wire.worker import Mount
-from placement.dependencies import parse_after
 from stage_model.errors import BadInput
-from stage_model.laws import parse_constants, parse_law
-from stage_model.units import parse_deadline, parse_priority
 
 CLASS_PATH = "spark.driver.extraClassPath"
 INSTANCES = "spark.executor.instances"
@@ -57,9 +52,9 @@ NO_FILE = "spark-internal"
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A checked submission. `deadline_s` counts from the submission, which was at `submitted_ms` of the wall clock and at
-    `submitted_uptime` of the machine's (`process_identity.uptime`). `law_settings`: `spark.pace.law.*`; `waited`: what it
-    comes `after` has ended."""
+    """A checked submission, at `submitted_ms` of the wall clock and `submitted_uptime` of the machine's
+    (`process_identity.uptime`). `given` are the texts of its settings by name (`job_options.SETTINGS`), and `asked` is what
+    they say; `waited`: what it comes `after` has ended."""
 
     arguments: SubmitArguments
     submission: str
@@ -67,20 +62,12 @@ class Submission:
     submitted_uptime: str
     application: str
     main: str
-    deadline_s: float | None = None
-    pipeline: PipelineOptions | None = None
-    priority: int | None = None
-    law: str | None = None
+    asked: JobOptions
+    given: dict[str, str]
     profile: ProfileChoice = field(default_factory=ProfileChoice)
-    law_settings: dict[str, float] = field(default_factory=dict)
-    mounts: tuple[Mount, ...] = ()
-    image: str | None = None
-    python: str | None = None
     executors: int | None = None
     executor_cores: int | None = None
     name: str | None = None
-    closed: bool = False
-    after: str = ""
     waited: bool = False
     master: str | None = None
     """Master URL of another cluster manager, which starts the executors; None: ours does."""
@@ -88,7 +75,12 @@ class Submission:
     @property
     def due_s(self) -> float | None:
         """Time when the application has to have ended at the latest: its deadline, or the end of its pipeline."""
-        return self.pipeline.by_s if self.deadline_s is None and self.pipeline is not None else self.deadline_s
+        asked = self.asked
+        return asked.pipeline.by_s if asked.deadline_s is None and asked.pipeline is not None else asked.deadline_s
+
+    @property
+    def after(self) -> str:
+        return self.given.get("after", "")
 
     @property
     def recorded_arguments(self) -> tuple[str, ...] | None:
@@ -101,48 +93,37 @@ def check_submission(
     arguments: SubmitArguments, *, submission: str, submitted_ms: int, submitted_uptime: str, working_dir: Path
 ) -> Submission:
     """Check a submission. Raise `BadInput` for the first thing that is wrong."""
-    own = {**_from_conf(arguments.conf), **arguments.own}
     options = arguments.spark_options
     _check_output(arguments)
     master = _other_master(arguments)
     now = datetime.fromtimestamp(submitted_ms / 1000, local_zone(os.environ))
-    deadline = parse_deadline(own["deadline"], now, option="--deadline") if "deadline" in own else None
-    pipeline = pipeline_options(_pipeline_settings(arguments), now, _option_of)
-    priority = parse_priority(own["priority"], option="--priority") if "priority" in own else None
-    law = parse_law(own["law"]) if "law" in own else None
-    mounts = tuple(parse_mount(text, working_dir) for text in arguments.mounts)
+    settings = _settings(arguments)
+    # what the master would refuse later, with a driver started for nothing
+    asked = job_options(
+        settings,
+        submitted=now,
+        working_dir=working_dir,
+        default_law="forecast",
+        attached=master is not None,
+        named=partial(_named, arguments),
+    )
     application = _application(arguments, working_dir)
     main = options.get("--class") or Path(application).name
-    profile = read_profile(own.get("profile"), working_dir, None if "force" in arguments.flags else main)
-    parse_after(own.get("after", ""))
-    # what the master would refuse later, with a driver started for nothing
-    job_options(arguments.conf, submitted=now, working_dir=working_dir, default_law="forecast")
-    job = Submission(
+    return Submission(
         arguments=arguments,
         submission=_identifier(submission),
         submitted_ms=submitted_ms,
         submitted_uptime=submitted_uptime,
         application=application,
         main=main,
-        deadline_s=deadline,
-        pipeline=pipeline,
-        priority=priority,
-        law=law,
-        profile=profile,
-        law_settings=parse_constants(arguments.conf),
-        mounts=mounts,
-        image=_not_empty(own, "image"),
-        python=_not_empty(own, "python"),
+        asked=asked,
+        given={name: settings[one.key] for name, one in SETTINGS.items() if one.key in settings},
+        profile=read_profile(asked.profile, working_dir, None if asked.force else main),
         executors=most_executors(arguments.conf, _count(arguments, "--num-executors", INSTANCES)),
         executor_cores=_count(arguments, "--executor-cores", "spark.executor.cores"),
         name=options.get("--name") or arguments.conf.get("spark.app.name"),
-        closed=_closed(own),
-        after=own.get("after", ""),
         master=master,
     )
-    if master is not None:
-        check_attached(_starting_settings(job))
-    return job
 
 
 def check_own_master(arguments: SubmitArguments, cluster: Cluster) -> None:
@@ -174,7 +155,7 @@ def command(
     users = _users_settings(job, spark, environment)
     if job.master is not None:
         users |= {JARS: options["--jars"]} if "--jars" in options else {}
-        ours = joined(attach_settings(home, cluster) | _pace_settings(job, home), users)
+        ours = joined(attach_settings(home, cluster), users) | _pace_settings(job)
         return [
             str(spark.submit),
             *("--master", job.master),
@@ -193,7 +174,8 @@ def command(
     if "--num-executors" in options and INSTANCES not in job.arguments.conf:
         # spark-submit itself honours --num-executors for YARN and Kubernetes only.
         ours[INSTANCES] = options["--num-executors"]
-    ours |= _pace_settings(job, home)
+    ours |= _pace_settings(job)
+    ours |= {SETTINGS["token.file"].key: str(home.submit_token_file), SETTINGS["ca.file"].key: str(home.ca_file)}
     jar = str(bridge_jar())
     return [
         str(spark.submit),
@@ -247,48 +229,37 @@ def _our_settings(users: Mapping[str, str]) -> dict[str, str]:
     return ours
 
 
-def _pace_settings(job: Submission, home: Home) -> dict[str, str]:
-    arguments, pipeline = job.recorded_arguments, job.pipeline
-    given = {
-        "deadline": None if job.deadline_s is None else f"{job.deadline_s:.3f}s",
-        "pipeline": None if pipeline is None else pipeline.name,
-        "pipeline.by": None if pipeline is None or pipeline.by_s is None else f"{pipeline.by_s:.3f}s",
-        "priority": None if job.priority is None else str(job.priority),
-        "law": job.law,
-        "profile": str(job.profile.file) if job.profile.file else job.profile.name,
-        "mounts": format_mounts(job.mounts) or None,
-        "image": job.image,
-        "python": job.python,
-        "force": "true" if "force" in job.arguments.flags or job.waited else None,
-        "network": CLOSED if job.closed else None,
-        "after": "" if job.waited else None,  # the driver has nothing left to wait for, whatever the user's settings say
-        "waited": job.submission if job.waited else None,
-        "placement.evict": "true" if "evict" in job.arguments.flags else None,
-        # this setting says that this process stays and will report how the driver has ended
-        "submission": None if "exec" in job.arguments.flags else job.submission,
-        "name": job.name,
-        "submit.time.ms": str(job.submitted_ms),
-        "submit.uptime": job.submitted_uptime,
-        "token.file": str(home.submit_token_file),
-        "ca.file": str(home.ca_file),
-        "main": job.main,
-        "arguments": None if arguments is None else json.dumps(arguments),
-    }
-    return {f"spark.pace.{key}": value for key, value in given.items() if value is not None}
+def _pace_settings(job: Submission) -> dict[str, str]:
+    """Return the settings of ours that the driver starts with and that the command line does not have in this form."""
+    arguments = job.recorded_arguments
+    texts = setting_texts(job.asked, job.given)
+    if job.profile.given:
+        texts["profile"] = str(job.profile.file or job.profile.name)
+    if job.waited:  # nothing is left to wait for, whatever the user's settings say
+        texts |= {"after": "", "waited": job.submission, "force": "true"}
+    if "exec" not in job.arguments.flags:  # so this process stays and will report how the driver has ended
+        texts["submission"] = job.submission
+    if job.name is not None:
+        texts["name"] = job.name
+    if arguments is not None:
+        texts["arguments"] = json.dumps(arguments)
+    texts |= {"submit.time.ms": str(job.submitted_ms), "submit.uptime": job.submitted_uptime, "main": job.main}
+    found = {SETTINGS[name].key: text for name, text in texts.items()}
+    return {key: text for key, text in found.items() if job.arguments.conf.get(key) != text}
 
 
-def _starting_settings(job: Submission) -> dict[str, str]:
-    """Return the settings that say how executors start, out of what was asked for."""
-    given = {
-        "mounts": format_mounts(job.mounts) or None,
-        "image": job.image,
-        "python": job.python,
-        "network": CLOSED if job.closed else None,
-        "after": job.after or None,
-        "placement.evict": "true" if "evict" in job.arguments.flags else None,
-    }
-    asked = {key.removeprefix(PREFIX): value for key, value in job.arguments.conf.items() if key.startswith(PREFIX)}
-    return asked | {name: value for name, value in given.items() if value is not None}
+def _settings(arguments: SubmitArguments) -> dict[str, str]:
+    """Return the settings by key, where an option wins over `--conf`."""
+    given = {**arguments.own, **dict.fromkeys(arguments.flags, "true")}
+    options = (one for one in SETTINGS.values() if one.option[2:] in given and not one.ours)
+    return arguments.conf | {one.key: given[one.option[2:]] for one in options}
+
+
+def _named(arguments: SubmitArguments, name: str) -> str:
+    """Return what the user calls a setting: its option, unless it has none or only `--conf` gives the setting."""
+    setting = SETTINGS[name]
+    as_option = setting.option[2:] in (*arguments.own, *arguments.flags)
+    return setting.option if setting.option and (as_option or setting.key not in arguments.conf) else setting.key
 
 
 def _other_master(arguments: SubmitArguments) -> str | None:
@@ -307,26 +278,6 @@ def _other_master(arguments: SubmitArguments) -> str | None:
 
 def _given_master(arguments: SubmitArguments) -> str | None:
     return arguments.own.get("master", arguments.conf.get("spark.master"))
-
-
-def _from_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return our options that come as settings; an option given as such wins."""
-    names = ("deadline", "priority", "law", "profile", "image", "python", "network", "after")
-    return {name: conf[f"spark.pace.{name}"] for name in names if f"spark.pace.{name}" in conf}
-
-
-def _pipeline_settings(arguments: SubmitArguments) -> dict[str, str]:
-    """Return the settings of the job's pipeline, and of a deadline of its own; the option wins."""
-    found = {}
-    for name in (*SETTINGS, "deadline"):
-        given = arguments.own.get(_option_of(name)[2:], arguments.conf.get(PREFIX + name))
-        if given is not None:
-            found[name] = given
-    return found
-
-
-def _option_of(setting: str) -> str:
-    return "--by" if setting == "pipeline.by" else f"--{setting}"
 
 
 def _file_settings(job: Submission, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
@@ -370,9 +321,9 @@ def _application(arguments: SubmitArguments, working_dir: Path) -> str:
 
 
 def _check_output(arguments: SubmitArguments) -> None:
-    form = arguments.own.get("output", "table")
-    if form not in ("table", "json"):
-        raise BadInput(f"--output {form[:80]!r} is no form; accepted: table or json")
+    form = arguments.own.get("output", FORMS[0])
+    if form not in FORMS:
+        raise BadInput(f"--output {form[:80]!r} is no form; accepted: {' or '.join(FORMS)}")
     if "output" in arguments.own and "dry-run" not in arguments.flags:
         raise BadInput("--output has no meaning without --dry-run; give both, or neither")
 
@@ -384,19 +335,6 @@ def _count(arguments: SubmitArguments, option: str, setting: str) -> int | None:
     if not re.fullmatch(r"[1-9]\d{0,5}", text.strip()):
         raise BadInput(f"{option} {text!r} is not usable; give a whole number of 1 or more")
     return int(text)
-
-
-def _not_empty(own: Mapping[str, str], name: str) -> str | None:
-    value = own.get(name)
-    if value is not None and not value.strip():
-        raise BadInput(f"--{name} is empty; give a value or leave it out")
-    return value
-
-
-def _closed(own: Mapping[str, str]) -> bool:
-    if own.get("network", CLOSED) != CLOSED:
-        raise BadInput(f"--network {own['network'][:80]!r} is not usable; a job may only be stricter than `up`: {CLOSED}")
-    return "network" in own
 
 
 def _identifier(text: str) -> str:

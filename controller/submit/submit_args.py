@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from controller.submit.job_options import SETTINGS
+from controller.submit.job_setting import SubmitOption
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_names
 
@@ -24,14 +26,24 @@ SPARK_VALUES = frozenset(
 OUR_SCHEME = "sparkpace://"
 """Beginning of master URLs that name a Sparkpace; any other one is Spark's own."""
 SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error", "--verbose", "-v", "--version"})
-OWN_VALUES = frozenset(
-    {
-        "--after", "--by", "--deadline", "--home", "--image", "--law", "--master", "--mount", "--network", "--output",
-        "--pipeline", "--priority", "--profile", "--python",
-        "--submission", "--submitted-ms", "--submitted-uptime",
-    }
-)  # fmt: skip
-OWN_FLAGS = frozenset({"--detach", "--dry-run", "--encrypt", "--evict", "--exec", "--force"})
+FORMS = ("table", "json")
+_NO_SETTINGS = (
+    SubmitOption(shown="--dry-run", help="only plan; start nothing"),
+    SubmitOption(shown="--output json|table", choices=FORMS, help="form of the plan of --dry-run; json has all fields"),
+    SubmitOption(shown="--detach", help="return once the application runs"),
+    SubmitOption(shown="--exec", help="replace this process by the driver; show no progress"),
+    SubmitOption(shown="--encrypt", help="encrypt the connections of driver and executors"),
+    SubmitOption(
+        shown="--master URL",
+        help="another cluster manager, whose executors are paced: spark://HOST:PORT, k8s://URL, yarn, local-cluster[N,C,M] "
+        f"[default: this cluster, {OUR_SCHEME}HOST:PORT]",
+    ),
+    SubmitOption(shown="--home DIR", kind="path", help="the cluster's directory"),
+)
+OPTIONS = {one.option: one for one in (*SETTINGS.values(), *_NO_SETTINGS) if one.option}
+"""Options of `sparkpace submit` that are not spark-submit's, by name."""
+OWN_VALUES = frozenset(name for name, one in OPTIONS.items() if one.takes_value)
+OWN_FLAGS = OPTIONS.keys() - OWN_VALUES
 REFUSED = {
     "--remote": "the Spark Connect server is the driver there; its sessions set spark.pace.deadline themselves",
     "--kill": "use `sparkpace kill APP`",
@@ -42,7 +54,7 @@ REFUSED = {
 OFFERED = frozenset(
     name
     for name in OWN_VALUES | OWN_FLAGS | SPARK_VALUES | SPARK_FLAGS
-    if name not in REFUSED and not name.startswith("--submi")
+    if name not in REFUSED and not (name in OPTIONS and OPTIONS[name].ours)
 )
 """Options that a misspelt one may have meant: not those that `submit` gives itself."""
 
@@ -65,12 +77,11 @@ class OptionWord:
 
 @dataclass(frozen=True, slots=True)
 class SubmitArguments:
-    """The arguments of one call. `own` by option name without dashes; `spark` as it must be handed on: without
-    --properties-file, of which Spark reads only one; `conf` are the settings in `spark`."""
+    """The arguments of one call. `own` by option name without dashes, the values of a repeated one with commas; `spark` as it
+    must be handed on: without --properties-file, of which Spark reads only one; `conf` are the settings in `spark`."""
 
     own: dict[str, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
-    mounts: tuple[str, ...] = ()
     spark: tuple[str, ...] = ()
     spark_options: dict[str, str] = field(default_factory=dict)
     conf: dict[str, str] = field(default_factory=dict)
@@ -102,7 +113,6 @@ def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
     cannot honour."""
     own: dict[str, str] = {}
     flags: set[str] = set()
-    mounts: list[str] = []
     spark: list[str] = []
     spark_options: dict[str, str] = {}
     conf: dict[str, str] = {}
@@ -114,12 +124,8 @@ def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
                 flags.add(name[2:])
             else:
                 spark.append(name)
-        elif name == "--mount":
-            mounts.append(value)
         elif name in OWN_VALUES:
-            if name[2:] in own:
-                raise BadInput(f"{name} was given twice, as {own[name[2:]]!r} and {value!r}; give it once")
-            own[name[2:]] = value
+            own[name[2:]] = _joined(OPTIONS[name], own.get(name[2:]), value)
         else:
             spark += [name, value] if name != "--properties-file" else []
             spark_options[name] = value
@@ -128,7 +134,6 @@ def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
     return SubmitArguments(
         own=own,
         flags=frozenset(flags),
-        mounts=tuple(mounts),
         spark=tuple(spark),
         spark_options=spark_options,
         conf=conf,
@@ -154,6 +159,18 @@ def _value(option: OptionWord) -> str | None:
     if option.value is None:
         raise BadInput(f"{name} needs a value")
     return option.value
+
+
+def _joined(option: SubmitOption, before: str | None, value: str) -> str:
+    """Return the values of an option so far. Raise `BadInput` for a second one, unless it may be repeated."""
+    name = option.option
+    if option.repeated and (not value.strip() or "," in value):
+        raise BadInput(f"{name} {value!r} is not usable; give one value without commas, and repeat {name} for more")
+    if before is None:
+        return value
+    if not option.repeated:
+        raise BadInput(f"{name} was given twice, as {before!r} and {value!r}; give it once")
+    return f"{before},{value}"
 
 
 def _setting(text: str) -> tuple[str, str]:

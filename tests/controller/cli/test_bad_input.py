@@ -61,7 +61,8 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
         "equals": [f"--deadline={deadline}"],
         "setting": ["--conf", f"spark.pace.deadline={deadline}"],
     }
-    assert_refused(run("submit", *words[form], "app.py"), 2, "--deadline", "90s")
+    named = "spark.pace.deadline" if form == "setting" else "--deadline"
+    assert_refused(run("submit", *words[form], "app.py"), 2, named, "90s")
     assert_nothing_left(place)
 
 
@@ -91,7 +92,7 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
             ["--deploy-mode", "spark-submit with the settings of `sparkpace conf --attach --kubernetes`"],
         ),
         (["--master", "local[1]", "app.py"], ["--master", "'local[1]'", "spark://HOST:PORT"]),
-        (["--master", "yarn", "--mount", ".", "app.py"], ["spark.pace.mounts", "without --master"]),
+        (["--master", "yarn", "--mount", ".", "app.py"], ["--mount", "without --master"]),
         (["--master", "yarn", "--conf", "spark.pace.placement.labels=a=b", "app.py"], ["spark.pace.placement.labels"]),
         (["--conf", "spark.master=local", "app.py"], ["spark.master"]),
         (["--conf", "spark.pace.law.paper.nonsense=1", "app.py"], ["spark.pace.law.paper.nonsense"]),
@@ -106,7 +107,7 @@ def test_a_bad_deadline(place: Path, deadline: str, form: str) -> None:
         (["--pipeline", "p", "--by", "soon", "app.py"], ["--by", "'soon'", "90s"]),
         (["--pipeline", "p", "--by", "", "app.py"], ["--by is empty"]),
         (["--pipeline", "p", "--by", "90s", "--deadline", "80s", "app.py"], ["--deadline and --by exclude each other"]),
-        (["--pipeline", "p", "--by", "90s", "--conf", "spark.pace.deadline=80s", "app.py"], ["--deadline and --by exclude"]),
+        (["--pipeline", "p", "--by", "90s", "--conf", "spark.pace.deadline=80s", "app.py"], ["spark.pace.deadline and --by"]),
         (["--after", "x:failed", "app.py"], ["--after", "'x:failed'", "ID:success"]),
         (["--conf", "spark.pace.placement.policy=best", "app.py"], ["'best'", "spread", "smooth-wrr"]),
         (["--conf", "spark.pace.placement.labels=a==b", "app.py"], ["'a==b'", "NAME!=VALUE"]),

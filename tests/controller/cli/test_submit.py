@@ -270,7 +270,8 @@ def test_the_driver_runs_here_wherever_another_mode_is_asked_for(
 
 def test_a_job_of_another_cluster_manager_is_attached_by_settings_alone(place: Place) -> None:
     mine = ("--jars", "mine.jar", "--conf", "spark.plugins=org.example.Mine", "--executor-memory", "2g")
-    assert place.submit("--master", "spark://there:7077", "--deadline", "90s", *mine, "app.py").exit_code == 0
+    hour = ("--conf", "spark.pace.deadline=1h")
+    assert place.submit("--master", "spark://there:7077", "--deadline", "90s", *hour, *mine, "app.py").exit_code == 0
     words = place.started
     assert words is not None
     assert words[:2] == ["--master", "spark://there:7077"]
@@ -465,8 +466,9 @@ def test_an_infeasible_deadline_is_refused_unless_forced(place: Place) -> None:
     assert place.master.asked.priority == 50
     assert place.submit("--deadline", "10s", "--profile", "p", "--dry-run", "app.py").exit_code == 75
     assert place.started is None
-    assert place.submit("--deadline", "10s", "--profile", "p", "--force", "app.py").exit_code == 0
-    assert place.settings["spark.pace.force"] == "true"
+    for forced in (["--force"], ["--conf", "spark.pace.force=true"]):
+        assert place.submit("--deadline", "10s", "--profile", "p", *forced, "app.py").exit_code == 0
+        assert place.settings["spark.pace.force"] == "true"
 
 
 def test_a_dry_run_starts_nothing(place: Place) -> None:

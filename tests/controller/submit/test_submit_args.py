@@ -44,7 +44,7 @@ def test_the_value_of_a_spark_option_is_never_the_application(option: str) -> No
 
 
 def test_mounts_repeat_and_other_own_options_do_not() -> None:
-    assert split_arguments(["--mount", "/a", "--mount=/b:rw", "app.py"]).mounts == ("/a", "/b:rw")
+    assert split_arguments(["--mount", "/a", "--mount=/b:rw", "app.py"]).own == {"mount": "/a,/b:rw"}
     with pytest.raises(BadInput, match="given twice"):
         split_arguments(["--deadline", "1s", "--deadline", "2s", "app.py"])
 
@@ -70,6 +70,8 @@ def test_without_an_application_there_is_none() -> None:
         (["--conf"], "--conf needs a value"),
         (["--conf", "novalue", "app.py"], "KEY=VALUE"),
         (["--detach=yes", "app.py"], "takes no value"),
+        (["--mount", "", "app.py"], "--mount ''"),
+        (["--mount", "/a,/b", "app.py"], "--mount '/a,/b'"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(arguments: list[str], said: str) -> None:
