@@ -1,9 +1,9 @@
-"""Options of the two services. The command line parses and checks them, and hands them over whole."""
+"""Options of the two services, as they get them: `controller.cli.service_options` declares and checks them."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,35 +30,36 @@ class GrowthOptions:
 
 @dataclass(frozen=True, slots=True)
 class MasterOptions:
-    """Options of `sparkpace master`. Tokens and state lie in `home` (see `controller.home`)."""
+    """Options of `sparkpace master` (`controller.cli.service_options.MASTER`). Tokens and state lie in `home` (see
+    `controller.home`)."""
 
     home: Path
-    host: str = "127.0.0.1"
-    names: tuple[str, ...] = ()
+    host: str
+    names: tuple[str, ...]
     """Further names of the master: its certificate is good for them, too."""
-    port: int = 7070
-    keep_runs: int = 100
+    port: int
+    keep_runs: int
     """Run folders kept; older ones are removed when a run ends."""
-    law: str = "forecast"
+    law: str
     """Law of applications that name none."""
-    memory_policy: str = "equal"
+    memory_policy: str
     """Policy that divides a worker's off-heap memory (`master_memory.split.POLICIES`)."""
-    placement: str = "spread"
+    placement: str
     """Policy of applications that name none (`placement.policies.POLICIES`)."""
-    placement_weights: str = ""
+    placement_weights: str
     """Weights of placement's scores, as `placement.scores.parse_weights` reads them."""
-    topology: Path | None = None
+    topology: Path | None
     """File of networks with their hosts, racks and switches (`placement.topology`); read again when it changes."""
-    growth: GrowthOptions | None = None
+    growth: GrowthOptions | None
     """Provider that starts workers for executors that fit nowhere; None: no provider does."""
-    notify: Receiver | None = None
+    notify: Receiver | None
     """Web hook for deadlines at risk, ends and refusals; None: no web hook."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """Options of `sparkpace agent`. `runtime` is a row of `controller.runtime.table`: "auto" was decided by the command
-    line."""
+    """Options of `sparkpace agent` (`controller.cli.service_options.AGENT`). `runtime` is a row of
+    `controller.runtime.table`: "auto" was decided by the command line."""
 
     home: Path
     worker_id: str
@@ -69,30 +70,30 @@ class AgentOptions:
     floor: float
     """Cores below which no executor is squeezed."""
     master_url: str
-    allow_mounts: tuple[Path, ...] = ()
+    allow_mounts: tuple[Path, ...]
     """Roots below which applications may ask for mounts (absolute)."""
-    image: str | None = None
+    image: str | None
     """Executor image for applications that name none; None: the runtime's own."""
-    tmp_mb: int = 256
+    tmp_mb: int
     """Size of /tmp in each container."""
-    local_limit: str = "none"
+    local_limit: str
     """Limit of the files that an application keeps here (`controller.local_limit`)."""
-    host: str | None = None
+    host: str | None
     """Address of its executors; None: loopback with a loopback master, else the way out towards the master."""
-    resources: dict[str, int] = field(default_factory=dict)
+    resources: dict[str, int]
     """Whole pieces that the worker has besides cores and memory."""
-    labels: dict[str, str] = field(default_factory=dict)
-    network: str = "host"
+    labels: dict[str, str]
+    network: str
     """Network of executors in containers: "open" or "closed" (one for each application), or "host"."""
-    network_pool: str = ""
-    """Addresses for those networks (`networks.parse_pool`); empty: the usual pool."""
-    shared: bool = False
+    network_pool: str
+    """Addresses for those networks (`networks.parse_pool`)."""
+    shared: bool
     """True if others work on this machine: cores that they use are not for executors."""
-    signals: bool = False
+    signals: bool
     """True if adopted executors that cannot be paced otherwise may be stopped and continued."""
-    nodes: int = 1
+    nodes: int
     """Machines that its executors are on; each has `cores` for them."""
-    namespace: str | None = None
+    namespace: str | None
     """Namespace of Kubernetes; None: all namespaces."""
 
     @property

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from controller.agent.secret_places import CREDENTIAL_PLACES, ENGINE, SPARKPACE_HOME
 from controller.cli.main import COMMANDS
+from controller.cli.service_options import AGENT, GROWTH, MASTER, UP
 from controller.master.calls import CALLS
 from controller.master.metric_table import METRICS
 from controller.submit.job_options import SETTINGS
@@ -76,6 +78,18 @@ def test_the_table_of_an_applications_settings_is_that_of_the_code() -> None:
         for one in sorted(SETTINGS.values(), key=lambda one: one.ours)
     ]
     _, _, after = (ROOT / "docs" / "operations.md").read_text().partition("| key | option of `submit` | meaning |\n")
+    assert after.partition("\n\n")[0].replace("\\|", "|").splitlines()[1:] == rows
+
+
+def test_the_table_of_the_services_options_is_that_of_the_code() -> None:
+    rows = []
+    for command, options in {"up": UP, "agent": AGENT, "master": (*MASTER, *GROWTH)}.items():
+        for one in options:
+            choices = f" {'|'.join(map(str, one.kind.choices))}" if isinstance(one.kind, click.Choice) else ""
+            default = "" if one.default in (None, "") else f"`{one.default}`"
+            of = f"`{command}`, `up`" if one.up and command != "up" else f"`{command}`"
+            rows.append(f"| `--{one.name}{choices}` | {of} | {default} | {one.help} |")
+    _, _, after = (ROOT / "docs" / "operations.md").read_text().partition("| option | of | default | meaning |\n")
     assert after.partition("\n\n")[0].replace("\\|", "|").splitlines()[1:] == rows
 
 

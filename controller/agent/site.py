@@ -13,7 +13,7 @@ from controller.files import cache_root
 from controller.home import ORDERS
 from controller.options import AgentOptions
 from controller.runtime.base import Adopter, Starter
-from controller.runtime.networks import DEFAULT_POOL, parse_pool
+from controller.runtime.networks import parse_pool
 from controller.runtime.process_identity import boot_id
 from controller.runtime.table import ADOPTING, EVERYWHERE, MOUNTING, Owner, runtime_module
 from controller.wire.worker import WorkerInfo
@@ -65,7 +65,7 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
 def make_runtime(options: AgentOptions, cluster_id: str) -> Starter | Adopter:
     """Make the runtime that `options` name. Raise `Unavailable` when it cannot work here and never has."""
     folder = options.home / "agents" / options.worker_id
-    pool = parse_pool(options.network_pool or DEFAULT_POOL) if options.own_networks else None
+    pool = parse_pool(options.network_pool) if options.own_networks else None
     owner = Owner(
         cluster_id, options.worker_id, folder, options.image, pool, options.tmp_mb, options.signals, options.namespace
     )

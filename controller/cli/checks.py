@@ -13,7 +13,6 @@ from controller.addresses import bound_socket
 from controller.files import read_plain
 from controller.home import WORKER_ID, User
 from controller.notify.receiver import ACCEPTED, Receiver, parse_receiver
-from controller.runtime.table import EVERYWHERE
 from stage_model.errors import BadInput
 from stage_model.settings import LONGEST_PERIOD_S, SHORTEST_PERIOD_S
 from stage_model.units import parse_duration, parse_memory_mb
@@ -45,29 +44,24 @@ def check_memory_mb(memory_mb: int, what: str) -> int:
     return memory_mb
 
 
-def parse_tmp_limit(text: str) -> int:
+def parse_tmp_limit(text: str, *, option: str) -> int:
     """Return the size of /tmp in MiB. Raise `BadInput`."""
-    tmp_mb = parse_memory_mb(text, option="--tmp-limit")
+    tmp_mb = parse_memory_mb(text, option=option)
     if tmp_mb < LEAST_TMP_MB:
-        raise BadInput(f"--tmp-limit {text} is too little for a JVM; it must be {LEAST_TMP_MB}m or more")
+        raise BadInput(f"{option} {text} is too little for a JVM; it must be {LEAST_TMP_MB}m or more")
     return tmp_mb
 
 
-def check_adopting(runtime: str, *, nodes: int, namespace: str | None, shared: bool, signals: bool) -> None:
-    """Check options that only one kind of runtime has. Raise `BadInput`."""
-    if runtime in EVERYWHERE and (shared or signals):
-        raise BadInput(f"--runtime {runtime} sees no processes; leave out --shared and --signals")
-    if runtime not in EVERYWHERE and (nodes != 1 or namespace is not None):
-        raise BadInput(f"--nodes and --namespace are only for pods; add --runtime {' or '.join(EVERYWHERE)}")
-    if namespace is not None and not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", namespace):
-        raise BadInput(
-            f"--namespace {namespace[:80]!r} is no namespace; give a name as Kubernetes has them, such as spark-jobs"
-        )
+def check_namespace(name: str, *, option: str) -> str:
+    """Check a namespace of Kubernetes. Raise `BadInput`."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
+        raise BadInput(f"{option} {name[:80]!r} is no namespace; give a name as Kubernetes has them, such as spark-jobs")
+    return name
 
 
-def parse_period(text: str) -> float:
+def parse_period(text: str, *, option: str) -> float:
     """Return the control period in seconds. Raise `BadInput`."""
-    return _duration_within(text, "--period", SHORTEST_PERIOD_S, LONGEST_PERIOD_S, "200ms to 60s")
+    return _duration_within(text, option, SHORTEST_PERIOD_S, LONGEST_PERIOD_S, "200ms to 60s")
 
 
 def parse_interval(text: str) -> float:
@@ -85,9 +79,9 @@ def _duration_within(text: str, option: str, least_s: float, most_s: float, acce
     return seconds
 
 
-def parse_worker_id(text: str) -> str:
+def parse_worker_id(text: str, *, option: str = "--worker-id") -> str:
     if not WORKER_ID.fullmatch(text):
-        raise BadInput(f"--worker-id {text!r} is not usable; it must be 1 to 63 of a-z, 0-9, '.', '_', '-'")
+        raise BadInput(f"{option} {text!r} is not usable; it must be 1 to 63 of a-z, 0-9, '.', '_', '-'")
     return text
 
 

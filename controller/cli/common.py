@@ -12,17 +12,12 @@ import click
 import msgspec
 from rich.console import Console, ConsoleDimensions
 
-from controller.cli.checks import check_address, parse_notify, parse_period, parse_tmp_limit
 from controller.files import local_path
 from controller.home import Home, find_home
-from controller.local_limit import DEFAULT, parse_local_limit
-from controller.runtime.networks import DEFAULT_POOL, parse_pool
 from controller.wire.command import ApplicationView
 from controller.wire.states import ApplicationState
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_applications
-from stage_model.settings import CORE_QUANTUM, QuotaSettings
-from stage_model.units import parse_memory_mb
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -107,95 +102,6 @@ class CountRange(click.IntRange):
             return int(super().convert(value, param, ctx))
         except click.BadParameter:  # which names the range only to who gave a number
             self.fail(f"{value!r:.80} cannot be taken; accepted: {self.accepted}", param, ctx)
-
-
-floor_option = click.option(
-    "--floor",
-    type=NumberRange("cores", CORE_QUANTUM, 1.0, CORE_QUANTUM),
-    default=QuotaSettings().floor,
-    show_default=True,
-    help="Cores that every executor keeps, in steps of 0.05.",
-)
-MEMORY = Parsed(lambda text: parse_memory_mb(text, option="--memory"))
-name_option = click.option(
-    "--name",
-    "names",
-    type=Parsed(lambda text: check_address(text, "--name")),
-    multiple=True,
-    help="Further name or address of the master (repeat).",
-)
-period_option = click.option(
-    "--period", type=Parsed(parse_period), default="1s", show_default=True, help="Control period, 200ms to 60s."
-)
-tmp_limit_option = click.option(
-    "--tmp-limit",
-    type=Parsed(parse_tmp_limit),
-    default="256m",
-    show_default=True,
-    help="Size of each container's in-memory /tmp, 16m or more.",
-)
-local_limit_option = click.option(
-    "--local-limit",
-    type=Parsed(parse_local_limit),
-    default=DEFAULT,
-    show_default=True,
-    help="Limit of an application's files on a worker's host: a size, a part of the free space, or none.",
-)
-POLICY_HELP = "How a worker's off-heap memory is split among its applications: equally, or by measured use."
-
-RUNTIME_HELP = "What runs the executors, or paces those of another cluster manager."
-
-notify_option = click.option(
-    "--notify",
-    type=Parsed(parse_notify, at_file=True),
-    help="URL to which deadlines at risk, ends and refusals are posted, or @FILE with the URL (docs/notify.md).",
-)
-
-
-def network_options(function: F) -> F:
-    """Add the options of networks to a command that starts agents."""
-    for option in (
-        click.option(
-            "--network-pool",
-            type=Parsed(parse_pool),
-            default=DEFAULT_POOL,
-            show_default=True,
-            help="Address pool for the networks of applications; append :26 for networks of /26 instead of /28.",
-        ),
-        click.option(
-            "--network",
-            type=click.Choice(["open", "closed", "host"]),
-            default="open",
-            show_default=True,
-            help="Network of containers: one for each application, open or closed to the outside, or the host's.",
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-def adopt_options(function: F) -> F:
-    """Add the options of adopting to a command that starts agents."""
-    for option in (
-        click.option("--namespace", help="With --runtime kubernetes: namespace of the pods to pace [default: all]."),
-        click.option(
-            "--nodes",
-            type=CountRange(1, 10_000),
-            default=1,
-            show_default=True,
-            help="With --runtime kubernetes: number of nodes; each has --cores for executors.",
-        ),
-        click.option(
-            "--signals",
-            is_flag=True,
-            help="With --runtime adopt: pace by stopping and continuing processes where control groups cannot be used.",
-        ),
-        click.option(
-            "--shared", is_flag=True, help="With --runtime adopt: leave room in --cores for other work on this machine."
-        ),
-    ):
-        function = option(function)
-    return function
 
 
 def home_option(function: F) -> F:

@@ -14,40 +14,14 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from controller.addresses import is_local
-from controller.cli.checks import (
-    LEAST_MB,
-    absolute_notify,
-    check_address,
-    check_adopting,
-    check_port,
-    checked_folders,
-    parse_period,
-    parse_tmp_limit,
-)
-from controller.cli.common import (
-    MEMORY,
-    POLICY_HELP,
-    RUNTIME_HELP,
-    CountRange,
-    NamedPath,
-    NumberRange,
-    Parsed,
-    adopt_options,
-    floor_option,
-    home_option,
-    local_limit_option,
-    name_option,
-    network_options,
-    notify_option,
-    option_words,
-    period_option,
-    tmp_limit_option,
-)
+from controller.cli.checks import LEAST_MB, check_port
+from controller.cli.common import home_option
 from controller.cli.configuration import config_option, only_check
-from controller.cli.growth_options import MasterPlacement, master_placement_options
+from controller.cli.growth_options import checked_growth
+from controller.cli.service_option import check_runtime, handed_on, takes
+from controller.cli.service_options import AGENT, GROWTH, MASTER, UP
 from controller.cli.steps import Steps
-from controller.cli.worker_words import WORKER_HELP, parse_worker
+from controller.cli.worker_words import parse_worker
 from controller.client import admin_client
 from controller.engines import MEMORY_SHARE, SERVICE_CORES, Java, find_java, machine_cores, machine_memory_mb
 from controller.home import Cluster, Home
@@ -55,15 +29,12 @@ from controller.local.cluster import Plan, WorkerPlan, heal, look, start
 from controller.local.healing import Healing, decide_healing
 from controller.local.locks import turn
 from controller.local.prepare import prepare
-from controller.local_limit import parse_local_limit
 from controller.runtime import packet_filter
 from controller.runtime.networks import parse_pool, room_for
-from controller.runtime.table import ADOPTING, EVERYWHERE, RUNTIMES, Choice, choose_runtime, runtime_module
+from controller.runtime.table import ADOPTING, EVERYWHERE, Choice, choose_runtime, runtime_module
 from controller.submit.spark_install import find_spark
 from controller.wire.states import ApplicationState
-from master_memory.split import POLICIES
 from stage_model.errors import BadInput, PaceError, Unavailable
-from stage_model.laws import LAWS
 from stage_model.settings import CORE_QUANTUM
 from stage_model.units import parse_memory_mb
 
@@ -71,139 +42,46 @@ from stage_model.units import parse_memory_mb
 @click.command(epilog="Example: sparkpace up --workers 2")
 @home_option
 @config_option
-@click.option("--workers", type=CountRange(1, 64), default=2, show_default=True, help="Number of workers.")
-@click.option("--worker", "each", type=Parsed(lambda text: parse_worker(text, "w1")), multiple=True, help=WORKER_HELP)
-@click.option("--runtime", type=click.Choice(["auto", *RUNTIMES]), default="auto", show_default=True, help=RUNTIME_HELP)
-@click.option(
-    "--cores",
-    type=NumberRange("cores", CORE_QUANTUM),
-    help="Cores for executors, all workers together [default: the machine's less 0.3].",
-)
-@click.option(
-    "--memory", type=MEMORY, help="Memory for executors, all workers together, as 8g [default: 80% of the machine's]."
-)
-@click.option(
-    "--host", type=Parsed(check_address), default="127.0.0.1", show_default=True, help="Address that the master listens on."
-)
-@name_option
-@click.option(
-    "--port", type=CountRange(0, 65535), default=7070, show_default=True, help="Port of the master; 0: any free port."
-)
-@period_option
-@floor_option
-@tmp_limit_option
-@local_limit_option
-@click.option(
-    "--allow-mount",
-    "allowed",
-    type=NamedPath(),
-    multiple=True,
-    help="Folder below which jobs may --mount paths (repeat) [default: your home].",
-)
-@click.option("--image", help="Executor image for jobs that name none.")
-@network_options
-@adopt_options
-@click.option(
-    "--driver-host",
-    type=Parsed(lambda text: _checked_driver_host(text)),  # noqa: PLW0108 - defined below
-    help="This machine's address where drivers listen [default: the engine's bridge, or loopback].",
-)
-@click.option(
-    "--law", type=click.Choice(list(LAWS)), default="forecast", show_default=True, help="Control law of jobs that name none."
-)
-@click.option("--memory-policy", type=click.Choice(list(POLICIES)), default="equal", show_default=True, help=POLICY_HELP)
-@master_placement_options
-@click.option("--keep-runs", type=CountRange(1), default=100, show_default=True, help="Number of run folders to keep.")
-@notify_option
+@takes((*UP, *(option for option in (*AGENT, *MASTER, *GROWTH) if option.up)))
 @click.pass_context
-def up(
-    context: click.Context,
-    home: Home,
-    workers: int,
-    each: tuple[str, ...],
-    runtime: str,
-    cores: float | None,
-    memory: str | None,
-    host: str,
-    names: tuple[str, ...],
-    port: int,
-    period: str,
-    floor: float,
-    tmp_limit: str,
-    local_limit: str,
-    allowed: tuple[Path, ...],
-    image: str | None,
-    network: str,
-    network_pool: str,
-    signals: bool,
-    shared: bool,
-    nodes: int,
-    namespace: str | None,
-    driver_host: str | None,
-    law: str,
-    memory_policy: str,
-    placing: MasterPlacement,
-    keep_runs: int,
-    notify: str | None,
-) -> None:
+def up(context: click.Context, /, home: Home, **given: Any) -> None:
     """Start a local cluster in the background: a master and its agents.
 
     If it was started before, the processes that have died are started again with its options; applications go on. Exit code 0
     if nothing was missing.
     """
-    each = _of_one_source(context, each)
-    check_adopting(runtime, nodes=nodes, namespace=namespace, shared=shared, signals=signals)
+    runtime, floor = given["runtime"], given["floor"]
+    each, workers = _of_one_source(context, given["each"]), given["workers"]
+    check_runtime((one for one in AGENT if one.up), given)
     if runtime in ADOPTING:
         workers = _only_one(context, each, workers, runtime)
-    if runtime in EVERYWHERE and cores is None and not each:
+    if runtime in EVERYWHERE and given["cores"] is None and not each:
         raise BadInput(f"--runtime {runtime} cannot know how large the nodes are; give the cores of each node by --cores")
-    sizes = _each(each, floor) if each else _alike(workers, cores, memory, floor)
-    every_agent = {
-        "period": f"{parse_period(period):g}s",
-        "floor": f"{floor:g}",
-        "tmp-limit": f"{parse_tmp_limit(tmp_limit)}m",
-        "local-limit": parse_local_limit(local_limit).text,
-        "allow-mount": checked_folders(allowed, option="--allow-mount") or (Path.home(),),
-        "image": image,
-        "network": network,
-        "network-pool": room_for(parse_pool(network_pool), len(sizes)),
-        "signals": signals,
-        "shared": shared,
-        "nodes": nodes if runtime in EVERYWHERE else None,
-        "namespace": namespace,
-    }
-    agent_words = option_words(every_agent)
-    started = replace(placing, agent_options=shlex.join((*agent_words, *shlex.split(placing.agent_options))))
-    master_words = option_words(
-        {
-            "keep-runs": keep_runs,
-            "law": law,
-            "memory-policy": memory_policy,
-            "name": names,
-            "notify": None if notify is None else absolute_notify(notify),
-        }
-    )
+    sizes = _each(each, floor) if each else _alike(workers, given["cores"], given["memory"], floor)
+    agent_words = handed_on(AGENT, given | {"network_pool": room_for(parse_pool(given["network_pool"]), len(sizes))})
+    checked_growth(given)
+    started = shlex.join((*agent_words, *shlex.split(given["agent_options"])))
     plan = Plan(
         workers=sizes,
         runtime="",
-        host=host,
-        port=port,
-        image=image,
-        master_options=(*master_words, *started.words()),
+        host=given["host"],
+        port=given["port"],
+        image=given["image"],
+        master_options=handed_on((*MASTER, *GROWTH), given | {"agent_options": started}),
         agent_options=agent_words,
-        driver_host=_checked_driver_host(driver_host),
-        network=network,
+        driver_host=given["driver_host"] or "",
+        network=given["network"],
     )
     if only_check():
         return
-    options, given = _options(context)
+    options, typed = _options(context)
     ready = None
     if not home.path.exists():
         ready = _ready(plan, runtime)  # before the home is made: a refusal leaves nothing behind
         home.create()
     with turn(home):
         recorded = home.cluster()
-        healing = decide_healing(recorded, look(home, recorded), given)
+        healing = decide_healing(recorded, look(home, recorded), typed)
         if recorded is not None and healing is not None:
             _heal(home, recorded, healing)
         else:
@@ -245,13 +123,6 @@ def _driver_host(plan: Plan) -> str:
             f"--network closed cannot be kept here, because {reason}; run as root with iptables, or choose open or host"
         )
     return runtime_module(plan.runtime).driver_address()
-
-
-def _checked_driver_host(given: str | None) -> str:
-    """Return the address, empty for None. Raise `BadInput`."""
-    if given is not None and not is_local(given):
-        raise BadInput(f"--driver-host {given[:80]!r} is not an address of this machine; give an IPv4 address that it has")
-    return given or ""
 
 
 def _start(home: Home, plan: Plan, choice: Choice, java: Java, options: Mapping[str, Any]) -> None:
@@ -342,7 +213,7 @@ def down(home: Home) -> None:
 def _options(context: click.Context) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return all options as JSON has them, by their names, and those of them that were given."""
     named = {parameter.name: parameter.opts[-1].lstrip("-") for parameter in context.command.params}
-    values = {name: _plain(value) for name, value in context.params.items() if name not in ("home", "placing")}
+    values = {name: _plain(value) for name, value in context.params.items() if name != "home"}
     given = {named[name]: value for name, value in values.items() if _given(context, name)}
     return {named[name]: value for name, value in values.items()}, given
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from controller.cli.service_option import option_defaults
+from controller.cli.service_options import AGENT
 from controller.options import AgentOptions
 
 
 def agent_options(home: Path, **changed: Any) -> AgentOptions:
     """Make options of worker w1: two cores, plain processes."""
-    plain = AgentOptions(
-        home=home,
-        worker_id="w1",
-        cores=2.0,
-        memory_mb=1024,
-        runtime="process",
-        period_s=1.0,
-        floor=0.1,
-        master_url="https://127.0.0.1:1",
-    )
-    return replace(plain, **changed)
+    plain = {"worker_id": "w1", "cores": 2.0, "memory_mb": 1024, "runtime": "process", "master_url": "https://127.0.0.1:1"}
+    unlike = {"network": "host", "local_limit": "none", "allow_mounts": ()}
+    return AgentOptions(home=home, **{**option_defaults(AGENT), **plain, **unlike, **changed})

@@ -29,6 +29,8 @@ import psutil
 
 from controller.agent import child
 from controller.cli.checks import check_port
+from controller.cli.service_option import option_defaults
+from controller.cli.service_options import AGENT
 from controller.client import MasterClient, submit_client
 from controller.home import Home
 from controller.local.cluster import Plan, WorkerPlan, start
@@ -45,7 +47,6 @@ from experiments.bench.overhead.kept_connection import KeptConnection
 from experiments.bench.overhead.made_up import NAME, MadeUpDriver, made_up_profile, registration, sequenced
 from experiments.bench.overhead.where import own_time
 from stage_model.history.events import StageCompleted, StageSubmitted
-from stage_model.settings import QuotaSettings
 
 CORES_EACH = 0.4
 """Cores of the worker for each executor; their laws ask for about half."""
@@ -199,9 +200,8 @@ class _Scene:
             cores=self.cores,
             memory_mb=self.memory_mb,
             runtime="docker",
-            period_s=1.0,
-            floor=QuotaSettings().floor,
             master_url=self.home.need_cluster().url,
+            **{**option_defaults(AGENT), "network": "host", "local_limit": "none", "allow_mounts": ()},
         )
         old.terminate()
         old.wait(END_S)

@@ -277,8 +277,8 @@ def test_up_without_a_kubernetes_cluster(place: Path, monkeypatch: pytest.Monkey
     [
         (["--runtime", "kubernetes"], ["cannot know how large the nodes are", "--cores"]),
         (["--runtime", "kubernetes", "--cores", "2", "--workers", "3"], ["wants one worker", "of its cluster"]),
-        (["--runtime", "kubernetes", "--cores", "2", "--shared"], ["--runtime kubernetes sees no processes", "--shared"]),
-        (["--runtime", "kubernetes", "--cores", "2", "--signals"], ["--runtime kubernetes sees no processes", "--signals"]),
+        (["--runtime", "kubernetes", "--cores", "2", "--shared"], ["--runtime kubernetes has no", "--shared"]),
+        (["--runtime", "kubernetes", "--cores", "2", "--signals"], ["--runtime kubernetes has no", "--signals"]),
         (["--runtime", "kubernetes", "--cores", "2", "--namespace", "A B"], ["--namespace 'A B'"]),
         (["--runtime", "adopt", "--nodes", "2"], ["--nodes", "--runtime kubernetes"]),
         (["--runtime", "process", "--namespace", "jobs"], ["--namespace", "--runtime kubernetes"]),

@@ -71,7 +71,7 @@ BAD = [
     ('[master]\nprovider = "command"', "[master] --provider command needs --provider-command"),
     (
         '[agent]\nworker-id = "w"\ncores = 1\nmemory = "1g"\nruntime = "process"\nmaster = "https://h:1"\nnodes = 2',
-        "--nodes and --namespace are only for pods",
+        "[agent] --runtime process has no --nodes",
     ),
 ]
 

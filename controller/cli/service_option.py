@@ -1,0 +1,122 @@
+"""Declaration of the options of `sparkpace up`, `master` and `agent`.
+
+A `ServiceOption` is written once, in `service_options`. The command line and its help, the table of `sparkpace.toml`, the
+checks, the words that `up` hands on to a service, what the service gets, and the table of docs/operations.md follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from controller.cli.checks import absolute_notify
+from controller.cli.common import NamedPath, Parsed, option_words
+from controller.runtime.table import ADOPTING, EVERYWHERE
+from stage_model.errors import BadInput
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOption:
+    """An option of one service. Click takes it as its `kind`; without one, as a text that `parse(text, option=--NAME)` can
+    read."""
+
+    name: str
+    """Name without dashes before it."""
+    help: str
+    kind: click.ParamType[Any] | None = None
+    parse: Callable[..., Any] | None = None
+    default: Any = None
+    required: bool = False
+    flag: bool = False
+    multiple: bool = False
+    field: str = ""
+    """Name of the value for the command and the service, where it is another than the option's."""
+    everywhere: bool | None = None
+    """True for an option that only runtimes have whose executors may be on any machine, False for the others; None: all."""
+    up: bool = True
+    """True if `up` has the option, too, and hands it on to each service of its cluster."""
+    read: Callable[[Any], Any] | None = None
+    """Function from what the command got to what the service gets; None: `parse`, else no change. It raises `BadInput`."""
+
+    @property
+    def key(self) -> str:
+        return self.field or self.name.replace("-", "_")
+
+    def add_to(self, function: F) -> F:
+        """Add the option to a Click command."""
+        return click.option(
+            f"--{self.name}",
+            self.key,
+            type=self.kind or (Parsed(self._parsed) if self.parse else None),
+            default=False if self.flag else self.default,
+            show_default=self.default not in (None, ""),
+            required=self.required,
+            is_flag=self.flag,
+            multiple=self.multiple,
+            help=self.help,
+        )(function)
+
+    def value(self, given: Mapping[str, Any]) -> Any:
+        """Return what the service gets. Raise `BadInput`."""
+        value = given[self.key]
+        if value is None:
+            return None
+        if self.read is not None:
+            return self.read(value)
+        if self.parse is not None:
+            return tuple(map(self._parsed, value)) if self.multiple else self._parsed(value)
+        return value
+
+    def handed_on(self, given: Mapping[str, Any]) -> Any:
+        """Return what `up` hands on to a process, which may have another working directory. Raise `BadInput`."""
+        value = given[self.key]
+        if isinstance(self.kind, NamedPath):
+            return self.value(given)
+        if isinstance(self.kind, Parsed) and self.kind.at_file and value is not None:
+            return absolute_notify(value)
+        return value
+
+    def _parsed(self, text: str) -> Any:
+        return self.parse(text, option=f"--{self.name}") if self.parse else text
+
+
+def takes(options: Iterable[ServiceOption]) -> Callable[[F], F]:
+    """Return a decorator that adds the options to a Click command; it gets them by their keys."""
+
+    def add(function: F) -> F:
+        for option in reversed(tuple(options)):
+            function = option.add_to(function)
+        return function
+
+    return add
+
+
+def values_of(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a service gets, by key. Raise `BadInput`."""
+    return {option.key: option.value(given) for option in options}
+
+
+def option_defaults(options: Iterable[ServiceOption]) -> dict[str, Any]:
+    """Return what a service gets where only what it requires is said, by key."""
+    there = [option for option in options if not option.required]
+    return values_of(there, {one.key: () if one.multiple else False if one.flag else one.default for one in there})
+
+
+def handed_on(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the words by which `up` hands its options on to a service. Raise `BadInput`."""
+    return option_words({one.name: one.handed_on(given) for one in options if one.up})
+
+
+def check_runtime(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> None:
+    """Raise `BadInput` for an option that the runtime does not have."""
+    runtime = given["runtime"]
+    for one in options:
+        said = given[one.key] not in (one.default, False)
+        if said and one.everywhere is not None and one.everywhere != (runtime in EVERYWHERE):
+            having = " or ".join(name for name in ADOPTING if (name in EVERYWHERE) == one.everywhere)
+            raise BadInput(f"--runtime {runtime} has no --{one.name}; leave it out, or give --runtime {having}")
