@@ -58,6 +58,7 @@ class Placing:
         self.topology = topology
         self._infos = dict.fromkeys(self._infos)
         self._seen = None
+        self._generation += 1  # requests have locations, too, also while no worker is there
 
     def choose(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> PlaceAnswer:
         """Return the outcome for one more executor; a wait for data is kept."""

@@ -66,10 +66,10 @@ class Workers:
         self._labels = store.decoded_meta("labels", dict[str, dict[str, str | None]], lost) or {}
 
     def heard(self, info: WorkerInfo, now_s: float) -> tuple[Worker, bool]:
-        """Take a worker's report in; return the worker, and True if it joins."""
+        """Take a worker's report in; return the worker, and True if it joins, or is back after a silence."""
         info = self._labelled(info)
         worker = self.by_id.setdefault(info.worker_id, Worker(info))
-        joins, differs = worker.seen_s == -math.inf, worker.info != info
+        joins, differs = now_s - worker.seen_s >= STALE_S, worker.info != info
         worker.seen_s, self._fresh = now_s, None
         if differs:
             worker.info = info

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from controller.agent.local_use import OVER_CODE
+from controller.master.workers import STALE_S
 from controller.runs.run_folder import read_samples
 from controller.wire.driver import ExecutorWish
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, sample, use
@@ -62,6 +63,15 @@ def test_an_executor_that_exits_wakes_the_agents_of_its_application_and_of_who_g
     assert cluster.woken == {"w1", "w2"}
     [placed] = cluster.state.applications[waiting].executors.values()
     assert placed.record.worker_id == "w2"
+
+
+def test_a_worker_that_is_back_after_a_silence_gets_executors_at_once(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    cluster.now_s += STALE_S
+    application_id = cluster.register()
+    assert not cluster.state.applications[application_id].executors
+    [spec] = cluster.worker("w1").desired.executors
+    assert spec.application_id == application_id
 
 
 def test_an_executor_that_shows_itself_after_its_stop_is_stopped_again(cluster: FakeCluster) -> None:
