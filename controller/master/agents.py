@@ -51,36 +51,36 @@ class Agents:
         for note in sync.notes[:NOTES]:
             log.warning("worker %s: %s", worker_id, note[:NOTE_LENGTH])
         self._take_samples(worker, sync)
-        changed: dict[str, Application] = {}
+        with self.lifecycle.changing(now_s) as changes:
+            self._take_reports(worker, sync, now_s)
+            if joins or changes.noted:
+                changes.room()
+        return WorkerReply(samples_acknowledged=worker.samples_acknowledged, desired=self.desired(worker_id, now_s))
+
+    def _take_reports(self, worker: Worker, sync: WorkerSync, now_s: float) -> None:
+        """Take in what the agent says of executors and drivers."""
+        worker_id = worker.info.worker_id
         for report in sync.executors:
             application = self.registry.applications.get(report.application_id)
             if application is not None:
                 with guarded(application, "taking in an agent's report"):
                     executors.adopt(application, worker.info, report, self.registry)
-                    if self._take_report(worker_id, sync.instance, application, report, now_s):
-                        changed[application.id] = application
+                    self._take_report(worker_id, sync.instance, application, report, now_s)
         worker.reports, worker.timings = sync.executors, sync.timings
         reported = {(report.application_id, report.executor_id) for report in sync.executors}
         for application, executor in self.registry.on(worker_id):
             key = ExecutorKey(application.id, executor.record.executor_id)
             if executors.stopped(application, executor) and key not in reported:
                 executor.cleaned = True
-                self.registry.touched.add(worker_id)
+                self.registry.changes.workers.add(worker_id)
                 executor.record.gone = executor.record.gone or executors.last_word(executor, None, "removed")
         for application_id in sync.drivers_gone:
             gone = self.registry.applications.get(application_id)
             # an agent cannot know of a driver on another machine
             if gone and not gone.ended and gone.record.registration.boot_id == worker.info.boot_id:
-                changed[application_id] = gone
                 with guarded(gone, "ending it"):
                     self.registry.end(gone, now_s, Outcome.DRIVER_DIED)
         worker.strays = frozenset(self._strays(worker_id, sync.executors, now_s))
-        if changed or joins:
-            self.lifecycle.reconcile_all(now_s)
-            for application in changed.values():
-                self.lifecycle.versions.bump(application)
-        self.registry.store.catch_up()
-        return WorkerReply(samples_acknowledged=worker.samples_acknowledged, desired=self.desired(worker_id, now_s))
 
     def _strays(self, worker_id: str, reports: Iterable[ExecutorReport], now_s: float) -> Iterator[ExecutorKey]:
         """Yield the reported executors that no one here will ever want again: those of applications that have ended, and
@@ -187,18 +187,18 @@ class Agents:
 
     def _take_report(
         self, worker_id: str, instance: str, application: Application, report: ExecutorReport, now_s: float
-    ) -> bool:
+    ) -> None:
         executor = application.executors.get(report.executor_id)
         if executor is None or executor.record.worker_id != worker_id:
-            return False
+            return
         application.take(executor, instance, report)
         executor.at_risk = executor.at_risk and bool(report.risk)
         # an executor thought removed that is reported (a start crossed the order to stop) is to be stopped again
         if executor.cleaned:
             executor.cleaned = False
-            self.registry.touched.add(worker_id)
+            self.registry.changes.workers.add(worker_id)
         if not executor.live:
-            return False
+            return
         if report.state is ExecutorState.EXITED:
             executors.gone(application, executor, report.exit_code, report.reason, now_s)
         elif report.state is ExecutorState.RUNNING and report.risk:
@@ -206,15 +206,14 @@ class Agents:
             if not executor.at_risk:
                 executor.at_risk = True
                 application.notify(f"executor {report.executor_id}: {report.risk}")
-            return False
+            return
         elif report.state is ExecutorState.REFUSED and application.attached:
             application.notify(f"executor {report.executor_id} goes on at whatever speed it has: {report.reason}")
-            return False
+            return
         elif report.state is ExecutorState.REFUSED:
             executors.gone(application, executor, None, report.reason, now_s)
             why = f"an executor was refused on worker {worker_id}: {report.reason}"
             self.registry.end(application, now_s, Outcome.STOPPED, why)
         else:
-            return False
+            return
         self.registry.save_executor(application, executor)
-        return True

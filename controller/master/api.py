@@ -86,20 +86,20 @@ STATUS = {
 }
 
 
-class Changes:
-    """The wake-up of agents that wait for a newer version of their desired state."""
+class WaitingAgents:
+    """The agents that wait for a newer version of their desired state, and their wake-up."""
 
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}
 
-    def notify(self, worker_ids: Collection[str]) -> None:
+    def wake(self, worker_ids: Collection[str]) -> None:
         for worker_id in worker_ids:
             event = self._events.pop(worker_id, None)
             if event:
                 event.set()
 
     def wake_all(self) -> None:
-        self.notify(list(self._events))
+        self.wake(list(self._events))
 
     async def wait(self, worker_id: str, timeout_s: float) -> None:
         event = self._events.setdefault(worker_id, asyncio.Event())
@@ -114,11 +114,11 @@ class Api:
         self,
         cluster: ClusterState,
         gate: Gatekeeper,
-        changes: Changes,
+        agents: WaitingAgents,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        self.cluster, self.gate, self.changes, self.clock, self.wall = cluster, gate, changes, clock, wall
+        self.cluster, self.gate, self.agents, self.clock, self.wall = cluster, gate, agents, clock, wall
         self._scraping = asyncio.Lock()
         self._allowance = Allowance(AT_ONCE, EACH_S)
         self.lasting = Lasting(cluster.store)
@@ -241,7 +241,7 @@ class Api:
 
     async def driver_ended(self, request: Request, said: DriverEnded) -> Empty:
         self.cluster.submissions.end(request.path_params["id"], "its driver has ended before it registered")
-        self.cluster.commands.driver_ended(request.path_params["id"], said.exit_code)
+        self.cluster.commands.driver_ended(request.path_params["id"], said.exit_code, self.clock())
         return Empty()
 
     async def change(self, request: Request, asked: Change) -> Empty:
@@ -284,7 +284,7 @@ class Api:
     async def worker_changes(self, request: Request, *, seen: int, wait: int) -> Changed:
         worker_id = request.path_params["id"]
         if self.cluster.versions.of(worker_id) == seen:
-            await self.changes.wait(worker_id, min(LONGEST_WAIT_S, wait))
+            await self.agents.wait(worker_id, min(LONGEST_WAIT_S, wait))
         return Changed(version=self.cluster.versions.of(worker_id))
 
     # ------------------------------------------------------------------ refusals, bodies

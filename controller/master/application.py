@@ -161,9 +161,9 @@ class Target:
 
 @dataclass(slots=True)
 class Outline:
-    """Results that follow from a revision of an application and stay true until the next one (`planning`)."""
+    """Results that follow from what the stages of an application are matched by, and are dropped when that changes
+    (`planning`)."""
 
-    revision: int
     estimate: ApplicationEstimate
     matched: Matched
     ahead: dict[tuple[frozenset[int] | None, int, Capacity], Ahead] = field(default_factory=dict)
@@ -196,10 +196,9 @@ class Peak:
 @dataclass(frozen=True, slots=True)
 class Ask:
     """The request of an application to a worker for executors of a resource profile, before other applications are looked at,
-    and what it was worked out from (`placing`); `shape` is what decides on `ever`, the workers that will do; `passes` says
-    whether a worker has now what the request asks for, but for memory."""
+    as long as neither changes (`placing`); `shape` is what decides on `ever`, the workers that will do; `passes` says whether
+    a worker has now what the request asks for, but for memory."""
 
-    of: tuple[object, ...]
     request: Request
     memory: Newcomer
     passes: Callable[[WorkerState], bool]
@@ -236,13 +235,11 @@ class Application:
     """Bytes of the input by host, as the driver reported them."""
     peak: Peak | None = None
     asks: dict[str, Ask] = field(default_factory=dict)
-    """Requests by resource profile."""
+    """Requests by resource profile, until the application or a worker changes (`Changes.application`)."""
     infeasible: WorkerType | None = None
     """The worker that the application would need, where none is large enough or has what it asks for."""
     evicting: set[str] = field(default_factory=set)
     """Workers on which others end for the application: kept for it until it is there, or wants no more."""
-    settled: bool = False
-    """True if the application has all the executors that Spark wants, until something about it changes (`Registry.stir`)."""
     held_back: str = ""
     """The reason why the application may not start yet, whatever is free: what it comes after has not ended."""
     notices: list[str] = field(default_factory=list)
@@ -272,10 +269,9 @@ class Application:
     """Bytes of its driver's events and snapshots, as they are stored."""
     overflow: str = ""
     """The limit that its driver's reports exceed: nothing more is taken in."""
-    revision: int = 0
-    """A number that grows with all that the stages seen so far are matched by: what ended stages did, what those under way
-    have `shown`."""
     outline: Outline | None = None
+    """Results of `planning`; None since something has changed that the stages seen so far are matched by: what ended stages
+    did, or what those under way have `shown`."""
 
     def __post_init__(self) -> None:
         self.actions = Actions(self.record.registration.conf)
@@ -381,7 +377,7 @@ class Application:
         shown_tasks = known.shown_tasks if known is not None else 0
         self.run.apply(event)
         if known is None or not known.active or known.shown_tasks != shown_tasks:
-            self.revision += 1
+            self.outline = None
         complaint = self.actions.apply(event)
         if complaint:
             self.notify(complaint)
@@ -391,17 +387,21 @@ class Application:
 
     def replace_active(self, snapshot: Iterable[AnyEvent]) -> None:
         """Take in what is active now, after events were lost."""
-        self.revision += 1
+        self.outline = None
         self.run.replace_active(snapshot)
 
     def take(self, executor: Executor, instance: str, report: ExecutorReport) -> None:
         for key in executor.take(instance, report, self.run.attempts):
             stage = self.run.attempts.get(key)
             if stage is not None and not stage.active:
-                self.revision += 1
+                self.outline = None
 
     def live_executors(self) -> Iterable[Executor]:
         return (e for e in self.executors.values() if e.live)
+
+    def worker_ids(self) -> set[str]:
+        """Return the workers that have an executor of the application, or have one to clean up."""
+        return {e.record.worker_id for e in self.executors.values() if not e.cleaned}
 
     def starved(self) -> dict[str, int]:
         """Return `least_waiting` of each resource profile by itself: a stage runs only on executors of its own profile."""

@@ -28,9 +28,8 @@ NO_AGENT = (
 OR_ANYWHERE = ", or one with `--runtime kubernetes` anywhere"
 
 
-def take_executors(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> bool:
-    """Take in the driver's report of its executors; return True if one came or went."""
-    changed = False
+def take_executors(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> None:
+    """Take in the driver's report of its executors."""
     if sync.spark_application_id and sync.spark_application_id != application.record.spark_application_id:
         application.record.spark_application_id = sync.spark_application_id
         registry.save(application)
@@ -39,7 +38,6 @@ def take_executors(application: Application, sync: DriverSync, registry: Registr
         executor = application.executors.get(executor_id)
         if executor is None and application.record.spark_application_id:
             executor = _adopted(application, one, registry, now_s)
-            changed = changed or executor is not None
         if executor is not None and executor.record.adopted is not None:
             executor.progress = one.progress
     for executor in list(application.live_executors()):
@@ -47,8 +45,6 @@ def take_executors(application: Application, sync: DriverSync, registry: Registr
             executor.record.planned_end = True
             executor.record.gone = executors.last_word(executor, None, "Spark has removed it")
             registry.save_executor(application, executor)
-            changed = True
-    return changed
 
 
 def _adopted(application: Application, one: AttachedExecutor, registry: Registry, now_s: float) -> Executor | None:

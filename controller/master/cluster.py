@@ -3,13 +3,14 @@
 Every method of every part is called on one thread with `now_s` (monotonic seconds) and stores what must survive a restart
 before it answers, or goes on from memory where the disk is full. Deadlines and plans are `planning`'s, the wire format is
 `controller.wire`, the network `api`. Everything is level-triggered: a repeated message changes nothing, a lost one comes
-again.
+again. A part notes what it changes (`changes`) in a block of `Lifecycle.changing`: at the block's end executors are brought
+about, agents look again, and all is stored.
 
     drivers    a registration, and what a driver reports (`driver_events`)
     agents     what an agent reports, and what its worker should be like
     commands   what people ask
     admission  whether an application is taken in
-    lifecycle  its executors, its driver's death, its record: in turn, or when something has changed
+    lifecycle  its executors, its driver's death, its record: after a change, or when time has passed
     pipelines  deadlines of jobs that have one end together
     submissions  which drivers that wait for other jobs may start
     registry   all workers and applications, in memory and in the store
@@ -91,10 +92,10 @@ class ClusterState:
             driver_events.replay(application, self.registry, now_s)
             log.info("restored %s at event %d", application.id, application.acknowledged)
         self.placing = Placing(self.registry, policy=options.placement, weights=options.weights, draw=options.draw)
-        self.versions = Versions(self.registry, changed)
+        self.versions = Versions(changed)
         finisher = Finisher(kept.recorder, kept.profiles, self._pool)
         self.lifecycle = Lifecycle(self.registry, self.placing, self.versions, finisher)
-        self.pipelines = Pipelines(self.registry, self.versions)
+        self.pipelines = Pipelines(self.registry)
         self.admission = Admission(self.registry, self.placing, self.pipelines, options.law, lambda: self.growing)
         self.drivers = Drivers(self.registry, self.lifecycle, self.admission, kept.recorder)
         self.agents = Agents(self.registry, self.lifecycle, kept.recorder, kept.identity, options.memory)
@@ -111,10 +112,12 @@ class ClusterState:
     def tick(self, now_s: float) -> None:
         """Do what only time brings about: dead drivers, executors to place, workers to start, records to write. Each
         application's turn and each other part come whatever goes wrong with the rest."""
-        self.lifecycle.turns(now_s)
-        with self.parts.guarded("splitting the time of pipelines"):
-            self.submissions.forget(now_s)
-            self.pipelines.split_anew(now_s)
+        with self.lifecycle.changing(now_s) as changes:
+            self.lifecycle.turns(now_s)
+            with self.parts.guarded("splitting the time of pipelines"):
+                self.submissions.forget(now_s)
+                self.pipelines.split_anew(now_s)
+            changes.room()
         if self.growing is not None:
             with self.parts.guarded("starting and ending workers"):
                 self.growing.tick(now_s)

@@ -83,20 +83,19 @@ class Commands:
             return
         application = self.registry.known(application_id)
         if not application.ended:
-            self.registry.end(application, now_s, Outcome.KILLED)
-            self.lifecycle.versions.bump(application)
-            self.registry.store.catch_up()
+            with self.lifecycle.changing(now_s):
+                self.registry.end(application, now_s, Outcome.KILLED)
 
-    def driver_ended(self, submission: str, exit_code: int) -> None:
+    def driver_ended(self, submission: str, exit_code: int, now_s: float) -> None:
         """Keep the exit code of a submission's driver for each of its applications whose outcome is still open. A second call
         changes nothing. Raise `NotStored`; the caller should then call again."""
-        for application in self.registry.applications.values():
-            if application.options.submission == submission and application.record.outcome is None:
-                application.record.exit_code = exit_code
-                self.registry.save(application)
-        store = self.registry.store
-        if not store.catch_up():
-            raise NotStored(store.failing)
+        with self.lifecycle.changing(now_s):
+            for application in self.registry.applications.values():
+                if application.options.submission == submission and application.record.outcome is None:
+                    application.record.exit_code = exit_code
+                    self.registry.save(application)
+        if self.registry.store.failing:
+            raise NotStored(self.registry.store.failing)
 
     async def change(
         self, application_id: str, asked: Change, clock: Callable[[], float], beside: Beside = asyncio.to_thread
@@ -113,20 +112,20 @@ class Commands:
                 others, elapsed_s = await self.registry.promised(now_s, but=application_id), application.elapsed_s(now_s)
                 await beside(lambda: check_claim(claim, others, most, elapsed_s))
                 now_s = clock()
-            change(application, asked, most, now_s, self.registry.keep)
-            self.registry.stir(application)
-            self.lifecycle.versions.bump(application)
-            self.lifecycle.reconcile_all(now_s)
-            self.registry.store.catch_up()
+            with self.lifecycle.changing(now_s) as changes:
+                change(application, asked, most, now_s, self.registry.keep)
+                changes.application(application)
+                changes.room()
 
     def label(self, worker_id: str, changes: Mapping[str, str | None], now_s: float) -> Mapping[str, str]:
         """Change labels of a worker, which count at once for applications that wait; return all it has. Raise `BadInput`."""
-        labels = self.registry.workers.relabel(worker_id, changes)
-        self.lifecycle.reconcile_all(now_s)
-        self.registry.store.catch_up()
+        with self.lifecycle.changing(now_s) as noted:
+            labels = self.registry.workers.relabel(worker_id, changes)
+            noted.room()
         return labels
 
     def locate_by(self, topology: Topology, now_s: float) -> None:
         """Take another topology, which counts from now on."""
-        self.lifecycle.placing.locate_by(topology)
-        self.lifecycle.reconcile_all(now_s)
+        with self.lifecycle.changing(now_s) as changes:
+            self.lifecycle.placing.locate_by(topology)
+            changes.room()

@@ -77,8 +77,8 @@ def _stop_if_too_much(application: Application) -> None:
         )
 
 
-def take(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> bool:
-    """Take a driver's snapshot and events in; return True if agents should look at once.
+def take(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> None:
+    """Take a driver's snapshot and events in.
 
     They are stored first and for good: what is acknowledged must survive. Of an application that reported too much nothing is
     stored, and all is acknowledged: its bridge need not keep it."""
@@ -86,7 +86,7 @@ def take(application: Application, sync: DriverSync, registry: Registry, now_s: 
         last = max((numbered.seq for numbered in sync.events), default=0)
         last = max(application.acknowledged, last, 0 if sync.snapshot is None else sync.next_seq - 1)
         application.acknowledged = application.taken = last
-        return False
+        return
     behind = application.acknowledged
     to_store, to_take = _behind(behind, sync), _behind(application.taken, sync)
     if sync.snapshot is not None or to_store:
@@ -101,7 +101,8 @@ def take(application: Application, sync: DriverSync, registry: Registry, now_s: 
         _snapshot(application, sync.snapshot, sync.next_seq, registry, now_s)
     for numbered in to_take:
         changed = _event(application, numbered.seq, bytes(numbered.event), registry, now_s) or changed
-    return changed
+    if changed:
+        registry.changes.application(application)
 
 
 def _behind(number: int, sync: DriverSync) -> list[Sequenced]:
@@ -127,7 +128,7 @@ def replay(application: Application, registry: Registry, now_s: float) -> None:
 
 
 def _event(application: Application, seq: int, data: bytes, registry: Registry, now_s: float, *, again: bool = False) -> bool:
-    """Fold one event in; return True if agents should look at once."""
+    """Fold one event in; return True for an event that changes more than how far a stage is."""
     application.taken = seq
     if application.overflow:
         return False

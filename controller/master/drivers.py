@@ -12,6 +12,7 @@ from controller.master import attached, driver_events, executors
 from controller.master.admission import Admission, check_usable, checked_id
 from controller.master.application import Application
 from controller.master.beside import Beside
+from controller.master.changes import Changes
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
 from controller.master.locality import locality
@@ -50,18 +51,15 @@ class Drivers:
             token = mint()
             application = await self.admission.admit(registration, digest(token), clock, beside)
             application.credentials = credentials
-            now_s = clock()
-            with self.recorder.begun(application.id):
-                self.registry.add(application)
-            log.info("%s registered: %s, deadline %s", application.id, application.name, application.options.deadline_s)
-            for worker in self.registry.workers.by_id.values():
-                for report in worker.reports:
-                    if report.application_id == application.id:
-                        with guarded(application, "taking over an executor"):
-                            executors.adopt(application, worker.info, report, self.registry)
-            self.lifecycle.reconcile(application, now_s)
-            self.lifecycle.versions.bump(application)
-            self.registry.store.catch_up()
+            with self.lifecycle.changing(clock()):
+                with self.recorder.begun(application.id):
+                    self.registry.add(application)
+                log.info("%s registered: %s, deadline %s", application.id, application.name, application.options.deadline_s)
+                for worker in self.registry.workers.by_id.values():
+                    for report in worker.reports:
+                        if report.application_id == application.id:
+                            with guarded(application, "taking over an executor"):
+                                executors.adopt(application, worker.info, report, self.registry)
             return Registered(application_id=application.id, token=token, notices=self._new_notices(application))
 
     def _check_number(self, uid: int) -> None:
@@ -85,11 +83,12 @@ class Drivers:
         if application.record.registration.instance != registration.instance:
             raise Denied(f"application {application_id} is another driver's; register without its id")
         token = mint()
-        application.record.token_hash = digest(token)
-        application.heard_s = now_s
-        application.credentials = credentials
-        self.registry.save(application)
-        self.registry.store.catch_up()
+        with self.lifecycle.changing(now_s) as changes:
+            application.record.token_hash = digest(token)
+            application.heard_s = now_s
+            application.credentials = credentials
+            changes.application(application)
+            self.registry.save(application)
         return Registered(application_id=application.id, token=token, acknowledged=application.acknowledged)
 
     async def sync(self, application_id: str, sync: DriverSync, clock: Callable[[], float]) -> DriverReply:
@@ -97,57 +96,23 @@ class Drivers:
         now_s = clock()
         application = self.registry.known(application_id)
         application.heard_s = now_s
-        if sync.steady_ms is not None:
-            # What a message takes on its way makes its sender look younger, so the oldest look is the best. A restart of this
-            # machine takes a time that only its wall clock would tell.
-            started_s = now_s - application.since_submission(sync.steady_ms)
-            restarted = application.record.boot_id != boot_id()
-            started_s = started_s if restarted else min(application.started_s, started_s)
-            if started_s != application.started_s:
-                application.started_s = started_s
-                self.registry.stir(application)
-        changed = sync.instance != application.instance
-        application.instance = sync.instance
+        self._take_clock(application, sync, now_s)
         for number, part in enumerate(driver_events.parts(sync, application.run.size)):
             if number:
                 await asyncio.sleep(0)
                 now_s = clock()
-            changed = driver_events.take(application, part, self.registry, now_s) or changed
-        killed = application.executors.keys() & set(sync.killed)
-        if application.wanted != sync.wanted or not killed <= application.unwanted:
-            application.wanted = dict(sync.wanted)
-            application.unwanted |= killed
-            changed = True
-        if sync.ports and sync.ports != application.record.registration.ports:
-            application.record.registration = structs.replace(application.record.registration, ports=sync.ports)
-            self.registry.save(application)
-            changed = True
-        if sync.credentials and application.lacks_credentials:
-            application.credentials, changed = sync.credentials, True
-        if sync.driver_end and application.record.driver_end in (None, DriverEnd.TO_COME):
-            application.record.driver_end = driver_end(sync.driver_end)
-            self.registry.save(application)
-        application.farewell = application.farewell or sync.ended
-        if sync.ended and not application.ended:
-            self.registry.end(application, now_s)
-            changed = True
-        if application.attached:
-            changed = attached.take_executors(application, sync, self.registry, now_s) or changed
-        if changed:
-            self.registry.stir(application)
-            self.lifecycle.reconcile(application, now_s)
-            self.lifecycle.versions.bump(application)
+            driver_events.take(application, part, self.registry, now_s)
+        with self.lifecycle.changing(now_s) as changes:
+            self._take_levels(application, sync, changes, now_s)
         stops = application.record.cut_off is not None and not application.succeeded and not sync.ended
         near, starved = None, dict[str, int]()
         with guarded(application, "planning its waits for data"):
             near = None if application.attached else SAME_HOST if self._on_one_host(application) else locality(application)
         with guarded(application, "finding its starved executors"):
             starved = application.starved()
-        store = self.registry.store
-        store.catch_up()
         return DriverReply(
             acknowledged=application.acknowledged,
-            taken=application.taken if store.failing else None,
+            taken=application.taken if self.registry.store.failing else None,
             gone=() if application.attached else application.gone(),
             stop=application.record.end_reason if stops else None,
             notices=self._new_notices(application),
@@ -155,6 +120,46 @@ class Drivers:
             lacks_credentials=application.lacks_credentials,
             starved=starved,
         )
+
+    def _take_clock(self, application: Application, sync: DriverSync, now_s: float) -> None:
+        """Take in when the driver's clock says that the application was submitted. What a message takes on its way makes its
+        sender look younger, so the oldest look is the best. A restart of this machine takes a time that only its wall clock
+        would tell."""
+        if sync.steady_ms is None:
+            return
+        started_s = now_s - application.since_submission(sync.steady_ms)
+        restarted = application.record.boot_id != boot_id()
+        started_s = started_s if restarted else min(application.started_s, started_s)
+        if started_s != application.started_s:
+            application.started_s = started_s
+            self.registry.changes.order(application)
+
+    def _take_levels(self, application: Application, sync: DriverSync, changes: Changes, now_s: float) -> None:
+        """Take in what the driver says whole each time."""
+        record = application.record
+        killed = application.executors.keys() & set(sync.killed)
+        if application.wanted != sync.wanted or not killed <= application.unwanted:
+            application.wanted = dict(sync.wanted)
+            application.unwanted |= killed
+            changes.application(application)
+        if sync.instance != application.instance:
+            application.instance = sync.instance
+            changes.application(application)
+        if sync.ports and sync.ports != record.registration.ports:
+            record.registration = structs.replace(record.registration, ports=sync.ports)
+            changes.application(application)
+            self.registry.save(application)
+        if sync.credentials and application.lacks_credentials:
+            application.credentials = sync.credentials
+            changes.application(application)
+        if sync.driver_end and record.driver_end in (None, DriverEnd.TO_COME):
+            record.driver_end = driver_end(sync.driver_end)
+            self.registry.save(application)
+        application.farewell = application.farewell or sync.ended
+        if sync.ended and not application.ended:
+            self.registry.end(application, now_s)
+        if application.attached:
+            attached.take_executors(application, sync, self.registry, now_s)
 
     def _on_one_host(self, application: Application) -> bool:
         """Return True if the application's executors have addresses of their own on one host: then Spark takes each for a

@@ -37,40 +37,35 @@ def too_many_failures(application: Application) -> str:
 
 
 def reconcile(application: Application, registry: Registry, placing: Placing, now_s: float) -> bool:
-    """Bring the executors to what Spark wants, one per worker at most; return True if anything changed. Executors of an
-    attached application are not ours to bring about."""
-    changed = False
+    """Bring the executors to what Spark wants, one per worker at most; return True if the application has as many as that.
+    Executors of an attached application are not ours to bring about."""
     if application.attached:
-        application.settled = True
-        return changed
+        return True
     for executor_id in application.unwanted:
         executor = application.executors.get(executor_id)
         if executor and executor.live and not executor.record.planned_end:
             executor.record.planned_end = True
             registry.save_executor(application, executor)
-            changed = True
     # which packets are let through is settled before an executor starts; it takes Spark some 0.1 s
     opening = application.record.registration.ports == () and any(
         info.own_networks for info in registry.workers.starting(now_s).values()
     )
     application.waiting = application.held_back or ("its driver is opening its ports" if opening else "")
     if opening:
-        application.settled = False
-        return changed
+        return False
     if not application.held_back:
         for profile_id, wish in sorted(application.wanted.items()):
-            changed = _add_missing(application, profile_id, wish, registry, placing, now_s) or changed
-    application.settled = not changed and not application.held_back and _has_all(application)
+            _add_missing(application, profile_id, wish, registry, placing, now_s)
     if application.waiting and application.first_task_ms is None:
         application.waited_for = application.waiting
     position = placing.queue.position(application)
     # for the terminal of a stock spark-submit; `submit` says it from the view
     if position is not None and application.waiting and application.options.submission is None:
         application.notify(f"waits, place {position}: {application.waiting}")
-    return changed
+    return not application.held_back and has_all_executors(application)
 
 
-def _has_all(application: Application) -> bool:
+def has_all_executors(application: Application) -> bool:
     """Return True if the application has as many executors of each profile as Spark wants."""
     have = Counter(e.record.profile_id for e in application.live_executors() if not e.record.planned_end)
     return all(wish.count is not None and have[name] >= wish.count for name, wish in application.wanted.items())
@@ -78,16 +73,16 @@ def _has_all(application: Application) -> bool:
 
 def _add_missing(
     application: Application, profile_id: str, wish: ExecutorWish, registry: Registry, placing: Placing, now_s: float
-) -> bool:
+) -> None:
     placing.refresh(now_s)
     live = [e for e in application.live_executors() if not e.record.planned_end]
     have = sum(e.record.profile_id == profile_id for e in live)
     if wish.count is not None and have >= wish.count:
         application.evicting.clear()
-        return False
+        return
     if len(application.executors) >= EXECUTORS:
         application.waiting = f"it has had {EXECUTORS} executors, as many as an application may"
-        return False
+        return
     fresh = registry.workers.starting(now_s)
     # an executor on a worker that is silent takes no place of those on fresh workers
     missing = len(fresh) - sum(e.record.worker_id in fresh for e in live if e.record.profile_id == profile_id)
@@ -95,13 +90,12 @@ def _add_missing(
     if missing > 0 and (reason := placing.behind_others(application, profile_id, wish)):
         application.infeasible = None
         application.waiting = application.waiting if live else reason
-        return False
-    added = evicted = False
+        return
+    added = False
     for _ in range(missing):
         outcome = placing.choose(application, profile_id, wish, now_s)
         if isinstance(outcome, Evict):
             _evict(application, outcome, registry)
-            evicted = True
         if not isinstance(outcome, Placed | Squeeze):
             break
         application.evicting.discard(outcome.worker_id)
@@ -116,7 +110,6 @@ def _add_missing(
     if not added and not live and (missing > 0 or not fresh):
         application.waiting = placing.why_waiting(application, profile_id, wish, now_s)
         application.infeasible = placing.needed_type(application, profile_id, wish, now_s)
-    return added or evicted
 
 
 def _new(

@@ -1,12 +1,18 @@
 """The life of an application: its executors are brought about, its driver is watched, its record is written in the end.
 
+Whoever changes something does it within `Lifecycle.changing`, which does the rest.
+
 What goes wrong with one application is left out and reported to its user (`guard`). Records are written off the master's loop
 (`finish`)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from controller.master import dependencies, executors, queue
 from controller.master.application import Application
+from controller.master.changes import Changes
 from controller.master.finish import Finisher, Written
 from controller.master.guard import guarded
 from controller.master.outcome import DriverEnd
@@ -30,42 +36,45 @@ SILENCE_S = 60.0
 
 
 class Lifecycle:
-    """The lives of all applications, in turn, and of one when something about it has changed."""
+    """The lives of all applications: what follows from changes, and what only time brings about."""
 
     def __init__(self, registry: Registry, placing: Placing, versions: Versions, finisher: Finisher) -> None:
         self.registry, self.placing, self.versions, self.finisher = registry, placing, versions, finisher
 
+    @contextmanager
+    def changing(self, now_s: float) -> Iterator[Changes]:
+        """Run a block that changes something. Then follow up the changes that are noted, always in this order: executors are
+        brought about, by rank; agents look again; all is stored. After an exception the next block's end does it."""
+        changes = self.registry.changes
+        yield changes
+        noted = changes.take()
+        for application in queue.by_rank(changes.take_lacking(noted)):
+            if not self._has_executors(application, now_s):
+                changes.lacking[application.id] = application
+        self.versions.wake_agents([*noted, *changes.take()])
+        self.registry.store.catch_up()
+
     def turns(self, now_s: float) -> None:
-        """Do what only time brings about, for each application, by rank: its driver may have died, an executor may fit now,
-        its record may be written."""
-        for application in queue.by_rank(self.registry.applications.values()):
+        """Do what only time brings about, for each application: its driver may have died, its record may be written."""
+        for application in list(self.registry.applications.values()):
             with guarded(application, "its turn in a pass"):
                 self._turn(application, now_s)
 
     def _turn(self, application: Application, now_s: float) -> None:
         if not application.ended and self._driver_gone(application, now_s):
             self.registry.end(application, now_s, Outcome.DRIVER_DIED)
-            self.versions.bump(application)
         if application.ended:
             if application.record.outcome is None and not self._word_to_come(application, now_s):
                 if application.record.driver_end is DriverEnd.TO_COME and not _in_sight(application):
                     application.record.driver_end = DriverEnd.UNKNOWN  # a driver out of sight may live
                 self.registry.settle(application, now_s)
             self._try_finish(application, now_s)
-        elif self.reconcile(application, now_s):
-            self.versions.bump(application)
 
-    def reconcile(self, application: Application, now_s: float) -> bool:
-        """Bring the executors to what Spark wants; return True if anything changed."""
+    def _has_executors(self, application: Application, now_s: float) -> bool:
+        """Bring the executors to what Spark wants; return True if nothing is left to do for them."""
         with guarded(application, "bringing its executors about"):
-            return not application.ended and not application.settled and self._bring_executors(application, now_s)
+            return application.ended or self._bring_executors(application, now_s)
         return False
-
-    def reconcile_all(self, now_s: float) -> None:
-        """Bring the executors of every application about, by rank; agents are notified."""
-        for application in queue.by_rank(self.registry.applications.values()):
-            if self.reconcile(application, now_s):
-                self.versions.bump(application)
 
     def _bring_executors(self, application: Application, now_s: float) -> bool:
         if reason := executors.too_many_failures(application):
@@ -76,7 +85,7 @@ class Lifecycle:
             self.registry.end(application, now_s, Outcome.STOPPED, application.held_back)
             return True
         if application.held_back != held_back:
-            self.registry.stir(application)
+            self.registry.changes.order(application)
         if len(application.record.comes_after) != found:
             self.registry.save(application)
         try:

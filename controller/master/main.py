@@ -17,7 +17,7 @@ from controller.authority import certify, names_of
 from controller.home import Home
 from controller.local.cluster import url_of
 from controller.local.locks import master_lock
-from controller.master.api import Api, Changes
+from controller.master.api import Api, WaitingAgents
 from controller.master.cluster import ClusterOptions, ClusterState
 from controller.master.connections import REQUEST_S, MasterServer, watched
 from controller.master.kept import Kept
@@ -49,10 +49,10 @@ def run_master(options: MasterOptions) -> None:
 
 async def _serve(options: MasterOptions, listening: socket.socket, files: int) -> None:
     home = Home(options.home)
-    changes = Changes()
+    agents = WaitingAgents()
     kept = Kept.of(home, options.keep_runs)
     chosen = ClusterOptions(options.law, options.memory_policy, options.placement, parse_weights(options.placement_weights))
-    cluster = ClusterState(kept, chosen, changes.notify, time.monotonic())
+    cluster = ClusterState(kept, chosen, agents.wake, time.monotonic())
     if options.growth is not None:
         grown, here = options.growth, url_of(options.host, listening.getsockname()[1])
         provider = make_provider(grown, cluster_id=kept.identity.cluster_id, master_url=here, home=options.home)
@@ -62,7 +62,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         sender = Sender(options.notify, home.notify_secret(), time.monotonic)
         cluster.notifying = Notifying(sender, kept.identity.cluster_id, time.time)
     gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token, home.find_user, home.find_metrics_token)
-    api = Api(cluster, gate, changes, time.monotonic, time.time)
+    api = Api(cluster, gate, agents, time.monotonic, time.time)
     config = uvicorn.Config(
         watched(api.application()),
         log_config=None,
@@ -78,7 +78,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
     config.load()
     assert config.ssl is not None
     config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
-    server = MasterServer(config, listening, files, changes.wake_all)
+    server = MasterServer(config, listening, files, agents.wake_all)
     topology = TopologyFile(options.topology) if options.topology else None
     ticking = asyncio.create_task(_tick(cluster, topology))
     ticking.add_done_callback(lambda task: _ended(task, server))

@@ -19,7 +19,6 @@ from controller.master.dependencies import Job, WaitingJob
 from controller.master.feasibility import rounded_up
 from controller.master.guard import guarded
 from controller.master.registry import Registry
-from controller.master.versions import Versions
 from controller.master.vouching import NOBODY
 from controller.submit.pipeline_options import MOST_JOBS
 from controller.wire.command import Change
@@ -37,8 +36,8 @@ LEAST_CHANGE_S, LEAST_CHANGE = 0.5, 0.01
 
 
 class Pipelines:
-    def __init__(self, registry: Registry, versions: Versions) -> None:
-        self.registry, self.versions = registry, versions
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
         self._split: dict[Key, tuple[object, ...]] = {}
         """The ids and cores of which the last split of each was made."""
 
@@ -110,8 +109,7 @@ class Pipelines:
             with guarded(application, "giving it a new share of its pipeline's time"):
                 most = self.registry.workers.capacity(application, now_s)
                 change(application, Change(deadline_s=round(elapsed_s + due_s, 3)), most, now_s, self.registry.keep)
-                self.registry.stir(application)
-                self.versions.bump(application)
+                self.registry.changes.application(application)
 
     def _members(self) -> dict[Key, list[Job]]:
         """Return the members of each pipeline in order of submission."""

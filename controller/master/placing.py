@@ -1,13 +1,12 @@
 """The master's side of placement: applications and workers as the folder `placement` sees them, and their memory as
 `master_memory` does.
 
-A worker's state is made again when something on it changed (`Registry.touched`), and only when an application is to be
+A worker's state is made again when something on it has changed (`Changes.workers`), and only when an application is to be
 placed. `placement.plan` decides; what is done with a decision is `executors`' matter."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from controller.master import needs
@@ -46,19 +45,16 @@ class Placing:
         self.topology = Topology()
         self.fleet = Fleet(weights=weights, draw=draw)
         self.queue = Queue(registry, self._wants)
-        self._infos: dict[str, WorkerInfo | None] = {}
-        self._seen: tuple[int, int] | None = None
+        self._offers: Mapping[str, WorkerInfo] = {}
+        """Offers of the workers of which the fleet was made."""
         self._needs: dict[str, list[Need]] = {}
         self._ever: dict[Hashable, Workers] = {}
         self._nowhere: dict[Hashable, str] = {}
-        self._generation = 0
 
     def locate_by(self, topology: Topology) -> None:
         """Take another topology: every worker is looked up in it."""
         self.topology = topology
-        self._infos = dict.fromkeys(self._infos)
-        self._seen = None
-        self._generation += 1  # requests have locations, too, also while no worker is there
+        self._change_fleet([], list(self._offers.values()))
 
     def choose(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> PlaceAnswer:
         """Return the outcome for one more executor; a wait for data is kept."""
@@ -119,31 +115,32 @@ class Placing:
     # ------------------------------------------------------------------ the workers
 
     def refresh(self, now_s: float) -> None:
-        """Bring the fleet up to date. Workers that have fallen silent are looked for once a second."""
-        seen = (self.registry.workers.version, math.floor(now_s))
-        if seen != self._seen:
-            self._seen = seen
-            fresh = self.registry.workers.starting(now_s)
-            gone = [name for name in self._infos if name not in fresh]
-            new = [info for name, info in fresh.items() if self._infos.get(name) is not info]
+        """Bring the fleet up to date."""
+        offers = self.registry.workers.starting(now_s)
+        if offers is not self._offers:
+            before, self._offers = self._offers, offers
+            gone = [name for name in before if name not in offers]
+            new = [info for name, info in offers.items() if before.get(name) is not info]
             if gone or new:
-                self.fleet.change(gone, [self._worker(info) for info in new])
-                self._ever.clear()
-                self._nowhere.clear()
-                self._generation += 1
-                self.queue.workers_changed()
-                for name in gone:
-                    del self._infos[name]
-                self._infos.update((info.worker_id, info) for info in new)
-                self.registry.touched.update(info.worker_id for info in new)
-        touched = self.registry.touched & self._infos.keys()
-        self.registry.touched -= touched
-        for worker_id in touched:
+                self._change_fleet(gone, new)
+        changed = self.registry.changes.workers & offers.keys()
+        self.registry.changes.workers -= changed
+        for worker_id in changed:
             worker = self.fleet.get(worker_id)
             assert worker is not None
             there = [placed for placed in self.registry.on(worker_id) if not placed[1].cleaned]
             worker.occupy(self._occupant(application, executor, now_s) for application, executor in there)
             self._needs[worker_id] = needs.needs(there)
+
+    def _change_fleet(self, gone: Sequence[str], new: Sequence[WorkerInfo]) -> None:
+        """Remove workers and make new ones; requests, and the workers that applications want, may be others then."""
+        self.fleet.change(gone, [self._worker(info) for info in new])
+        self._ever.clear()
+        self._nowhere.clear()
+        for application in self.registry.applications.values():
+            application.asks.clear()
+        self.queue.workers_changed()
+        self.registry.changes.workers.update(info.worker_id for info in new)
 
     def _worker(self, info: WorkerInfo) -> WorkerState:
         return WorkerState(
@@ -196,14 +193,13 @@ class Placing:
 
     def _ask(self, application: Application, profile_id: str, wish: ExecutorWish) -> Ask:
         """Return the ask, worked out once, as long as nothing of the application and no worker changes."""
-        of = (self._generation, application.options, application.priority(), wish)
         known = application.asks.get(profile_id)
-        if known is None or known.of != of:
+        if known is None:
             request, memory = self._request(application, profile_id, wish)
             shape = (request.labels, request.pieces, memory.each_mb)
             if shape not in self._ever:
                 self._ever[shape] = Workers(worker.worker_id for worker in ever_fitting(request, self.fleet, memory))
-            known = Ask(of, request, memory, passing(PASSING, request), shape, self._ever[shape])
+            known = Ask(request, memory, passing(PASSING, request), shape, self._ever[shape])
             application.asks[profile_id] = known
         return known
 
@@ -246,7 +242,7 @@ class Placing:
     def _host_of(self, driver: Registration) -> str:
         """Return the host that the driver runs on, as workers there call it: it may have an address of its own for
         executors."""
-        there = (info.host for info in self._infos.values() if info and info.boot_id == driver.boot_id)
+        there = (info.host for info in self._offers.values() if info.boot_id == driver.boot_id)
         return next(there, driver.host)
 
     def planned_cores(self, application: Application, now_s: float) -> float:
@@ -302,6 +298,7 @@ class Placing:
             waits.pop()
         waits.append(wait)
         if not goes_on or wait.local is not None:
+            self.registry.changes.order(application)
             self.registry.save(application)
 
 

@@ -218,11 +218,11 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
 
 
 def matched_run(application: Application, what: ApplicationEstimate) -> Matched:
-    """Return the run against its estimate, worked out once for a revision."""
+    """Return the run against its estimate, worked out once as long as neither changes."""
     known = application.outline
-    if known is None or known.revision != application.revision or known.estimate is not what:
+    if known is None or known.estimate is not what:
         matched = match(what, application.run, application.stage_use())
-        known = application.outline = Outline(application.revision, what, matched)
+        known = application.outline = Outline(what, matched)
     return known.matched
 
 

@@ -1,7 +1,7 @@
 """Applications that wait for a worker, in order, and the workers that they want: kept up to date, so that no application is
 counted again for each of the others.
 
-A change of what counts here is announced by `Registry.stir`; it is looked at with the next question. The order is the memory
+A change of what counts here is noted in `Changes.in_queue`; it is looked at with the next question. The order is the memory
 manager's (`master_memory.queue`)."""
 
 from __future__ import annotations
@@ -90,15 +90,16 @@ class Queue:
 
     def workers_changed(self) -> None:
         """Have all the wanted workers worked out again."""
-        self.registry.stirred.update(self._entries)
+        self.registry.changes.in_queue.update(self._entries)
 
     def _rank(self, application: Application) -> Rank:
         entry = self._entries.get(application.id)
         return rank_of(application) if entry is None else entry.rank
 
     def _refresh(self) -> None:
-        while self.registry.stirred:
-            self._put(self.registry.stirred.pop())
+        changed = self.registry.changes.in_queue
+        while changed:
+            self._put(changed.pop())
 
     def _put(self, application_id: str) -> None:
         application, before = self.registry.applications.get(application_id), self._entries.get(application_id)

@@ -20,6 +20,7 @@ from msgspec import structs
 
 from controller.master import planning
 from controller.master.application import Application, ApplicationRecord, Resident, beyond_unknown
+from controller.master.changes import Changes
 from controller.master.dependencies import KnownJobs, Past, WaitingJob, past_of
 from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.findings import basis_of, lateness_of
@@ -67,10 +68,7 @@ class Registry:
         self.untaught: dict[str, tuple[str, Untaught]] = {}
         """The last run by the key of its profile, and why it taught nothing; without those whose last run taught."""
         self._on: dict[str, list[Resident]] = defaultdict(list)
-        self.touched: set[str] = set()
-        """Workers on which something has changed that counts for placement."""
-        self.stirred: set[str] = set()
-        """Applications that the queue has to look at again."""
+        self.changes = Changes()
         for application_id, live, data in store.applications():
             with Caught() as problem:
                 record = msgspec.json.decode(data, type=ApplicationRecord)
@@ -97,14 +95,7 @@ class Registry:
     def place(self, application: Application, executor: Executor) -> None:
         application.executors[executor.record.executor_id] = executor
         self._on[executor.record.worker_id].append((application, executor))
-        self.touched.add(executor.record.worker_id)
-        self.stir(application)
-
-    def stir(self, application: Application) -> None:
-        """Note that something about the application has changed that counts for its executors, or for applications that wait,
-        in which order and for what."""
-        self.stirred.add(application.id)
-        application.settled = False
+        self.changes.executor(application, executor)
 
     def on(self, worker_id: str) -> Sequence[Resident]:
         """Return the executors that were ever placed on a worker, of all applications that are still known."""
@@ -130,7 +121,7 @@ class Registry:
         self.keep(application.record)
         self.applications[application.id] = application
         self.waiting.pop(application.options.waited or "", None)
-        self.stir(application)
+        self.changes.application(application)
 
     def keep(self, record: ApplicationRecord) -> None:
         """Store the record of an application that is not finished, before what is new in it counts. Raise `NotStored`."""
@@ -154,6 +145,7 @@ class Registry:
         application.record.end_reason = why or (REASONS.get(cut_off, "") if cut_off else "")
         application.ended_monotonic_s = now_s
         application.credentials = None
+        self.changes.application(application)
         with guarded(application, "saying what it was planned from"):
             application.record.basis = basis_of(application)
         log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, application.record.end_reason)
@@ -173,7 +165,6 @@ class Registry:
         self.save(application)
 
     def save(self, application: Application) -> None:
-        self.stir(application)
         self.store.later(application.id, lambda: self._put_application(application))
 
     def _put_application(self, application: Application) -> None:
@@ -184,8 +175,8 @@ class Registry:
             self.store.put_application(application.id, not application.finished, data)
 
     def save_executor(self, application: Application, executor: Executor) -> None:
-        self.touched.add(executor.record.worker_id)
-        self.stir(application)
+        """Store an executor that has changed."""
+        self.changes.executor(application, executor)
         self._save_executor(application, executor)
 
     def _save_executor(self, application: Application, executor: Executor) -> None:
@@ -227,8 +218,6 @@ class Registry:
             application.finished = False
             raise
         self._note_lesson(application.record)
-        self.stir(application)
-        self.touched |= {executor.record.worker_id for executor in application.executors.values()}
         self.replaced = True
         for old in removed:
             self._forget(old)
@@ -243,12 +232,11 @@ class Registry:
         for key in [key for key, (last_id, _) in self.untaught.items() if last_id == application_id]:
             del self.untaught[key]
         application = self.applications.pop(application_id, None)
-        self.stirred.add(application_id)
         if application is not None:
             self.past[application_id] = past_of(application.record)
         for worker_id in {e.record.worker_id for e in application.executors.values()} if application else ():
             self._on[worker_id] = [placed for placed in self._on[worker_id] if placed[0] is not application]
-            self.touched.add(worker_id)
+            self.changes.workers.add(worker_id)
 
     # ------------------------------------------------------------------ restart
 
@@ -264,7 +252,7 @@ class Registry:
         # a worker may show an executor only later that was placed while nothing could be stored (`executors.adopt`)
         application.record.next_executor = beyond_unknown(application.record.next_executor)
         self.applications[application.id] = application
-        self.stirred.add(application.id)
+        self.changes.application(application)
         for executor_id, blob in self.store.executors(application.id):
             try:
                 self.place(application, Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True))

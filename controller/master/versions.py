@@ -3,27 +3,24 @@ change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from controller.master.application import Application
-from controller.master.registry import Registry
 
 
 class Versions:
     """The versions of all workers; `changed` is called with the ids of workers whose agents should look again."""
 
-    def __init__(self, registry: Registry, changed: Callable[[Collection[str]], None]) -> None:
-        self.registry, self._changed = registry, changed
-        self.last = 1
+    def __init__(self, changed: Callable[[Collection[str]], None]) -> None:
+        self._changed = changed
         self._of: dict[str, int] = {}
 
-    def bump(self, application: Application) -> None:
-        """Note that the desired state of the application's workers has changed."""
-        self.last += 1
-        where = {e.record.worker_id for e in application.executors.values() if not e.cleaned}
-        self.registry.touched |= where
-        self._of.update(dict.fromkeys(where, self.last))
-        self._changed(where)
+    def wake_agents(self, applications: Iterable[Application]) -> None:
+        """Have the agents of these applications' workers look again: the desired state of each has changed."""
+        where = set[str]().union(*(application.worker_ids() for application in applications))
+        self._of.update({worker_id: self.of(worker_id) + 1 for worker_id in where})
+        if where:
+            self._changed(where)
 
     def of(self, worker_id: str) -> int:
         """Return the version of a worker's desired state: it grows whenever its agent should look again before the period is

@@ -10,6 +10,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 from msgspec import structs
@@ -51,6 +52,15 @@ class Worker:
         """Executors in its last report that belong to no application here any more."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """The fresh workers by id, those of them that start executors, and the time of the oldest of their reports."""
+
+    all: dict[str, WorkerInfo]
+    starting: dict[str, WorkerInfo]
+    oldest_s: float
+
+
 class Workers:
     """All workers; only what they say of themselves, and labels, are stored."""
 
@@ -58,10 +68,8 @@ class Workers:
         self._store, self._begun_s = store, now_s
         known = store.decoded_meta("workers", list[WorkerInfo], "workers count again once their agents report") or []
         self.by_id = {info.worker_id: Worker(info) for info in known}
-        self.version = 0
-        """A number that grows with every change of what workers offer, and when one joins or is to go."""
-        self._fresh: tuple[float, dict[str, WorkerInfo]] | None = None
-        """The last answer of `fresh`: a pass asks for each application."""
+        self._fresh: _Fresh | None = None
+        """The last look for fresh workers; None since one has changed, has joined or is to go."""
         lost = "labels given with `sparkpace label` are lost: give them again"
         self._labels = store.decoded_meta("labels", dict[str, dict[str, str | None]], lost) or {}
 
@@ -70,7 +78,7 @@ class Workers:
         info = self._labelled(info)
         worker = self.by_id.setdefault(info.worker_id, Worker(info))
         joins, differs = now_s - worker.seen_s >= STALE_S, worker.info != info
-        worker.seen_s, self._fresh = now_s, None
+        worker.seen_s = now_s
         if differs:
             worker.info = info
         if joins:
@@ -80,7 +88,7 @@ class Workers:
         return worker, joins
 
     def _save(self) -> None:
-        self._changed()
+        self._fresh = None
         self._store.later("workers", lambda: self._store.set_meta("workers", _text([w.info for w in self.by_id.values()])))
 
     def relabel(self, worker_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -111,14 +119,23 @@ class Workers:
 
     def fresh(self, now_s: float) -> Mapping[str, WorkerInfo]:
         """Return the workers with a recent report that are to go on, by id."""
-        if self._fresh is None or self._fresh[0] != now_s:
-            there = (w for w in self.by_id.values() if now_s - w.seen_s < STALE_S and not w.closing)
-            self._fresh = now_s, {w.info.worker_id: w.info for w in there}
-        return self._fresh[1]
+        return self._look(now_s).all
 
     def starting(self, now_s: float) -> Mapping[str, WorkerInfo]:
-        """Return the fresh workers that start executors."""
-        return {name: info for name, info in self.fresh(now_s).items() if not info.adopts}
+        """Return the fresh workers that start executors: the same mapping each time, until one of them changes."""
+        return self._look(now_s).starting
+
+    def _look(self, now_s: float) -> _Fresh:
+        """Return the fresh workers. They are looked for again when the report that is the oldest by now may be too old."""
+        last = self._fresh
+        if last is None or now_s - last.oldest_s >= STALE_S:
+            there = [w for w in self.by_id.values() if now_s - w.seen_s < STALE_S and not w.closing]
+            found = {w.info.worker_id: w.info for w in there}
+            starting = {name: info for name, info in found.items() if not info.adopts}
+            if last is not None and last.starting == starting:
+                starting = last.starting
+            last = self._fresh = _Fresh(found, starting, min((w.seen_s for w in there), default=math.inf))
+        return last
 
     def adopting(self, now_s: float) -> list[WorkerInfo]:
         """Return the fresh workers that pace executors of other cluster managers, in the order in which they joined."""
@@ -128,11 +145,7 @@ class Workers:
         """Note that the worker is given back: nothing new goes there."""
         if worker_id in self.by_id:
             self.by_id[worker_id].closing = True
-            self._changed()
-
-    def _changed(self) -> None:
-        self.version += 1
-        self._fresh = None
+            self._fresh = None
 
     def forget_silent(self, worker_id: str, now_s: float) -> bool:
         """Forget a worker that was given back once it is silent; a last report may still be on its way. Return True if it is

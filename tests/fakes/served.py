@@ -16,7 +16,7 @@ import uvicorn
 
 from controller.client import LastingClient, MasterClient
 from controller.home import Home
-from controller.master.api import Api, Changes
+from controller.master.api import Api, WaitingAgents
 from controller.master.tokens import Gatekeeper
 from controller.ui.entrance import Entrance
 from controller.ui.lookout import Lookout
@@ -51,7 +51,7 @@ class ServedMaster:
         self.cluster = FakeCluster(path, keep_runs=keep_runs)
         self.calls: list[str] = []
         gate = Gatekeeper(self.home.admin_token(), self.home.submit_token(), lambda _: None)
-        inner = Api(self.cluster.state, gate, Changes(), lambda: self.cluster.now_s, lambda: 1e9).application()
+        inner = Api(self.cluster.state, gate, WaitingAgents(), lambda: self.cluster.now_s, lambda: 1e9).application()
 
         async def counted(scope, receive, send):  # type: ignore[no-untyped-def]
             self.calls.append(scope["path"])

@@ -18,7 +18,7 @@ from urllib.parse import quote_from_bytes
 import msgspec
 
 from controller.home import User
-from controller.master.api import Api, Changes
+from controller.master.api import Api, WaitingAgents
 from controller.master.tokens import Gatekeeper
 from controller.wire.version import HEADER, SPOKEN
 from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report, sample, use
@@ -71,7 +71,7 @@ class Conversation:
     def _serve(self) -> None:
         users = {"of 1000": User(1000, 1000)}
         gate = Gatekeeper("admin", "submit", {"w1": "of w1", "w2": "of w2"}.get, users.get)
-        self.app = Api(self.cluster.state, gate, Changes(), self.cluster.clock, lambda: 1e9).application()
+        self.app = Api(self.cluster.state, gate, WaitingAgents(), self.cluster.clock, lambda: 1e9).application()
 
     def __enter__(self) -> Self:
         self._log = logging.getLogger("sparkpace")

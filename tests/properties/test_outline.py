@@ -1,4 +1,4 @@
-"""Results that the master works out once for a revision of an application equal a fresh computation, whatever came
+"""Results that the master works out once, until what they rest on changes, equal a fresh computation, whatever came
 between."""
 
 from __future__ import annotations

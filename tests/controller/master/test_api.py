@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from controller.home import User
 from controller.master import api
-from controller.master.api import Api, Changes
+from controller.master.api import Api, WaitingAgents
 from controller.master.bodies import MOST
 from controller.master.calls import CALLS, types_of
 from controller.master.peer import Address, find_peer
@@ -66,7 +66,7 @@ class Caller:
         self.cluster, self.connection = FakeCluster(path), connection
         users = {"of 1234": User(1234, 1234)}
         gate = Gatekeeper("admin", "submit", {"w1": "of w1", "w2": "of w2"}.get, users.get, lambda: "metrics")
-        self.api = Api(self.cluster.state, gate, Changes(), lambda: self.cluster.now_s, lambda: 1e9)
+        self.api = Api(self.cluster.state, gate, WaitingAgents(), lambda: self.cluster.now_s, lambda: 1e9)
         self._application = self.api.application()
 
     def __call__(

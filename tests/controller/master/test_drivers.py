@@ -42,9 +42,9 @@ def test_events_count_once_and_only_without_gaps(cluster: FakeCluster) -> None:
 def test_a_stage_event_changes_the_desired_state_at_once(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     application_id = cluster.register()
-    before = cluster.state.versions.last
+    before = cluster.state.versions.of("w1")
     cluster.driver(application_id, *one_stage_run(1000)[:2])
-    assert cluster.state.versions.last > before
+    assert cluster.state.versions.of("w1") > before
     assert cluster.changes > 0
 
 

@@ -15,7 +15,7 @@ import uvicorn
 
 from controller.home import Home
 from controller.master import main
-from controller.master.api import Changes
+from controller.master.api import WaitingAgents
 from controller.master.store import Store
 from controller.master.topology_file import TopologyFile
 from controller.start import ours
@@ -66,10 +66,10 @@ def test_a_master_whose_pass_has_ended_ends_and_says_so(caplog: pytest.LogCaptur
 
 def test_agents_that_wait_for_changes_are_answered_when_the_master_ends() -> None:
     async def ends() -> None:
-        changes = Changes()
-        waiting = [asyncio.create_task(changes.wait(worker_id, 3600.0)) for worker_id in ("w1", "w2")]
+        agents = WaitingAgents()
+        waiting = [asyncio.create_task(agents.wait(worker_id, 3600.0)) for worker_id in ("w1", "w2")]
         await asyncio.sleep(0)
-        changes.wake_all()
+        agents.wake_all()
         await asyncio.wait_for(asyncio.gather(*waiting), 60.0)
 
     asyncio.run(ends())

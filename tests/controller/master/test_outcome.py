@@ -150,11 +150,11 @@ def test_the_outcome_is_open_until_submit_tells_the_exit_code(
     cluster.state.tick(cluster.now_s)
     assert told(cluster, application_id) == (None, False)
     assert not cluster.state.registry.tally.ended
-    cluster.state.commands.driver_ended(SUBMISSION, code)
+    cluster.state.commands.driver_ended(SUBMISSION, code, cluster.now_s)
     cluster.state.tick(cluster.now_s)
     assert told(cluster, application_id) == (outcome, True)
     assert cluster.state.registry.tally.ended == {outcome: 1}
-    cluster.state.commands.driver_ended(SUBMISSION, 1 - min(code, 1))
+    cluster.state.commands.driver_ended(SUBMISSION, 1 - min(code, 1), cluster.now_s)
     cluster.state.tick(cluster.now_s)
     assert told(cluster, application_id) == (outcome, True), "what is settled stays"
 
@@ -164,7 +164,7 @@ def test_all_applications_of_a_submission_are_told(cluster: FakeCluster, driver:
     end(cluster, first)
     second = begin(cluster, driver, submission=SUBMISSION)
     other = begin(cluster, driver, submission=SUBMISSION.replace("0", "1"))
-    cluster.state.commands.driver_ended(SUBMISSION, 1)
+    cluster.state.commands.driver_ended(SUBMISSION, 1, cluster.now_s)
     cluster.state.tick(cluster.now_s)
     assert [told(cluster, one)[0] for one in (first, second, other)] == ["failed", "failed", None]
 
@@ -241,7 +241,7 @@ def test_a_server_that_is_asked_to_end_teaches(cluster: FakeCluster, driver: sub
 def test_a_success_of_which_events_are_missing_teaches_nothing(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
     application_id = begin(cluster, driver, submission=SUBMISSION)
     cluster.driver(application_id, *one_stage_run(1000)[:3])
-    cluster.state.commands.driver_ended(SUBMISSION, 0)
+    cluster.state.commands.driver_ended(SUBMISSION, 0, cluster.now_s)
     cluster.state.tick(cluster.now_s)
     cluster.worker("w1")
     cluster.now_s += 60
@@ -257,7 +257,7 @@ def test_who_comes_after_a_success_follows_the_outcome(cluster: FakeCluster, dri
     first = begin(cluster, driver, submission=SUBMISSION)
     second = cluster.register(conf={"spark.pace.after": f"{first}:success"})
     end(cluster, first)
-    cluster.state.commands.driver_ended(SUBMISSION, 1)
+    cluster.state.commands.driver_ended(SUBMISSION, 1, cluster.now_s)
     cluster.state.tick(cluster.now_s)
     cluster.state.tick(cluster.now_s)
     view = cluster.state.commands.view(second, cluster.now_s)
@@ -281,7 +281,7 @@ def test_a_driver_is_stopped_by_the_outcome_and_not_by_its_sentence(
 def test_what_is_known_survives_a_restart_of_the_master(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
     application_id = begin(cluster, driver, submission=SUBMISSION)
     end(cluster, application_id)
-    cluster.state.commands.driver_ended(SUBMISSION, 1)
+    cluster.state.commands.driver_ended(SUBMISSION, 1, cluster.now_s)
     cluster.restart()
     driver.communicate(b"\n")
     for _ in range(2):
@@ -299,5 +299,5 @@ def test_submit_is_to_ask_again_while_it_cannot_be_stored(
     end(cluster, application_id)
     monkeypatch.setattr(cluster.state.store, "failing", "the disk is full")
     with pytest.raises(NotStored, match="the disk is full"):
-        cluster.state.commands.driver_ended(SUBMISSION, 1)
+        cluster.state.commands.driver_ended(SUBMISSION, 1, cluster.now_s)
     assert cluster.state.applications[application_id].record.exit_code == 1, "control goes on from memory"

@@ -62,16 +62,16 @@ def something_happens(scene: Scene, rng: random.Random, number: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_queue_and_who_is_settled_are_what_a_look_at_everybody_says(tmp_path: Path, seed: int) -> None:
+def test_the_queue_and_who_lacks_executors_are_what_a_look_at_everybody_says(tmp_path: Path, seed: int) -> None:
     scene, rng, waited = Scene(tmp_path, w1={"memory_mb": 3000}), random.Random(seed), 0
     for number in range(40):
         something_happens(scene, rng, number)
-        queue = scene.state.placing.queue
+        queue, lacking = scene.state.placing.queue, scene.state.registry.changes.lacking
         scene.state.placing.refresh(scene.cluster.now_s)
         for application in scene.state.applications.values():
             told = queue.position(application), queue.ahead(application), set(queue.kept(application))
             assert told == asked_anew(scene, application)
-            assert application.ended or not application.settled or executors._has_all(application)
+            assert application.ended or application.id in lacking or executors.has_all_executors(application)
             waited += told[0] is not None
     assert waited > 20
 
