@@ -39,6 +39,7 @@ OFFERS: dict[str, dict[str, Any]] = {
     "w2": {"cores": 2.0, "memory_mb": 14000, "host": "10.0.0.2", "resources": {"gpu": 1}, "labels": {"zone": "a"}},
 }
 GPU = {"placement_resources": "gpu=1", "priority": "low"}
+NEAR = {"placement_prefer": "10.0.0.1", "locality_wait": "20s"}
 SUBMISSION = "0a1b2c3d-0000-4000-8000-000000000000"
 
 
@@ -64,7 +65,7 @@ class World(Scene):
         self.restarts()
         self.sync()
         paced, zoned = {"profile": PROFILE.key, "deadline": "1h"}, {"placement_labels": "zone=b"}
-        for count, conf in ((2, {}), (None, paced), (1, GPU), (1, zoned), (1, zoned)):
+        for count, conf in ((2, {}), (None, paced), (1, GPU), (1, zoned), (1, zoned), (1, NEAR)):
             self.registers(count, None, conf)
         self.sync()
 
@@ -126,21 +127,32 @@ class World(Scene):
         if (one := self.one(which)) is not None:
             self.state.commands.kill(one.id, self.cluster.now_s)
 
+    def is_killed_and_stays(self, which: int) -> None:
+        """Kill an application whose executors do not end, until the master waits no longer for them."""
+        self.is_killed(which)
+        for _ in range(4):
+            self.cluster.now_s += 5
+            for name in list(self.offers):
+                self.reports(name, "again", 0, None)
+            self.state.tick(self.cluster.now_s)
+
     def is_set(self, which: int, asked: Change) -> None:
         if (one := self.one(which)) is not None:
             with suppress(BadInput, InfeasibleDeadline):
                 answered(self.state.commands.change(one.id, asked, self.cluster.clock))
 
     def reports(self, name: str, first: str, done: int, gone: int | None) -> None:
-        """Let an agent report; `first` is what has become of the first executor that should run there, `gone` an application
-        whose driver it has seen die."""
+        """Let an agent report; `first` is what has become of the first executor that should run there, or "again" where it
+        shows all that ever ran there; `gone` is an application whose driver it has seen die."""
         specs = self.state.agents.desired(name, self.cluster.now_s).executors
         seen = use(done % STAGES, 1.0 + done, done=min(done, TASKS))
         told = [
             report(spec.application_id, spec.executor_id, stages=(seen,), memory_limit_mb=2000, off_heap_mb=64 * done)
             for spec in specs
         ]
-        if told and first == "missing":
+        if first == "again":
+            told = [report(one.id, executor.record.executor_id) for one, executor in self.state.registry.on(name)]
+        elif told and first == "missing":
             told = told[1:]
         elif told:
             state = ExecutorState(first)
@@ -208,9 +220,8 @@ confs = st.one_of(
     st.builds(dict, priority=priorities),
     st.just(GPU | {"priority": "high", "placement_evict": "true"}),
     st.builds(dict, placement_labels=zones.map("zone={}".format)),
-    st.builds(dict, placement_prefer=st.just("10.0.0.1"), locality_wait=st.sampled_from(("20s", "none"))),
     st.builds(dict, profile=st.just(PROFILE.key), deadline=st.sampled_from(("70s", "1h"))),
-    st.sampled_from((GPU, {"placement_apart": "app1"}, {"submission": SUBMISSION})),
+    st.sampled_from((GPU, NEAR, {"placement_apart": "app1"}, {"submission": SUBMISSION})),
     st.just({"profile": PROFILE.key, "pipeline": "nightly", "pipeline_by": "10min"}),
 )
 changes = st.builds(
@@ -221,7 +232,7 @@ changes = st.builds(
     force=flags,
 )
 states = st.sampled_from(
-    (ExecutorState.RUNNING, ExecutorState.RUNNING, ExecutorState.EXITED, ExecutorState.REFUSED, "missing")
+    (ExecutorState.RUNNING, ExecutorState.RUNNING, ExecutorState.EXITED, ExecutorState.REFUSED, "missing", "again")
 )
 registers = st.tuples(st.just("registers"), counts, st.none() | places, confs)
 passes = st.tuples(st.just("passes"), st.sampled_from((0.0, 0.5, 1.0, STALE_S + 1, 130.0)), flags)
@@ -240,6 +251,7 @@ steps = st.one_of(
     st.tuples(st.just("was_submitted_earlier"), places),
     st.tuples(st.just("ends"), places, st.sampled_from((None, 0, 1))),
     st.tuples(st.just("is_killed"), places),
+    st.tuples(st.just("is_killed_and_stays"), places),
     st.tuples(st.just("is_set"), places, changes),
     st.tuples(st.just("reports"), st.sampled_from(WORKERS), states, st.integers(0, 4), st.none() | places),
     st.tuples(st.just("offers_now"), st.sampled_from(WORKERS), st.sampled_from((2000, 8000)), zones),
@@ -341,14 +353,15 @@ def test_the_kept_state_is_the_one_that_would_be_made_from_scratch(history: list
             assert not one.state.parts.failures
 
 
-def orders(world: World, worker_id: str) -> tuple[object, ...]:
-    """Return what an agent must learn at once: the executors and the ends of its worker, and what its plans rest on."""
+def orders(world: World, worker_id: str) -> tuple[object, set[str]]:
+    """Return what an agent must learn at once: the executors of its worker with what their plans rest on, and the ends. An
+    end that is no longer listed is no order."""
     desired = world.state.agents.desired(worker_id, world.cluster.now_s)
     plans = [
         (one.application_id, one.priority, one.deadline_s, [(stage.stage, stage.attempt) for stage in one.stages])
         for one in desired.applications
     ]
-    return sorted(spec.executor_id for spec in desired.executors), desired.stopped, desired.ended, plans
+    return ([spec.executor_id for spec in desired.executors], plans), {*desired.stopped, *desired.ended}
 
 
 @settings(deadline=None, max_examples=30)
@@ -359,8 +372,9 @@ def test_agents_learn_of_a_change_at_once_and_it_is_stored(history: list[tuple[A
             of = one.state.versions.of
             before = {name: (orders(one, name), of(name)) for name in one.offers}
             getattr(one, kind)(*how)
-            for name, (ordered, version) in before.items() if kind != "restarts" else ():
+            for name, ((wanted, ends), version) in before.items() if kind != "restarts" else ():
                 # an agent that has just reported has its orders in the answer
-                told = (kind in ("reports", "offers_now") and name == how[0]) or (kind == "passes" and how[1])
-                assert told or orders(one, name) == ordered or of(name) > version, (kind, how, name)
+                knows = name in how or kind == "is_killed_and_stays" or (kind == "passes" and how[1])
+                wanted_now, ends_now = orders(one, name)
+                assert knows or (wanted_now == wanted and ends_now <= ends) or of(name) > version, (kind, how, name)
             assert not one.state.store._later
