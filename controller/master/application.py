@@ -194,10 +194,10 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class CachedRequest:
     """The request of an application to a worker for executors of a resource profile, before other applications are looked at,
-    as long as neither changes (`placing`); `shape` is what decides on `ever`, the workers that will do; `passes` says whether
-    a worker has now what the request asks for, but for memory."""
+    kept until the application or a worker changes (`placing`). `shape` is what decides on `ever`, the workers that will do;
+    `passes` says whether a worker has now what the request asks for, but for memory."""
 
     request: Request
     memory: Newcomer
@@ -234,7 +234,7 @@ class Application:
     data: dict[str, int] = field(default_factory=dict)
     """Bytes of the input by host, as the driver reported them."""
     peak: Peak | None = None
-    asks: dict[str, Ask] = field(default_factory=dict)
+    cached_requests: dict[str, CachedRequest] = field(default_factory=dict)
     """Requests by resource profile, until the application or a worker changes (`Changes.application`)."""
     infeasible: WorkerType | None = None
     """The worker that the application would need, where none is large enough or has what it asks for."""

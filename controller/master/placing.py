@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from controller.master import needs
-from controller.master.application import Application, Ask, Peak
+from controller.master.application import Application, CachedRequest, Peak
 from controller.master.executor_spec import executor_memory, executor_slots
 from controller.master.executor_state import Executor
 from controller.master.feasibility import whole_forecast
@@ -59,9 +59,9 @@ class Placing:
     def choose(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> PlaceAnswer:
         """Return the outcome for one more executor; a wait for data is kept."""
         self.refresh(now_s)
-        ask = self._ask(application, profile_id, wish)
-        if self._hopeless(application, ask):
-            return Wait(tuple(sorted(ask.ever))) if ask.ever else Infeasible()
+        cached = self._cached(application, profile_id, wish)
+        if self._hopeless(application, cached):
+            return Wait(tuple(sorted(cached.ever))) if cached.ever else Infeasible()
         request, memory = self._asked(application, profile_id, wish, now_s)
         outcome = place(request, self.fleet, memory)
         if outcome.data_wait is not None:
@@ -78,21 +78,21 @@ class Placing:
 
     def why_waiting(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> str:
         """Return one clause that says why no worker takes an executor of the application now."""
-        ask = self._ask(application, profile_id, wish)
-        if ask.ever:
+        cached = self._cached(application, profile_id, wish)
+        if cached.ever:
             request, memory = self._asked(application, profile_id, wish, now_s)
             return why_waiting(request, self.fleet, memory)
-        if ask.shape not in self._nowhere:
-            self._nowhere[ask.shape] = why_waiting(ask.request, self.fleet, ask.memory)
-        return self._nowhere[ask.shape]
+        if cached.shape not in self._nowhere:
+            self._nowhere[cached.shape] = why_waiting(cached.request, self.fleet, cached.memory)
+        return self._nowhere[cached.shape]
 
     def behind_others(self, application: Application, profile_id: str, wish: ExecutorWish) -> str:
         """Return `why_waiting` in short, where the applications ahead want every worker that would do but for memory; else
         empty."""
-        ask = self._ask(application, profile_id, wish)
-        if not self._hopeless(application, ask):
+        cached = self._cached(application, profile_id, wish)
+        if not self._hopeless(application, cached):
             return ""
-        would_do = (ask.passes(worker) for name in ask.ever if (worker := self.fleet.get(name)))
+        would_do = (cached.passes(worker) for name in cached.ever if (worker := self.fleet.get(name)))
         return behind(self.queue.ahead(application)) if any(would_do) else ""
 
     def needed_type(
@@ -100,13 +100,16 @@ class Placing:
     ) -> WorkerType | None:
         """Return the worker that an executor of the application needs, if none that is there could ever take one. `labels`
         False: whatever labels workers have. Raise `BadInput` for an executor that cannot be on any."""
-        ask = self._ask(application, profile_id, wish)
-        if labels and ask.ever:
+        cached = self._cached(application, profile_id, wish)
+        if labels and cached.ever:
             return None
-        request = replace(ask.request, cores=self.planned_cores(application, now_s))
+        request = replace(cached.request, cores=self.planned_cores(application, now_s))
         need_on = _need_on(application, profile_id, wish)
         return needed_type(
-            request if labels else replace(request, labels=()), self.fleet, ask.memory, lambda cores: need_on(cores).least_mb
+            request if labels else replace(request, labels=()),
+            self.fleet,
+            cached.memory,
+            lambda cores: need_on(cores).least_mb,
         )
 
     def policy_of(self, application: Application) -> str:
@@ -138,7 +141,7 @@ class Placing:
         self._ever.clear()
         self._nowhere.clear()
         for application in self.registry.applications.values():
-            application.asks.clear()
+            application.cached_requests.clear()
         self.queue.workers_changed()
         self.registry.changes.workers.update(info.worker_id for info in new)
 
@@ -179,44 +182,44 @@ class Placing:
 
     def _asked(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> tuple[Request, Memory]:
         """Return the request for a further executor of the application, with the applications that come first."""
-        ask, mine = self._ask(application, profile_id, wish), rank_of(application)
+        cached, mine = self._cached(application, profile_id, wish), rank_of(application)
         # an application that had others end on a worker comes first there
         evicting = [a for a in self.registry.applications.values() if a.evicting and not a.ended and rank_of(a) < mine]
         request = replace(
-            ask.request,
+            cached.request,
             cores=self.planned_cores(application, now_s),
-            patience=self._patience(application, now_s) if ask.request.prefer or application.waits_for_data else None,
+            patience=self._patience(application, now_s) if cached.request.prefer or application.waits_for_data else None,
             ahead=self.queue.ahead(application),
             kept=self.queue.kept(application).union(*(one.evicting for one in evicting)),
         )
-        return request, ask.memory
+        return request, cached.memory
 
-    def _ask(self, application: Application, profile_id: str, wish: ExecutorWish) -> Ask:
-        """Return the ask, worked out once, as long as nothing of the application and no worker changes."""
-        known = application.asks.get(profile_id)
+    def _cached(self, application: Application, profile_id: str, wish: ExecutorWish) -> CachedRequest:
+        """Return the request, worked out once, as long as nothing of the application and no worker changes."""
+        known = application.cached_requests.get(profile_id)
         if known is None:
             request, memory = self._request(application, profile_id, wish)
             shape = (request.labels, request.pieces, memory.each_mb)
             if shape not in self._ever:
                 self._ever[shape] = Workers(worker.worker_id for worker in ever_fitting(request, self.fleet, memory))
-            known = Ask(request, memory, passing(PASSING, request), shape, self._ever[shape])
-            application.asks[profile_id] = known
+            known = CachedRequest(request, memory, passing(PASSING, request), shape, self._ever[shape])
+            application.cached_requests[profile_id] = known
         return known
 
     def _wants(self, application: Application) -> Workers:
         """Return the workers where it may go sooner or later; an application that waits for its input wants no others
         meanwhile."""
-        each = [self._ask(application, *wish).ever for wish in application.wanted.items()]
+        each = [self._cached(application, *wish).ever for wish in application.wanted.items()]
         ever = each[0] if len(each) == 1 else Workers().union(*each)
         if not application.waits_for_data:
             return ever
         hosts = _data_shares(application)
         return Workers(name for name in ever if (worker := self.fleet.get(name)) and worker.host in hosts)
 
-    def _hopeless(self, application: Application, ask: Ask) -> bool:
+    def _hopeless(self, application: Application, cached: CachedRequest) -> bool:
         """Return True if the applications ahead wait for every worker that will do, if there is one. An application that
         waits for its input is asked all the same, because its patience may be over."""
-        return not application.waits_for_data and self.queue.leaves_none_of(ask.ever, application)
+        return not application.waits_for_data and self.queue.leaves_none_of(cached.ever, application)
 
     def _request(self, application: Application, profile_id: str, wish: ExecutorWish) -> tuple[Request, Newcomer]:
         """Return the request without applications ahead of it, its cores and its patience."""

@@ -298,8 +298,8 @@ def unmeasured(needs: list[Need]) -> list[Need]:
 def requests(placing: Placing, application: Application) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, wish in application.wanted.items():
-        ask = placing._ask(application, name, wish)
-        found[name] = (ask.request, ask.memory.each_mb, ask.ever)
+        cached = placing._cached(application, name, wish)
+        found[name] = (cached.request, cached.memory.each_mb, cached.ever)
     return found
 
 
@@ -308,9 +308,9 @@ def check_kept(world: World) -> None:
     kept, applications = state.placing, list(state.applications.values())
     kept.refresh(now_s)
     lines = {a.id: (kept.queue.position(a), kept.queue.ahead(a), kept.queue.kept(a)) for a in applications}
-    asked, asks = {a.id: requests(kept, a) for a in applications}, {a.id: a.asks for a in applications}
+    asked, asks = {a.id: requests(kept, a) for a in applications}, {a.id: a.cached_requests for a in applications}
     for application in applications:
-        application.asks = {}
+        application.cached_requests = {}
     made = from_scratch(kept, now_s)
     assert {w.worker_id: shown(w) for w in kept.fleet.ordered} == {w.worker_id: shown(w) for w in made.fleet.ordered}
     for name in made._offers:
@@ -318,7 +318,7 @@ def check_kept(world: World) -> None:
     assert lines == {a.id: (made.queue.position(a), made.queue.ahead(a), made.queue.kept(a)) for a in applications}
     assert asked == {a.id: requests(made, a) for a in applications}
     for application in applications:
-        application.asks = asks[application.id]
+        application.cached_requests = asks[application.id]
     workers = state.workers
     there = {name: w.info for name, w in workers.by_id.items() if now_s - w.seen_s < STALE_S and not w.closing}
     assert dict(workers.fresh(now_s)) == there
