@@ -5,13 +5,13 @@ at once, and each is stored."""
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -40,6 +40,7 @@ OFFERS: dict[str, dict[str, Any]] = {
 }
 GPU = {"placement_resources": "gpu=1", "priority": "low"}
 NEAR = {"placement_prefer": "10.0.0.1", "locality_wait": "20s"}
+NIGHTLY = {"profile": PROFILE.key, "pipeline": "nightly", "pipeline_by": "10min"}
 SUBMISSION = "0a1b2c3d-0000-4000-8000-000000000000"
 
 
@@ -222,7 +223,7 @@ confs = st.one_of(
     st.builds(dict, placement_labels=zones.map("zone={}".format)),
     st.builds(dict, profile=st.just(PROFILE.key), deadline=st.sampled_from(("70s", "1h"))),
     st.sampled_from((GPU, NEAR, {"placement_apart": "app1"}, {"submission": SUBMISSION})),
-    st.just({"profile": PROFILE.key, "pipeline": "nightly", "pipeline_by": "10min"}),
+    st.just(NIGHTLY),
 )
 changes = st.builds(
     Change,
@@ -340,7 +341,25 @@ def check_lacking(world: World) -> None:
         assert application.id in lacking or executors.has_all_executors(application)
 
 
+RUNNING = ExecutorState.RUNNING
+SELDOM: tuple[list[tuple[Any, ...]], ...] = (
+    [("passes", STALE_S + 1, False), ("reports", "w1", RUNNING, 0, None)],
+    [("is_killed", 0), ("passes", 0.0, True), ("reports", "w1", "again", 0, None)],
+    [("is_killed_and_stays", 0), ("is_killed_and_stays", 0), ("passes", 1.0, False)],
+    [("registers", 1, None, NIGHTLY), ("registers", 1, None, NIGHTLY), ("passes", 1.0, True)],
+    [("runs", 1, 6), ("reports", "w2", RUNNING, 0, None)],
+)
+"""Histories that are tried each time, because chance finds them seldom."""
+
+
+def each_time(test: Callable[..., None]) -> Callable[..., None]:
+    for history in SELDOM:
+        test = example(history)(test)
+    return test
+
+
 @settings(deadline=None, max_examples=40)
+@each_time
 @given(histories)
 def test_the_kept_state_is_the_one_that_would_be_made_from_scratch(history: list[tuple[Any, ...]]) -> None:
     with world() as one:
@@ -365,6 +384,7 @@ def orders(world: World, worker_id: str) -> tuple[object, set[str]]:
 
 
 @settings(deadline=None, max_examples=30)
+@each_time
 @given(histories)
 def test_agents_learn_of_a_change_at_once_and_it_is_stored(history: list[tuple[Any, ...]]) -> None:
     with world() as one:
