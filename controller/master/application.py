@@ -18,7 +18,7 @@ from controller.master.actions import Actions
 from controller.master.capacity import Capacity
 from controller.master.executor_state import Executor, known_sum
 from controller.master.outcome import SERVERS, DriverEnd, Evidence
-from controller.master.starved import Hunger, least_waiting
+from controller.master.starved import Starvation, least_waiting
 from controller.submit.job_options import JobOptions
 from controller.wire import limits
 from controller.wire.basis import Basis, Lateness, Untaught
@@ -405,10 +405,10 @@ class Application:
 
     def starved(self) -> dict[str, int]:
         """Return `least_waiting` of each resource profile by itself: a stage runs only on executors of its own profile."""
-        alike = defaultdict[str, list[tuple[str, int, Hunger]]](list)
+        alike = defaultdict[str, list[tuple[str, int, Starvation]]](list)
         for e in self.live_executors():
             if e.ran:
-                alike[e.record.profile_id].append((e.record.executor_id, e.record.slots, e.hunger))
+                alike[e.record.profile_id].append((e.record.executor_id, e.record.slots, e.starvation))
         return {name: tasks for executors in alike.values() for name, tasks in least_waiting(executors).items()}
 
     def slots(self, worker_id: str | None = None) -> int:

@@ -8,7 +8,7 @@ from itertools import islice
 
 import msgspec
 
-from controller.master.starved import UNTOLD, Hunger
+from controller.master.starved import UNTOLD, Starvation
 from controller.wire import limits
 from controller.wire.driver import ExecutorGone
 from controller.wire.states import ExecutorState
@@ -60,7 +60,7 @@ class Executor:
     ran: bool = False
     cleaned: bool = False
     sample: Sample | None = None
-    hunger: Hunger = UNTOLD
+    starvation: Starvation = UNTOLD
     progress: Progress | None = None
     """The progress of an adopted executor, as its driver reported it last."""
     at_risk: bool = False
@@ -90,9 +90,9 @@ class Executor:
         return total
 
     def sampled(self, sample: Sample, worker_cores: float) -> Sample:
-        """Take a sample in; return it with the debt of the executor by then. Demand beyond `worker_cores` is no hunger."""
+        """Take a sample in; return it with the debt of the executor by then. Demand beyond `worker_cores` starves no one."""
         before, self.sample = self.sample, sample
-        self.hunger = self.hunger.after(sample.time_s, min(sample.demand, worker_cores), sample.grant)
+        self.starvation = self.starvation.after(sample.time_s, min(sample.demand, worker_cores), sample.grant)
         if before is not None:
             dt_s = max(0.0, sample.time_s - before.time_s)
             self.record.debt = self.record.debt.after(before.demand, before.grant, squeezed=before.squeezed, dt_s=dt_s)

@@ -21,7 +21,7 @@ SURETY = 4.0
 and cores may become fewer still."""
 
 
-class Hunger(Struct, frozen=True):
+class Starvation(Struct, frozen=True):
     """The times when one executor last asked for cores and was last starved (seconds, by its samples), and its cores then. An
     executor that asks for nothing, as between stages, stays as it was."""
 
@@ -29,27 +29,27 @@ class Hunger(Struct, frozen=True):
     starved_s: float = -math.inf
     grant: float = 0.0
 
-    def after(self, time_s: float, demand: float, grant: float) -> Hunger:
+    def after(self, time_s: float, demand: float, grant: float) -> Starvation:
         if demand <= 0 or grant <= 0:
             return self
         starved = grant * STARVED < demand
-        return Hunger(time_s, time_s, grant) if starved else Hunger(time_s, self.starved_s, self.grant)
+        return Starvation(time_s, time_s, grant) if starved else Starvation(time_s, self.starved_s, self.grant)
 
     @property
     def starved(self) -> bool:
         return self.asked_s - self.starved_s < RECOVERED_S
 
 
-UNTOLD = Hunger()
+UNTOLD = Starvation()
 
 
-def least_waiting(executors: Iterable[tuple[str, int, Hunger]]) -> dict[str, int]:
-    """Return for each starved one of these executors (id, slots, hunger), which take the same tasks, how many tasks of a
+def least_waiting(executors: Iterable[tuple[str, int, Starvation]]) -> dict[str, int]:
+    """Return for each starved one of these executors (id, slots, starvation), which take the same tasks, how many tasks of a
     stage must wait for one to be given to it. Empty where no executor is starved, or every one is."""
     others, slots_per_core = 0, dict[str, float]()
-    for name, slots, hunger in executors:
-        if hunger.starved:
-            slots_per_core[name] = slots / hunger.grant
+    for name, slots, starvation in executors:
+        if starvation.starved:
+            slots_per_core[name] = slots / starvation.grant
         else:
             others += slots
     # at most a core a slot: while a starved executor ends a task on each of its slots, the others end this many
