@@ -17,13 +17,13 @@ import msgspec
 
 from controller.local_zone import local_zone
 from controller.master.application import ID, Application, ApplicationRecord, beyond_unknown
-from controller.master.beside import Beside
 from controller.master.capacity import Capacity
 from controller.master.dependencies import WaitingJob, check_dependencies
 from controller.master.executor_spec import executor_memory, executor_slots, executor_spec
 from controller.master.feasibility import feasibility, plan_reply
 from controller.master.from_record import make_application
 from controller.master.growing import Growing
+from controller.master.off_loop import OffLoop
 from controller.master.pipelines import Pipelines
 from controller.master.placing import Placing
 from controller.master.registry import Registry
@@ -62,7 +62,7 @@ class Admission:
         self.default_law, self._growing = default_law, growing
 
     async def admit(
-        self, registration: Registration, token_hash: str, clock: Callable[[], float], beside: Beside
+        self, registration: Registration, token_hash: str, clock: Callable[[], float], off_loop: OffLoop
     ) -> Application:
         """Return the application of a registration, which is not in the registry yet. Profiles are read and deadlines judged
         off the loop, while the caller holds `Registry.promising`. Raise `BadInput` and `InfeasibleDeadline`."""
@@ -91,7 +91,7 @@ class Admission:
         if not outlived and deadline_s is not None and deadline_s <= age_s and is_time(asked):
             raise BadInput(f"{PREFIX}deadline {asked!r} has passed since the submission; give a later time")
         started_s, profiles, untaught = record.started_monotonic_s, self.registry.profiles, self.registry.untaught
-        application = await beside(
+        application = await off_loop(
             lambda: make_application(record, started_s, profiles, untaught, clock(), restored=outlived)
         )
         now_s = clock()
@@ -103,7 +103,7 @@ class Admission:
             most = self.registry.workers.capacity(application, now_s)
             if to_be_judged(application, most):
                 promised = await self.registry.promised(now_s, attached=application.attached)
-                await beside(lambda: check_feasible(application, most, now_s, promised))
+                await off_loop(lambda: check_feasible(application, most, now_s, promised))
         return application
 
     def _check_executors(self, application: Application, now_s: float) -> None:
@@ -131,7 +131,7 @@ class Admission:
                 raise BadInput(f"no worker has what an executor of this application needs, and {reason}; lower its needs")
 
     async def plan(
-        self, request: PlanRequest, now_s: float, beside: Beside = asyncio.to_thread, uid: int = NOBODY
+        self, request: PlanRequest, now_s: float, off_loop: OffLoop = asyncio.to_thread, uid: int = NOBODY
     ) -> PlanReply:
         """Return feasibility, cores and the least possible deadline of a profile on this cluster as it is, alongside the
         other jobs of a pipeline of `uid`'s. Raise `BadInput`."""
@@ -145,7 +145,7 @@ class Admission:
             check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
         promised = await self.registry.promised(now_s, attached=attached)
         profiles, law, untaught = self.registry.profiles, self.default_law, dict(self.registry.untaught)
-        reply = await beside(
+        reply = await off_loop(
             lambda: plan_reply(request, profiles, workers, promised, default_law=law, grows=grows, untaught=untaught)
         )
         if reply.forecast is None:

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from controller.master.application import ID, Application
-from controller.master.beside import Beside
 from controller.master.change import change, check_claim, claim_after
 from controller.master.explanation import explanation
 from controller.master.finish import stage_spans
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
+from controller.master.off_loop import OffLoop
 from controller.master.recorder import Recorder
 from controller.master.registry import AT_A_TIME, Registry
 from controller.master.submissions import Submissions
@@ -59,7 +59,7 @@ class Commands:
         return explanation(application, self.lifecycle.placing, now_s)
 
     async def course(
-        self, application_id: str, samples: int, quotas: int, since_s: float, beside: Beside = asyncio.to_thread
+        self, application_id: str, samples: int, quotas: int, since_s: float, off_loop: OffLoop = asyncio.to_thread
     ) -> Course:
         """Return the course of an application, also where only its run folder is left."""
         application = self.registry.applications.get(application_id)
@@ -69,10 +69,10 @@ class Commands:
                 f"no application or run {application_id!r:.80} is known; try one of `sparkpace ps` once its driver runs"
             )
         spans = None if application is None or application.finished else stage_spans(application)
-        return await beside(lambda: read_course(folder, samples, quotas, since_s, spans))
+        return await off_loop(lambda: read_course(folder, samples, quotas, since_s, spans))
 
-    async def ended_runs(self, beside: Beside = asyncio.to_thread) -> tuple[EndedRun, ...]:
-        return await beside(lambda: ended_runs(self.recorder.runs))
+    async def ended_runs(self, off_loop: OffLoop = asyncio.to_thread) -> tuple[EndedRun, ...]:
+        return await off_loop(lambda: ended_runs(self.recorder.runs))
 
     # ------------------------------------------------------------------ what is changed
 
@@ -98,7 +98,7 @@ class Commands:
             raise NotStored(self.registry.store.failing)
 
     async def change(
-        self, application_id: str, asked: Change, clock: Callable[[], float], beside: Beside = asyncio.to_thread
+        self, application_id: str, asked: Change, clock: Callable[[], float], off_loop: OffLoop = asyncio.to_thread
     ) -> None:
         """Do what `sparkpace set` asks. Raise `BadInput`, `InfeasibleDeadline` and `NotStored`; then nothing has changed."""
         if asked == Change(force=asked.force):  # also where all that it says is unknown here
@@ -110,7 +110,7 @@ class Commands:
             # a new priority by itself is never refused: it helps a job that would be late
             if asked.deadline_s is not None and not asked.force and (claim := claim_after(application, asked, most, now_s)):
                 others, elapsed_s = await self.registry.promised(now_s, but=application_id), application.elapsed_s(now_s)
-                await beside(lambda: check_claim(claim, others, most, elapsed_s))
+                await off_loop(lambda: check_claim(claim, others, most, elapsed_s))
                 now_s = clock()
             with self.lifecycle.changing(now_s) as changes:
                 change(application, asked, most, now_s, self.registry.keep)

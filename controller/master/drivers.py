@@ -11,11 +11,11 @@ from msgspec import structs
 from controller.master import attached, driver_events, executors
 from controller.master.admission import Admission, check_usable, checked_id
 from controller.master.application import Application
-from controller.master.beside import Beside
 from controller.master.changes import Changes
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
 from controller.master.locality import locality
+from controller.master.off_loop import OffLoop
 from controller.master.outcome import DriverEnd, driver_end
 from controller.master.recorder import Recorder
 from controller.master.registry import Registry
@@ -35,7 +35,7 @@ class Drivers:
         self.registry, self.lifecycle, self.admission, self.recorder = registry, lifecycle, admission, recorder
 
     async def register(
-        self, registration: Registration, clock: Callable[[], float], beside: Beside = asyncio.to_thread
+        self, registration: Registration, clock: Callable[[], float], off_loop: OffLoop = asyncio.to_thread
     ) -> Registered:
         """Admit an application of a user that somebody vouches for (`vouching`). Raise `BadInput` for unusable settings,
         `Denied` for an application of another driver, `InfeasibleDeadline` when its deadline cannot be met, `NotStored`."""
@@ -49,7 +49,7 @@ class Drivers:
             if registration.application_id is None:  # what runs already is not refused
                 self._check_number(registration.uid)
             token = mint()
-            application = await self.admission.admit(registration, digest(token), clock, beside)
+            application = await self.admission.admit(registration, digest(token), clock, off_loop)
             application.credentials = credentials
             with self.lifecycle.changing(clock()):
                 with self.recorder.begun(application.id):

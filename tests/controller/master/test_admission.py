@@ -99,13 +99,13 @@ def test_agents_are_answered_while_a_profile_is_read_and_a_deadline_judged(clust
     async def scene() -> None:
         asked, go_on = asyncio.Semaphore(0), asyncio.Semaphore(0)
 
-        async def beside(work: Callable[[], T]) -> T:
+        async def off_loop(work: Callable[[], T]) -> T:
             asked.release()
             await go_on.acquire()
             return work()
 
         told = registration(conf={"spark.pace.deadline": "14s"}, instance="second")
-        registering = asyncio.create_task(cluster.state.drivers.register(told, cluster.clock, beside))
+        registering = asyncio.create_task(cluster.state.drivers.register(told, cluster.clock, off_loop))
         for _ in ("profile", "deadline"):
             await asked.acquire()
             assert not cluster.worker("w1").desired.executors

@@ -1,6 +1,6 @@
 """Work that takes its time and needs nothing of the master's state is done on another thread: agents are answered meanwhile.
 
-After `await beside(work)` the master's state may have changed. Tests hand in a `Beside` that says when the work is done."""
+After `await off_loop(work)` the master's state may have changed. Tests hand in an `OffLoop` that says when work is done."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Beside(Protocol):
+class OffLoop(Protocol):
     """A function that does the work and returns its result, or raises its error; `asyncio.to_thread` is one."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
