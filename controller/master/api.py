@@ -25,7 +25,7 @@ from controller.master.bodies import AT_ONCE, BODY_S, EACH_S, MOST, Allowance
 from controller.master.calls import CALLS, types_of
 from controller.master.cluster import ClusterState
 from controller.master.connections import Connection
-from controller.master.lasting import Lasting
+from controller.master.durability import Durability
 from controller.master.metrics import FORMAT, metrics
 from controller.master.peer import Address, find_driver, find_peer, user_groups
 from controller.master.tokens import Gatekeeper
@@ -121,7 +121,7 @@ class Api:
         self.cluster, self.gate, self.agents, self.clock, self.wall = cluster, gate, agents, clock, wall
         self._scraping = asyncio.Lock()
         self._allowance = Allowance(AT_ONCE, EACH_S)
-        self.lasting = Lasting(cluster.store)
+        self.durability = Durability(cluster.store)
 
     def application(self) -> Starlette:
         allow: dict[str, Callable[[Request], str] | None] = {
@@ -154,7 +154,7 @@ class Api:
                 body = () if shape.body is None else (await self._body(request, shape.body),)
                 answered = await answer(request, *body, **numbers)
                 if request.method == "POST":
-                    await self.lasting.reached()
+                    await self.durability.wait()
                 return _json(answered)
             except OtherVersion as error:
                 if not warned:  # such a peer tries on and on

@@ -6,7 +6,7 @@ with another schema is refused. Nothing is decided here.
 
 What must be stored before it counts is written in a `transaction`, which raises on a full disk. What counts already is kept
 for `later` and written by the next `catch_up`, which a full disk only puts off: control goes on from memory. A commit reaches
-the kernel; the disk has it after `sync` (`controller.master.lasting`).
+the kernel; the disk has it after `sync` (`controller.master.durability`).
 """
 
 from __future__ import annotations

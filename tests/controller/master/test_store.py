@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.master.lasting import Lasting
+from controller.master.durability import Durability
 from controller.master.store import SCHEMA, Store
 from stage_model.errors import NotStored, Unavailable
 
@@ -345,7 +345,7 @@ class TestSchema:
         assert self.number(path) == 0
 
 
-class TestLasting:
+class TestDurability:
     """Commits that are on the disk: the master's answers wait for theirs."""
 
     class Slow(Store):
@@ -368,14 +368,14 @@ class TestLasting:
         store = self.Slow(path)
 
         async def answers() -> None:
-            lasting = Lasting(store)
-            await lasting.reached()
+            durability = Durability(store)
+            await durability.wait()
             assert store.synced == []
 
             async def answer() -> None:
                 self.commit(store)
                 mine = store.commits
-                await lasting.reached()
+                await durability.wait()
                 assert store.synced[-1] >= mine
 
             await asyncio.gather(*(answer() for _ in range(100)))
@@ -399,10 +399,10 @@ class TestLasting:
         store = Hanging(path)
 
         async def answers() -> None:
-            lasting = Lasting(store, longest_s=0.01)
+            durability = Durability(store, longest_s=0.01)
             for _ in range(3):
                 self.commit(store)
-                await lasting.reached()
+                await durability.wait()
             hangs.set()
 
         asyncio.run(answers())
@@ -416,10 +416,10 @@ class TestLasting:
         log.symlink_to(log.name)  # a loop, which no one can open
 
         async def answers() -> None:
-            lasting = Lasting(store)
+            durability = Durability(store)
             for _ in range(3):
                 self.commit(store)
-                await lasting.reached()
+                await durability.wait()
 
         asyncio.run(answers())
         told = [r.levelno for r in caplog.records if "a loss of power now would lose them" in r.message]

@@ -20,19 +20,19 @@ APART_S = 0.005
 """The time from the end of a sync to the next, so that many answers share one; an answer by itself does not wait for it."""
 
 
-class Lasting:
+class Durability:
     """The wait of answers for the disk, used on one loop. `longest_s` is the longest wait of an answer."""
 
     def __init__(self, store: Store, longest_s: float = LONGEST_S) -> None:
         self._store, self._longest_s = store, longest_s
-        self._thread = ThreadPoolExecutor(1, "lasting")
+        self._thread = ThreadPoolExecutor(1, "durability")
         self._under_way: asyncio.Task[None] | None = None
         self._reached = store.commits
         self._complained = False
         self._next_s = 0.0
         """The time of the loop's clock before which no sync begins."""
 
-    async def reached(self) -> None:
+    async def wait(self) -> None:
         """Return once all that is committed by now is on the disk, or cannot be brought there."""
         wanted = self._store.commits
         try:
