@@ -160,7 +160,7 @@ class Target:
 
 
 @dataclass(slots=True)
-class Outline:
+class PlanCache:
     """Results that follow from what the stages of an application are matched by, and are dropped when that changes
     (`planning`)."""
 
@@ -269,7 +269,7 @@ class Application:
     """Bytes of its driver's events and snapshots, as they are stored."""
     overflow: str = ""
     """The limit that its driver's reports exceed: nothing more is taken in."""
-    outline: Outline | None = None
+    plan_cache: PlanCache | None = None
     """Results of `planning`; None since something has changed that the stages seen so far are matched by: what ended stages
     did, or what those under way have `shown`."""
 
@@ -377,7 +377,7 @@ class Application:
         shown_tasks = known.shown_tasks if known is not None else 0
         self.run.apply(event)
         if known is None or not known.active or known.shown_tasks != shown_tasks:
-            self.outline = None
+            self.plan_cache = None
         complaint = self.actions.apply(event)
         if complaint:
             self.notify(complaint)
@@ -387,14 +387,14 @@ class Application:
 
     def replace_active(self, snapshot: Iterable[AnyEvent]) -> None:
         """Take in what is active now, after events were lost."""
-        self.outline = None
+        self.plan_cache = None
         self.run.replace_active(snapshot)
 
     def take(self, executor: Executor, instance: str, report: ExecutorReport) -> None:
         for key in executor.take(instance, report, self.run.attempts):
             stage = self.run.attempts.get(key)
             if stage is not None and not stage.active:
-                self.outline = None
+                self.plan_cache = None
 
     def live_executors(self) -> Iterable[Executor]:
         return (e for e in self.executors.values() if e.live)

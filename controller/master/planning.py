@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
-from controller.master.application import Ahead, Application, Outline, StageGoal, Target
+from controller.master.application import Ahead, Application, PlanCache, StageGoal, Target
 from controller.master.capacity import Capacity, initial
 from controller.master.executor_state import Executor
 from controller.master.lateness import late_since
@@ -219,10 +219,10 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
 
 def matched_run(application: Application, what: ApplicationEstimate) -> Matched:
     """Return the run against its estimate, worked out once as long as neither changes."""
-    known = application.outline
+    known = application.plan_cache
     if known is None or known.estimate is not what:
         matched = match(what, application.run, application.stage_use())
-        known = application.outline = Outline(what, matched)
+        known = application.plan_cache = PlanCache(what, matched)
     return known.matched
 
 
@@ -262,18 +262,18 @@ def _aims(
 
 def _schedule(application: Application, target: Target | None, matched: Matched, slots: int, most: Capacity) -> Ahead:
     """Return the work to come of a run matched by `matched_run`, worked out once for the same question."""
-    outline, jobs = application.outline, target.jobs if target else None
-    assert outline is not None
-    known = outline.ahead.get((jobs, slots, most))
+    plan_cache, jobs = application.plan_cache, target.jobs if target else None
+    assert plan_cache is not None
+    known = plan_cache.ahead.get((jobs, slots, most))
     if known is None:
         stages = _ahead(application, target, matched)
         busy, fixed_s = to_come(stages, slots, matched.work_ratio, most.speed_limit)
         last_task_sd_s = matched.work_ratio * stages[-1].task_sd_s if stages else 0.0
         unsure = doubt([stage.work_core_s for stage in stages], matched.shown)
         paced = _pace(application, matched, most)
-        further_s = paced * _reserve_s(application, outline.estimate, matched, slots, most) if jobs is None else 0.0
+        further_s = paced * _reserve_s(application, plan_cache.estimate, matched, slots, most) if jobs is None else 0.0
         shape = Forecast(*to_come(matched.stages, slots, 1.0, most.speed_limit))
-        known = outline.ahead[jobs, slots, most] = Ahead(busy, shape, fixed_s, last_task_sd_s, unsure, paced, further_s)
+        known = plan_cache.ahead[jobs, slots, most] = Ahead(busy, shape, fixed_s, last_task_sd_s, unsure, paced, further_s)
     return known
 
 

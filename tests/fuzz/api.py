@@ -22,7 +22,7 @@ from controller.master.api import Api, WaitingAgents
 from controller.master.tokens import Gatekeeper
 from controller.wire.version import HEADER, SPOKEN
 from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report, sample, use
-from tests.properties.test_outline import taught
+from tests.properties.test_plan_cache import taught
 
 MOST_CALLS = 25
 CALLS = {

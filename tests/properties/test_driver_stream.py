@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from controller.master.application import Application
 from controller.wire.driver import DriverSync
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
-from tests.properties.test_outline import taught
+from tests.properties.test_plan_cache import taught
 
 ids = st.integers(0, 3)
 times = st.integers(0, 10_000) | st.sampled_from((-1, 2**31, 2**53, 253_402_300_799_999, 2**63, 10**400))

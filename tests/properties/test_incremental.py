@@ -31,7 +31,7 @@ from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.history.events import AnyEvent, ExecutorRemoved, JobEnd, JobStart, StageInfo
 from tests.fakes.cluster import answered, report, use
 from tests.fakes.placed import Scene
-from tests.properties.test_outline import EVENTS, PROFILE, STAGES, TASKS
+from tests.properties.test_plan_cache import EVENTS, PROFILE, STAGES, TASKS
 
 WORKERS = ("w1", "w2", "w3")
 OFFERS: dict[str, dict[str, Any]] = {
@@ -330,7 +330,7 @@ def check_plans(world: World) -> None:
     for application in world.living():
         most = world.state.workers.capacity(application, now_s)
         kept = planning.application_plan(application, "w1", most, now_s), planning.promises(application, most, now_s)
-        application.outline = None
+        application.plan_cache = None
         made = planning.application_plan(application, "w1", most, now_s), planning.promises(application, most, now_s)
         assert kept == made
 

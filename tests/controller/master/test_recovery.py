@@ -18,7 +18,7 @@ from controller.master.identity import Identity, begin_life
 from controller.master.store import Store
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
-from tests.properties.test_outline import taught
+from tests.properties.test_plan_cache import taught
 
 
 @pytest.fixture
