@@ -166,12 +166,12 @@ class PlanCache:
 
     estimate: ApplicationEstimate
     matched: Matched
-    ahead: dict[tuple[frozenset[int] | None, int, Capacity], Ahead] = field(default_factory=dict)
+    ahead: dict[tuple[frozenset[int] | None, int, Capacity], RemainingSchedule] = field(default_factory=dict)
     """Schedules by jobs (None: all), slots and the most there is to have."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class RemainingSchedule:
     """The schedule of the stages to come, that of all stages (`shape`), the pace so far, and the seconds kept for work beyond
     the plan."""
 

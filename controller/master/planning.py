@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
-from controller.master.application import Ahead, Application, PlanCache, StageGoal, Target
+from controller.master.application import Application, PlanCache, RemainingSchedule, StageGoal, Target
 from controller.master.capacity import Capacity, initial
 from controller.master.executor_state import Executor
 from controller.master.lateness import late_since
@@ -181,7 +181,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
     busy: Busy = ()
     fixed_s, paced = 0.0, 1.0
     matched: Matched | None = None
-    ahead: Ahead | None = None
+    ahead: RemainingSchedule | None = None
     if what is not None:
         matched = matched_run(application, what)
         ahead = _schedule(application, target, matched, slots, most)
@@ -260,7 +260,9 @@ def _aims(
     return tuple(found)
 
 
-def _schedule(application: Application, target: Target | None, matched: Matched, slots: int, most: Capacity) -> Ahead:
+def _schedule(
+    application: Application, target: Target | None, matched: Matched, slots: int, most: Capacity
+) -> RemainingSchedule:
     """Return the work to come of a run matched by `matched_run`, worked out once for the same question."""
     plan_cache, jobs = application.plan_cache, target.jobs if target else None
     assert plan_cache is not None
@@ -273,7 +275,9 @@ def _schedule(application: Application, target: Target | None, matched: Matched,
         paced = _pace(application, matched, most)
         further_s = paced * _reserve_s(application, plan_cache.estimate, matched, slots, most) if jobs is None else 0.0
         shape = Forecast(*to_come(matched.stages, slots, 1.0, most.speed_limit))
-        known = plan_cache.ahead[jobs, slots, most] = Ahead(busy, shape, fixed_s, last_task_sd_s, unsure, paced, further_s)
+        known = plan_cache.ahead[jobs, slots, most] = RemainingSchedule(
+            busy, shape, fixed_s, last_task_sd_s, unsure, paced, further_s
+        )
     return known
 
 
@@ -291,7 +295,7 @@ def _future(
     target: Target | None,
     what: ApplicationEstimate,
     matched: Matched,
-    ahead: Ahead,
+    ahead: RemainingSchedule,
     elapsed_s: float,
 ) -> tuple[Busy, float]:
     """Return the busy tuple and fixed seconds of all that is to come for a target. For an action these are its stages; for an
@@ -305,7 +309,7 @@ def _future(
 
 
 def _by_the_total(
-    application: Application, what: ApplicationEstimate, matched: Matched, ahead: Ahead
+    application: Application, what: ApplicationEstimate, matched: Matched, ahead: RemainingSchedule
 ) -> tuple[float, Forecast]:
     """Return the bounds that the total CPU sets to the work left (`stage_model.forecast.budget`): the share of the work of
     the stages to come that has not come already, and the work that belongs to no known stage. CPU that stages under way have
