@@ -185,7 +185,7 @@ class RemainingSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Peak:
+class PlannedCores:
     """The cores planned for one executor, and what they were worked out from (`placing`)."""
 
     estimate: ApplicationEstimate
@@ -233,7 +233,7 @@ class Application:
     again."""
     data: dict[str, int] = field(default_factory=dict)
     """Bytes of the input by host, as the driver reported them."""
-    peak: Peak | None = None
+    peak: PlannedCores | None = None
     cached_requests: dict[str, CachedRequest] = field(default_factory=dict)
     """Requests by resource profile, until the application or a worker changes (`Changes.application`)."""
     infeasible: WorkerType | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from controller.master import needs
-from controller.master.application import Application, CachedRequest, Peak
+from controller.master.application import Application, CachedRequest, PlannedCores
 from controller.master.executor_spec import executor_memory, executor_slots
 from controller.master.executor_state import Executor
 from controller.master.feasibility import whole_forecast
@@ -259,7 +259,7 @@ class Placing:
             most = self.registry.workers.capacity(application, now_s)
             cores = None if deadline_s is None else whole_forecast(what, most).least_cores(deadline_s)
             peak = most.cores if cores is None else min(cores, most.cores)
-            known = Peak(what, deadline_s, peak / most.executors)
+            known = PlannedCores(what, deadline_s, peak / most.executors)
             # without a worker the peak is not known yet
             application.peak = known if most.cores else None
         return known.cores
