@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from controller.local_zone import local_zone
-from controller.master.application import ID, Application, ApplicationRecord, beyond_unknown
+from controller.master.application import ID, Application, ApplicationRecord, skip_unknown_ids
 from controller.master.capacity import Capacity
 from controller.master.dependencies import WaitingJob, check_dependencies
 from controller.master.executor_spec import executor_memory, executor_slots, executor_spec
@@ -77,7 +77,7 @@ class Admission:
             started_epoch_s=time.time() - age_s,
             started_monotonic_s=now_s - age_s,
             boot_id=boot_id(),
-            next_executor=beyond_unknown(1) if outlived else 1,
+            next_executor=skip_unknown_ids(1) if outlived else 1,
             outlived=outlived,
             options=job_options(
                 registration.conf,

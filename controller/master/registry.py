@@ -19,7 +19,7 @@ import msgspec
 from msgspec import structs
 
 from controller.master import planning
-from controller.master.application import Application, ApplicationRecord, Resident, beyond_unknown
+from controller.master.application import Application, ApplicationRecord, Resident, skip_unknown_ids
 from controller.master.changes import Changes
 from controller.master.dependencies import KnownJobs, Past, WaitingJob, past_of
 from controller.master.executor_state import Executor, ExecutorRecord
@@ -250,7 +250,7 @@ class Registry:
         if application.ended:
             application.ended_monotonic_s = now_s
         # a worker may show an executor only later that was placed while nothing could be stored (`executors.adopt`)
-        application.record.next_executor = beyond_unknown(application.record.next_executor)
+        application.record.next_executor = skip_unknown_ids(application.record.next_executor)
         self.applications[application.id] = application
         self.changes.application(application)
         for executor_id, blob in self.store.executors(application.id):

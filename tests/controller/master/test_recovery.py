@@ -13,7 +13,7 @@ import pytest
 
 from controller.agent.link import Gate
 from controller.master.agents import COME_BACK_S
-from controller.master.application import beyond_unknown
+from controller.master.application import skip_unknown_ids
 from controller.master.identity import Identity, begin_life
 from controller.master.store import Store
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline
@@ -93,9 +93,9 @@ class TestLostDatabase:
         assert [spec.executor_id for spec in known.executors] == ["1"]
         assert [spec.executor_id for spec in cluster.worker("w2", report(application_id, "2")).desired.executors] == ["2"]
         [new] = cluster.worker("w3").desired.executors
-        assert new.executor_id == str(beyond_unknown(1))
+        assert new.executor_id == str(skip_unknown_ids(1))
         again(cluster)
-        assert sorted(cluster.state.applications[application_id].executors) == ["1", str(beyond_unknown(1)), "2"]
+        assert sorted(cluster.state.applications[application_id].executors) == ["1", str(skip_unknown_ids(1)), "2"]
         cluster.driver(application_id, *one_stage_run(1000), ended=True)
         for worker in ("w1", "w2", "w3"):
             cluster.worker(worker)
