@@ -11,9 +11,9 @@ class Changes:
     for something that rests on them."""
 
     def __init__(self) -> None:
-        self.in_queue: set[str] = set()
+        self.dirty_applications: set[str] = set()
         """Applications whose places in the queue, or the workers that they want, may be others."""
-        self.workers: set[str] = set()
+        self.dirty_workers: set[str] = set()
         """Workers of which an occupant may be another."""
         self.lacking: dict[str, Application] = {}
         """Applications that may lack executors: those noted since they were last looked at, and those that lacked some
@@ -28,19 +28,19 @@ class Changes:
 
     def executor(self, application: Application, executor: Executor) -> None:
         """Note that an executor has come, or is or was ended."""
-        self.workers.add(executor.record.worker_id)
+        self.dirty_workers.add(executor.record.worker_id)
         self._note(application)
 
     def order(self, application: Application) -> None:
         """Note that the application waits in another place, or for something else."""
-        self.in_queue.add(application.id)
+        self.dirty_applications.add(application.id)
 
     def room(self) -> None:
         """Note that there may be room for executors that any application lacks."""
         self._room = True
 
     def _note(self, application: Application) -> None:
-        self.in_queue.add(application.id)
+        self.dirty_applications.add(application.id)
         self.lacking[application.id] = self._noted[application.id] = application
 
     @property
@@ -52,7 +52,7 @@ class Changes:
         """Return the applications noted since the last call, each of whose executors may count otherwise from now on."""
         noted, self._noted = list(self._noted.values()), {}
         for application in noted:
-            self.workers |= application.worker_ids()
+            self.dirty_workers |= application.worker_ids()
         return noted
 
     def take_lacking(self, noted: list[Application]) -> list[Application]:

@@ -1,8 +1,8 @@
 """The master's side of placement: applications and workers as the folder `placement` sees them, and their memory as
 `master_memory` does.
 
-A worker's state is made again when something on it has changed (`Changes.workers`), and only when an application is to be
-placed. `placement.plan` decides; what is done with a decision is `executors`' matter."""
+A worker's state is made again when something on it has changed (`Changes.dirty_workers`), and only when an application is to
+be placed. `placement.plan` decides; what is done with a decision is `executors`' matter."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ class Placing:
             new = [info for name, info in offers.items() if before.get(name) is not info]
             if gone or new:
                 self._change_fleet(gone, new)
-        changed = self.registry.changes.workers & offers.keys()
-        self.registry.changes.workers -= changed
+        changed = self.registry.changes.dirty_workers & offers.keys()
+        self.registry.changes.dirty_workers -= changed
         for worker_id in changed:
             worker = self.fleet.get(worker_id)
             assert worker is not None
@@ -143,7 +143,7 @@ class Placing:
         for application in self.registry.applications.values():
             application.cached_requests.clear()
         self.queue.workers_changed()
-        self.registry.changes.workers.update(info.worker_id for info in new)
+        self.registry.changes.dirty_workers.update(info.worker_id for info in new)
 
     def _worker(self, info: WorkerInfo) -> WorkerState:
         return WorkerState(

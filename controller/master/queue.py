@@ -1,8 +1,8 @@
 """Applications that wait for a worker, in order, and the workers that they want: kept up to date, so that no application is
 counted again for each of the others.
 
-A change of what counts here is noted in `Changes.in_queue`; it is looked at with the next question. The order is the memory
-manager's (`master_memory.queue`)."""
+A change of what counts here is noted in `Changes.dirty_applications`, and looked at with the next question. The order is
+the memory manager's (`master_memory.queue`)."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ class Queue:
 
     def workers_changed(self) -> None:
         """Have all the wanted workers worked out again."""
-        self.registry.changes.in_queue.update(self._entries)
+        self.registry.changes.dirty_applications.update(self._entries)
 
     def _rank(self, application: Application) -> Rank:
         entry = self._entries.get(application.id)
         return rank_of(application) if entry is None else entry.rank
 
     def _refresh(self) -> None:
-        changed = self.registry.changes.in_queue
+        changed = self.registry.changes.dirty_applications
         while changed:
             self._put(changed.pop())
 

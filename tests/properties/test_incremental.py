@@ -279,8 +279,8 @@ def from_scratch(kept: Placing, now_s: float) -> Placing:
     registry, fleet = kept.registry, kept.fleet
     made = Placing(registry, policy=kept.policy, weights=fleet.weights, draw=fleet._draw)
     made.topology = kept.topology
-    registry.changes.in_queue.update(registry.applications)
-    registry.changes.workers.update(registry.workers.by_id)
+    registry.changes.dirty_applications.update(registry.applications)
+    registry.changes.dirty_workers.update(registry.workers.by_id)
     made.refresh(now_s)
     return made
 
