@@ -72,7 +72,7 @@ class Agents:
             key = ExecutorKey(application.id, executor.record.executor_id)
             if executors.stopped(application, executor) and key not in reported:
                 executor.cleaned = True
-                self.registry.changes.dirty_workers.add(worker_id)
+                self.registry.changes.worker(worker_id)
                 executor.record.gone = executor.record.gone or executors.last_word(executor, None, "removed")
         for application_id in sync.drivers_gone:
             gone = self.registry.applications.get(application_id)
@@ -196,7 +196,7 @@ class Agents:
         # an executor thought removed that is reported (a start crossed the order to stop) is to be stopped again
         if executor.cleaned:
             executor.cleaned = False
-            self.registry.changes.dirty_workers.add(worker_id)
+            self.registry.changes.worker(worker_id)
         if not executor.live:
             return
         if report.state is ExecutorState.EXITED:

@@ -31,6 +31,10 @@ class Changes:
         self.dirty_workers.add(executor.record.worker_id)
         self._note(application)
 
+    def worker(self, worker_id: str) -> None:
+        """Note that an executor on the worker counts in another way, or no longer, for placement."""
+        self.dirty_workers.add(worker_id)
+
     def order(self, application: Application) -> None:
         """Note that the application waits in another place, or for something else."""
         self.dirty_applications.add(application.id)

@@ -236,7 +236,7 @@ class Registry:
             self.past[application_id] = past_of(application.record)
         for worker_id in {e.record.worker_id for e in application.executors.values()} if application else ():
             self._on[worker_id] = [placed for placed in self._on[worker_id] if placed[0] is not application]
-            self.changes.dirty_workers.add(worker_id)
+            self.changes.worker(worker_id)
 
     # ------------------------------------------------------------------ restart
 
