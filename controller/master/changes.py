@@ -27,7 +27,7 @@ class Changes:
         self._note(application)
 
     def executor(self, application: Application, executor: Executor) -> None:
-        """Note that an executor has come, or is or was ended."""
+        """Note that an executor is placed, is to end, or has ended."""
         self.dirty_workers.add(executor.record.worker_id)
         self._note(application)
 
