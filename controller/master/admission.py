@@ -167,7 +167,7 @@ def checked_id(given: str) -> str:
 
 
 def asked_deadline_s(registration: Registration) -> float | None:
-    """Return the deadline in seconds after submission; None where none was asked for, or one that cannot be read."""
+    """Return the deadline in seconds after submission; None where the user asked for none, or for an unreadable one."""
     asked = registration.conf.get(f"{PREFIX}deadline", "")
     with suppress(BadInput):
         if 0 < len(asked) <= MOST_CHARACTERS:
@@ -249,7 +249,7 @@ def to_be_judged(application: Application, most: Capacity) -> bool:
 
 def check_feasible(application: Application, most: Capacity, now_s: float, promised: Promised) -> None:
     """Raise `InfeasibleDeadline` for an application that is `to_be_judged` and whose deadline cannot be met, with the least
-    one that can be met alongside the promises."""
+    deadline that can be met alongside the promises."""
     assert application.estimate is not None
     options, spent_s = application.options, application.elapsed_s(now_s)
     reply = feasibility(
