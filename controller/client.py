@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from controller.home import Home
-from controller.tls import address_of, connect_master
+from controller.machine.tls import address_of, connect_master
 from controller.wire import version
 from controller.wire.command import (
     ApplicationList,

@@ -10,7 +10,7 @@
     sparkpace.toml              yours, if there: options of `up`, `master` and `agent` (`controller.cli.configuration`)
     cluster.json                0600, there from `up` to `down`, whatever dies in between
     cluster.id                  0600, the cluster's id and the master's generation; outlives master.db
-    master.lock                 0600, held by the master; agents have theirs (`controller.local.locks`)
+    master.lock                 0600, held by the master; agents have theirs (`controller.locks`)
     master.db  runs/  profiles/  local/  logs/  agents/
 
 Covers paths and safe reading; the master writes into `runs/` and `profiles/`.
@@ -30,9 +30,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from controller.files import write_whole
-from controller.processes import ProcessId
-from controller.tls import address_of
+from controller.machine.files import write_whole
+from controller.machine.processes import ProcessId
+from controller.machine.tls import address_of
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, PaceError, Unavailable
 

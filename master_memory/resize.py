@@ -3,7 +3,7 @@
 The master says what off-heap budget each executor should have; this module gets there without a container ever being smaller
 than the memory in use in it, and without the limits on this worker adding up to more than it offers: growing = limit, then
 order; shrinking = order, acknowledgement, then limit; a start only where there is room for it. All sizes are MiB. Not here:
-how the budgets are divided (`split`), files and runtime (`controller.agent.resizing`). See
+how the budgets are divided (`split`), files and runtime (`controller.agent.executors.resizing`). See
 docs/decisions/0012-elastic-memory.md.
 """
 

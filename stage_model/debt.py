@@ -2,7 +2,8 @@
 
 A squeezed executor falls behind, so its law asks for more and more; what was withheld is measured against what the law asked
 for when the squeeze began. Later grants above that reference repay (compensation, document 004, section 2.4.2). An
-application's debt is the sum over its executors. Not covered: which executors are squeezed (`controller.agent.arbitrate`).
+application's debt is the sum over its executors. Not covered: which executors are squeezed
+(`controller.agent.core.arbitrate`).
 """
 
 from __future__ import annotations

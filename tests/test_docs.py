@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 import pytest
 
-from controller.agent.secret_places import CREDENTIAL_PLACES, ENGINE, SPARKPACE_HOME
+from controller.agent.executors.secret_places import CREDENTIAL_PLACES, ENGINE, SPARKPACE_HOME
+from controller.asks.job_options import SETTINGS
 from controller.cli.main import COMMANDS
 from controller.cli.service_options import AGENT, GROWTH, MASTER, UP
 from controller.master.calls import CALLS
 from controller.master.metric_table import METRICS
-from controller.submit.job_options import SETTINGS
 from controller.wire.states import Outcome
 from stage_model.laws import LAWS
 from stage_model.settings import Topic, rules

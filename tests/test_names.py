@@ -21,7 +21,7 @@ SCRIPTS = ("bridge/build.py", "hatch_build.py", "sparkpace.py")
 DEMANDED = {
     "*": {"main"},
     "stage_model.laws.*": {"decide", "planned_cores"},
-    "controller.runtime.*_runtime": {"check", "make", "end_all", "driver_address"},
+    "controller.runtime.*.runtime": {"check", "make", "end_all", "driver_address"},
     "experiments.workloads.*": {
         "as_text",
         "check_part",

@@ -15,27 +15,27 @@ import threading
 import time
 import uuid
 
-from controller.agent.launch import Site
-from controller.agent.launcher import Launcher
+from controller.agent.executors.launch import Site
+from controller.agent.executors.launcher import Launcher
+from controller.agent.executors.local_use import LocalUse
 from controller.agent.link import Gate, Link
-from controller.agent.local_use import LocalUse
 from controller.agent.loop import Agent, Received
 from controller.agent.machine_claim import NOT_ALONE, claim_machine
 from controller.agent.membership import find_cluster
 from controller.agent.open_quotas import let_go_all, open_all
 from controller.agent.site import make_beginner, make_runtime, make_site, make_worker
 from controller.agent.threads import Threads
-from controller.back_off import BackOff
-from controller.engines import machine_busy_s
+from controller.asks.local_limit import parse_local_limit
+from controller.asks.options import AgentOptions
 from controller.home import Home
-from controller.local.locks import child_lock
-from controller.local_limit import parse_local_limit
-from controller.options import AgentOptions
-from controller.processes import allow_files
-from controller.runtime import packet_filter
+from controller.locks import child_lock
+from controller.machine.back_off import BackOff
+from controller.machine.processes import allow_files
+from controller.machine.service_log import log_to_stderr
 from controller.runtime.base import Adopter
+from controller.runtime.docker import packet_filter
+from controller.runtime.engines import machine_busy_s
 from controller.runtime.table import ADOPTING, EVERYWHERE
-from controller.service_log import log_to_stderr
 from controller.wire.worker import WorkerReply, WorkerSync
 from stage_model.errors import PaceError
 from stage_model.settings import QuotaSettings

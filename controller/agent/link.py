@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from controller.agent.threads import Beat
-from controller.back_off import BackOff
-from controller.tls import connect_master
+from controller.machine.back_off import BackOff
+from controller.machine.tls import connect_master
 from controller.wire import version
 from controller.wire.worker import Changed, Desired, WorkerReply, WorkerSync
 from stage_model.decoding import UNREADABLE

@@ -17,22 +17,22 @@ from pathlib import Path
 
 from msgspec import structs
 
-from controller.agent.apply import SAME_CORES, QuotaChange
-from controller.agent.beginning import Spec, Start
-from controller.agent.core import Orders, Seen, Snapshot, State, TimedPlan, next_period_s, step
-from controller.agent.foreign import Foreign
-from controller.agent.known import KnownExecutor, KnownExecutors
-from controller.agent.launch import Site
-from controller.agent.launcher import Launcher
-from controller.agent.local_use import OVER_CODE
+from controller.agent.core.apply import SAME_CORES, QuotaChange
+from controller.agent.core.foreign import Foreign
+from controller.agent.core.step import Orders, Seen, Snapshot, State, TimedPlan, next_period_s, step
+from controller.agent.executors.beginning import Spec, Start
+from controller.agent.executors.known import KnownExecutor, KnownExecutors
+from controller.agent.executors.launch import Site
+from controller.agent.executors.launcher import Launcher
+from controller.agent.executors.local_use import OVER_CODE
+from controller.agent.executors.resizing import Resizing
 from controller.agent.outbox import Outbox
 from controller.agent.phases import Phases
 from controller.agent.report_of import Standing, report_of
-from controller.agent.resizing import Resizing
 from controller.agent.timings import PeriodTimings
-from controller.processes import ProcessId, alive
+from controller.machine.process_identity import seen_here
+from controller.machine.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime, TakesNeeds
-from controller.runtime.process_identity import seen_here
 from controller.wire.states import ExecutorState
 from controller.wire.worker import Desired, WorkerInfo, WorkerSync
 from stage_model.errors import RuntimeFailed

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from controller.runtime.cgroup import CgroupTree
+from controller.runtime.cgroup.tree import CgroupTree
 
 NOT_ALONE = (
     "another agent with `--runtime adopt` runs on this machine; of one cluster, the one that joined first paces all "

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from controller.files import write_whole
+from controller.asks.options import AgentOptions
 from controller.home import Home
-from controller.options import AgentOptions
-from controller.runtime import process_identity
-from controller.runtime.adopt_runtime import records_of
+from controller.machine import process_identity
+from controller.machine.files import write_whole
+from controller.runtime.adopt.runtime import records_of
 from controller.runtime.executor_record import AdoptedRecord, read_everybodys
 from stage_model.errors import Unavailable
 

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from controller.agent.machine_claim import claim_machine
 from controller.agent.membership import recall_cluster
 from controller.agent.site import make_runtime
+from controller.asks.options import AgentOptions
 from controller.home import Home
-from controller.options import AgentOptions
+from controller.machine.service_log import log_to_stderr
+from controller.machine.waiting import wait_until
 from controller.runtime.base import AsksServer, ExecutorKey, Runtime
-from controller.service_log import log_to_stderr
-from controller.waiting import wait_until
 from stage_model.errors import PaceError
 
 log = logging.getLogger("sparkpace.agent")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from controller.agent.core import Held
+from controller.agent.core.step import Held
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport

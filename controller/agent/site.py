@@ -7,14 +7,14 @@ import socket
 import urllib.parse
 from pathlib import Path
 
-from controller.agent.beginning import AdoptingBeginner, Beginner, StartingBeginner
-from controller.agent.launch import Site
-from controller.files import cache_root
+from controller.agent.executors.beginning import AdoptingBeginner, Beginner, StartingBeginner
+from controller.agent.executors.launch import Site
+from controller.asks.options import AgentOptions
 from controller.home import ORDERS
-from controller.options import AgentOptions
+from controller.machine.files import cache_root
+from controller.machine.process_identity import boot_id
 from controller.runtime.base import Adopter, Starter
 from controller.runtime.networks import parse_pool
-from controller.runtime.process_identity import boot_id
 from controller.runtime.table import ADOPTING, EVERYWHERE, MOUNTING, Owner, runtime_module
 from controller.wire.worker import WorkerInfo
 

@@ -18,9 +18,9 @@ import threading
 import time
 from collections.abc import Sequence
 
-from controller.back_off import BackOff
-from controller.log_files import keep_small
-from controller.options import AgentOptions
+from controller.asks.options import AgentOptions
+from controller.machine.back_off import BackOff
+from controller.machine.log_files import keep_small
 from controller.start import ours
 
 SILENCE_S = 30.0

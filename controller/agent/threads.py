@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from controller.back_off import BackOff
+from controller.machine.back_off import BackOff
 
 log = logging.getLogger("sparkpace.agent")
 

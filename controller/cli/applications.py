@@ -11,9 +11,9 @@ from controller.cli.common import choose, home_option
 from controller.cli.completing import complete_running, completes
 from controller.client import submit_client
 from controller.home import Home
-from controller.local_zone import local_zone
+from controller.machine.local_zone import local_zone
+from controller.machine.waiting import wait_until
 from controller.submit.driver_run import RECORD_S
-from controller.waiting import wait_until
 from controller.wire.command import Change
 from controller.wire.states import ApplicationState
 from placement.labels import parse_requirements

@@ -9,10 +9,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from controller.addresses import bound_socket
-from controller.files import read_plain
+from controller.asks.receiver import ACCEPTED, Receiver, parse_receiver
 from controller.home import WORKER_ID, User
-from controller.notify.receiver import ACCEPTED, Receiver, parse_receiver
+from controller.machine.addresses import bound_socket
+from controller.machine.files import read_plain
 from stage_model.errors import BadInput
 from stage_model.settings import LONGEST_PERIOD_S, SHORTEST_PERIOD_S
 from stage_model.units import parse_duration, parse_memory_mb

@@ -12,8 +12,8 @@ import click
 import msgspec
 from rich.console import Console, ConsoleDimensions
 
-from controller.files import local_path
 from controller.home import Home, find_home
+from controller.machine.files import local_path
 from controller.wire.command import ApplicationView
 from controller.wire.states import ApplicationState
 from stage_model.errors import BadInput

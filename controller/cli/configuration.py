@@ -16,8 +16,8 @@ import click
 from click.types import FloatParamType, IntParamType
 
 from controller.cli.common import NamedPath, Parsed
-from controller.files import read_plain
 from controller.home import CONFIG_VARIABLE, Home
+from controller.machine.files import read_plain
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_names
 

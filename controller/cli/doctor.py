@@ -15,11 +15,11 @@ from rich.table import Table
 from controller.cli.checks import check_port
 from controller.cli.common import CountRange, home_option, output_option, print_json, table_console
 from controller.client import submit_client
-from controller.engines import docker_version, find_java, machine_cores
 from controller.home import Cluster, Home, read_token
 from controller.local.cluster import look
 from controller.local.healing import missing
-from controller.runtime import packet_filter
+from controller.runtime.docker import packet_filter
+from controller.runtime.engines import docker_version, find_java, machine_cores
 from controller.runtime.table import ADOPTING, choose_runtime
 from controller.submit.bridge_jar import bridge_jar
 from controller.submit.spark_install import find_spark

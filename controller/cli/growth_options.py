@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from controller.asks.options import GrowthOptions
 from controller.cli.service_option import values_of
 from controller.cli.service_options import GROWTH
-from controller.options import GrowthOptions
 from placement.growth import Limits, WorkerType
 from stage_model.errors import BadInput
 

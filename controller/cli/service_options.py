@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from controller.addresses import is_local
+from controller.asks.local_limit import DEFAULT, parse_local_limit
 from controller.cli.checks import (
     check_address,
     check_memory_mb,
@@ -21,12 +21,12 @@ from controller.cli.checks import (
 from controller.cli.common import CountRange, NamedPath, NumberRange, Parsed
 from controller.cli.service_option import ServiceOption
 from controller.cli.worker_words import USUAL_HELP, WORKER_HELP, parse_type, parse_worker
-from controller.local_limit import DEFAULT, parse_local_limit
+from controller.machine.addresses import is_local
+from controller.machine.tls import address_of
 from controller.master.providers import NODE_IMAGE, check_program
 from controller.master.topology_file import checked_topology
 from controller.runtime.networks import DEFAULT_POOL, parse_pool
 from controller.runtime.table import RUNTIMES
-from controller.tls import address_of
 from master_memory.split import POLICIES as MEMORY_POLICIES
 from placement.labels import parse_labels
 from placement.policies import POLICIES

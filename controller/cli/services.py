@@ -8,17 +8,17 @@ from typing import Any
 import click
 import psutil
 
-from controller.addresses import on_this_machine
+from controller.asks.options import AgentOptions, MasterOptions
 from controller.cli.checks import parse_user, parse_worker_id
 from controller.cli.common import home_option
 from controller.cli.configuration import config_option, only_check
 from controller.cli.growth_options import checked_growth
 from controller.cli.service_option import check_runtime, takes, values_of
 from controller.cli.service_options import AGENT, GROWTH, MASTER
-from controller.engines import machine_memory_mb
 from controller.home import Home
-from controller.local.locks import agent_lock
-from controller.options import AgentOptions, MasterOptions
+from controller.locks import agent_lock
+from controller.machine.addresses import on_this_machine
+from controller.runtime.engines import machine_memory_mb
 from controller.runtime.table import EVERYWHERE
 from stage_model.errors import BadInput
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
+from controller.asks.properties import format_properties
 from controller.cli.common import NamedPath, home_option
-from controller.files import write_whole
 from controller.home import Home
+from controller.machine.files import write_whole
 from controller.submit.attaching import attach_settings, pod_settings
 from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
-from controller.submit.properties import format_properties
 from controller.submit.submission import CLASS_PATH, driver_places
 from stage_model.errors import BadInput
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from controller.cli.common import NamedPath
-from controller.files import write_whole
+from controller.machine.files import write_whole
 from controller.submit.shim import NAMES, is_shim, shim_text
 from stage_model.errors import BadInput
 

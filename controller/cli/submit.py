@@ -15,15 +15,17 @@ import click
 import msgspec
 from rich.console import Console
 
+from controller.asks.properties import format_properties
+from controller.asks.submit_args import split_arguments
 from controller.cli.common import print_json
 from controller.cli.completing_submit import SubmitCommand, complete_submit
 from controller.cli.plan_answer import print_plan
 from controller.client import MasterClient, submit_client
-from controller.engines import find_java
 from controller.home import Home, find_home
 from controller.local.cluster import tail
+from controller.machine.process_identity import uptime
 from controller.runs.profile_store import ProfileStore
-from controller.runtime.process_identity import uptime
+from controller.runtime.engines import find_java
 from controller.start import ours
 from controller.submit.authentication import in_memory, path_of
 from controller.submit.bridge_jar import bridge_jar
@@ -32,7 +34,6 @@ from controller.submit.driver_run import DriverRun, find
 from controller.submit.in_place import go_on_as
 from controller.submit.profile_choice import stored_profile
 from controller.submit.progress_line import UNPACED, ProgressLine, ending
-from controller.submit.properties import format_properties
 from controller.submit.spark_install import find_spark
 from controller.submit.start_wait import begin_after, wait_for_start
 from controller.submit.submission import (
@@ -44,7 +45,6 @@ from controller.submit.submission import (
     driver_variables,
     executor_settings,
 )
-from controller.submit.submit_args import split_arguments
 from controller.wire.command import PlanReply, PlanRequest
 from stage_model.errors import BadInput, InfeasibleDeadline, PaceError
 from stage_model.history.like_named import like_named

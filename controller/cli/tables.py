@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.table import Table
 
-from controller.printable import printable
+from controller.machine.printable import printable
 from controller.wire.command import ApplicationView, WorkerView
 from stage_model.units import PRIORITIES, format_distance, format_duration
 

@@ -23,13 +23,13 @@ from controller.cli.service_options import AGENT, GROWTH, MASTER, UP
 from controller.cli.steps import Steps
 from controller.cli.worker_words import parse_worker
 from controller.client import admin_client
-from controller.engines import MEMORY_SHARE, SERVICE_CORES, Java, find_java, machine_cores, machine_memory_mb
 from controller.home import Cluster, Home
 from controller.local.cluster import Plan, WorkerPlan, heal, look, start
 from controller.local.healing import Healing, decide_healing
-from controller.local.locks import turn
 from controller.local.prepare import prepare
-from controller.runtime import packet_filter
+from controller.locks import turn
+from controller.runtime.docker import packet_filter
+from controller.runtime.engines import MEMORY_SHARE, SERVICE_CORES, Java, find_java, machine_cores, machine_memory_mb
 from controller.runtime.networks import parse_pool, room_for
 from controller.runtime.table import ADOPTING, EVERYWHERE, Choice, choose_runtime, runtime_module
 from controller.submit.spark_install import find_spark

@@ -19,10 +19,11 @@ from msgspec import structs
 from controller.client import MasterClient, admin_client
 from controller.home import CONFIG_VARIABLE, AgentProcess, Cluster, Home
 from controller.local.healing import Found, FoundAgent, Healing
-from controller.local.locks import Holder, holder
-from controller.processes import ProcessId, alive, identify
+from controller.locks import Holder, holder
+from controller.machine.addresses import url_of
+from controller.machine.processes import ProcessId, alive, identify
+from controller.machine.waiting import wait_until
 from controller.start import ours
-from controller.waiting import wait_until
 from stage_model.errors import Unavailable
 
 JOIN_S = 120.0
@@ -30,12 +31,6 @@ JOIN_S = 120.0
 STOP_S = 15.0
 """Longest wait for a service to end after SIGTERM, before SIGKILL."""
 LOOK_S = 0.1
-
-
-def url_of(host: str, port: int) -> str:
-    """Return the URL at which processes of this machine reach a service that listens there."""
-    host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
 @dataclass(frozen=True, slots=True)

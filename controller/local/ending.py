@@ -14,9 +14,9 @@ from controller.client import MasterClient, admin_client
 from controller.home import Cluster, Home
 from controller.local.cluster import LOOK_S, STOP_S, look
 from controller.local.leftovers import Removed, clear_groups, clear_grown, clear_worker
-from controller.local.locks import end, last_holder
-from controller.processes import ProcessId, alive, send, send_group
-from controller.waiting import wait_until
+from controller.locks import end, last_holder
+from controller.machine.processes import ProcessId, alive, send, send_group
+from controller.machine.waiting import wait_until
 from controller.wire.states import ApplicationState
 from stage_model.errors import PaceError
 

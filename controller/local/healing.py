@@ -1,6 +1,6 @@
 """The decision of `up` on a home where a cluster was started before: start what is missing, or refuse. Pure.
 
-A service lives if it holds a lock of the home (`controller.local.locks`), however it was started.
+A service lives if it holds a lock of the home (`controller.locks`), however it was started.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.home import Cluster
-from controller.local.locks import Holder
-from controller.processes import ProcessId
+from controller.locks import Holder
+from controller.machine.processes import ProcessId
 from stage_model.errors import BadInput
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from controller.home import ORDERS, Home
-from controller.local.locks import agent_lock
+from controller.locks import agent_lock
 from controller.master.providers import GROWN
 from controller.runtime import executor_record, launching
 from controller.runtime.base import ExecutorKey
-from controller.runtime.cgroup import CgroupTree
-from controller.runtime.docker_runtime import end_containers
+from controller.runtime.cgroup.tree import CgroupTree
+from controller.runtime.docker.runtime import end_containers
 from controller.runtime.table import ADOPTING, RUNTIMES, Owner, runtime_module
 from stage_model.errors import PaceError
 

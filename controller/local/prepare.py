@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from controller.agent.class_archive import ClassArchives
+from controller.agent.executors.class_archive import ClassArchives
 from controller.agent.site import archive_root
 from controller.home import Home
 from controller.local.cluster import Plan

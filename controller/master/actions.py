@@ -17,7 +17,7 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TypeVar
 
-from controller.local_zone import local_zone
+from controller.machine.local_zone import local_zone
 from controller.wire.limits import NOTICE_LENGTH
 from stage_model.errors import BadInput
 from stage_model.history.events import AnyEvent, JobEnd, JobStart

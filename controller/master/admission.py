@@ -15,7 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from controller.local_zone import local_zone
+from controller.asks.job_options import MOST_CHARACTERS, job_options
+from controller.asks.job_setting import PREFIX
+from controller.machine.local_zone import local_zone
+from controller.machine.process_identity import boot_id
+from controller.master.access.vouching import NOBODY
 from controller.master.application import ID, Application, ApplicationRecord, skip_unknown_ids
 from controller.master.capacity import Capacity
 from controller.master.dependencies import WaitingJob, check_dependencies
@@ -27,12 +31,8 @@ from controller.master.off_loop import OffLoop
 from controller.master.pipelines import Pipelines
 from controller.master.placing import Placing
 from controller.master.registry import Registry
-from controller.master.vouching import NOBODY
-from controller.runtime.process_identity import boot_id
 from controller.runtime.shown_paths import not_shown
 from controller.runtime.table import MOUNTING
-from controller.submit.job_options import MOST_CHARACTERS, job_options
-from controller.submit.job_setting import PREFIX
 from controller.wire.command import PlanReply, PlanRequest
 from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.worker import WorkerInfo

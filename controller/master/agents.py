@@ -10,10 +10,10 @@ from controller.master import executors, needs, planning
 from controller.master.application import Application
 from controller.master.executor_state import Executor
 from controller.master.guard import guarded
-from controller.master.identity import Identity
 from controller.master.lifecycle import Lifecycle
-from controller.master.recorder import Recorder
 from controller.master.registry import Registry
+from controller.master.storage.identity import Identity
+from controller.master.storage.recorder import Recorder
 from controller.master.workers import Worker
 from controller.runtime.base import ExecutorKey
 from controller.wire.limits import NOTE_LENGTH, NOTES, SAMPLES_BYTES

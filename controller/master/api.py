@@ -20,17 +20,17 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from controller.home import User
+from controller.machine.process_identity import boot_id, pid_namespace, seen_here
+from controller.master.access.bodies import AT_ONCE, BODY_S, EACH_S, MOST, Allowance
+from controller.master.access.connections import Connection
+from controller.master.access.peer import Address, find_driver, find_peer, user_groups
+from controller.master.access.tokens import Gatekeeper
+from controller.master.access.vouching import Facts, counted_for, vouched
 from controller.master.admission import asked_deadline_s
-from controller.master.bodies import AT_ONCE, BODY_S, EACH_S, MOST, Allowance
 from controller.master.calls import CALLS, types_of
 from controller.master.cluster import ClusterState
-from controller.master.connections import Connection
-from controller.master.durability import Durability
 from controller.master.metrics import FORMAT, metrics
-from controller.master.peer import Address, find_driver, find_peer, user_groups
-from controller.master.tokens import Gatekeeper
-from controller.master.vouching import Facts, counted_for, vouched
-from controller.runtime.process_identity import boot_id, pid_namespace, seen_here
+from controller.master.storage.durability import Durability
 from controller.version import VERSION
 from controller.wire import version
 from controller.wire.command import (

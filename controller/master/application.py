@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from controller.asks.job_options import JobOptions
 from controller.master.actions import Actions
 from controller.master.capacity import Capacity
 from controller.master.executor_state import Executor, known_sum
 from controller.master.outcome import SERVERS, DriverEnd, Evidence
 from controller.master.starved import Starvation, least_waiting
-from controller.submit.job_options import JobOptions
 from controller.wire import limits
 from controller.wire.basis import Basis, Lateness, Untaught
 from controller.wire.driver import ExecutorGone, ExecutorWish, Registration

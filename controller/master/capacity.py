@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.submit.allocation import most_executors
+from controller.asks.allocation import most_executors
 from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import initial_cores
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from controller.asks.job_options import JobOptions
 from controller.master import planning
 from controller.master.application import Application, ApplicationRecord, AppliedChange, Target
 from controller.master.capacity import Capacity
 from controller.master.feasibility import rounded_up
-from controller.submit.job_options import JobOptions
 from controller.wire.command import Change
 from controller.wire.limits import CHANGES
 from placement.labels import parse_requirements

@@ -33,13 +33,13 @@ from controller.master.drivers import Drivers
 from controller.master.finish import Finisher
 from controller.master.growing import Growing
 from controller.master.guard import Parts
-from controller.master.kept import Kept
 from controller.master.lifecycle import Lifecycle
-from controller.master.notifying import Notifying
+from controller.master.notify.notifying import Notifying
 from controller.master.pipelines import Pipelines
 from controller.master.placing import Placing
 from controller.master.providers import Provider
 from controller.master.registry import Registry
+from controller.master.storage.kept import Kept
 from controller.master.submissions import Submissions
 from controller.master.versions import Versions
 from placement.growth import Growth

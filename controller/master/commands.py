@@ -12,8 +12,8 @@ from controller.master.finish import stage_spans
 from controller.master.guard import guarded
 from controller.master.lifecycle import Lifecycle
 from controller.master.off_loop import OffLoop
-from controller.master.recorder import Recorder
 from controller.master.registry import AT_A_TIME, Registry
+from controller.master.storage.recorder import Recorder
 from controller.master.submissions import Submissions
 from controller.master.view import application_view, bare_view
 from controller.runs.course import ended_runs, read_course

@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 from msgspec import structs
 
+from controller.machine.process_identity import boot_id
 from controller.master import attached, driver_events, executors
+from controller.master.access.tokens import digest, mint
 from controller.master.admission import Admission, check_usable, checked_id
 from controller.master.application import Application
 from controller.master.changes import Changes
@@ -17,10 +19,8 @@ from controller.master.lifecycle import Lifecycle
 from controller.master.locality import locality
 from controller.master.off_loop import OffLoop
 from controller.master.outcome import DriverEnd, driver_end
-from controller.master.recorder import Recorder
 from controller.master.registry import Registry
-from controller.master.tokens import digest, mint
-from controller.runtime.process_identity import boot_id
+from controller.master.storage.recorder import Recorder
 from controller.wire.driver import DriverReply, DriverSync, Locality, Registered, Registration
 from controller.wire.limits import APPLICATIONS, OF_A_USER
 from stage_model.errors import BadInput, Denied, TooMuch

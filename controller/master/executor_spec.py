@@ -1,7 +1,7 @@
 """The command line, environment, mounts and memory of one executor, made from a registration: pure.
 
 Executors are started as Spark's own backends start them (`CoarseGrainedExecutorBackend`); what is ours is named at its line.
-Placeholders in braces are filled by the agent (`controller.agent.launch`). Memory is MiB.
+Placeholders in braces are filled by the agent (`controller.agent.executors.launch`). Memory is MiB.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from controller.runtime.locale_in_image import language_words
-from controller.submit.job_options import JobOptions
+from controller.asks.job_options import JobOptions
+from controller.runtime.docker.locale_in_image import language_words
 from controller.wire.driver import ExecutorWish, PythonEnvironment, Registration
 from controller.wire.worker import ExecutorSpec, Mount
 from placement.ids import Held

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from controller.files import local_path, read_plain
+from controller.machine.files import local_path, read_plain
 from controller.master.basis import basis
 from controller.master.capacity import Capacity, asked_capacity, capacity, initial
 from controller.master.lesson import ALL_TAUGHT, LastUntaught, no_profile

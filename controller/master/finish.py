@@ -14,18 +14,18 @@ from typing import Any
 
 from msgspec import structs
 
-from controller.back_off import BackOff
-from controller.files import no_space
+from controller.asks.pipeline_options import PipelineOptions
+from controller.machine.back_off import BackOff
+from controller.machine.files import no_space
 from controller.master.actions import Action
 from controller.master.application import Application
 from controller.master.capacity import Capacity
 from controller.master.guard import Caught
 from controller.master.lesson import NoLesson, untaught, why_untaught
-from controller.master.recorder import Recorder
+from controller.master.storage.recorder import Recorder
 from controller.master.summary import error_pct, use_between
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import StageSpan
-from controller.submit.pipeline_options import PipelineOptions
 from controller.wire.basis import Untaught
 from stage_model.errors import NotStored, PaceError
 from stage_model.forecast.match import match

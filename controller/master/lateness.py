@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controller.printable import printable
+from controller.machine.printable import printable
 from controller.wire.basis import Lateness
 from stage_model.units import format_duration
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from controller.machine.process_identity import seen_here
+from controller.machine.processes import ProcessId, alive
 from controller.master import dependencies, executors, queue
 from controller.master.application import Application
 from controller.master.changes import Changes
@@ -19,8 +21,6 @@ from controller.master.outcome import DriverEnd
 from controller.master.placing import Placing
 from controller.master.registry import Registry
 from controller.master.versions import Versions
-from controller.processes import ProcessId, alive
-from controller.runtime.process_identity import seen_here
 from controller.wire.states import ExecutorState, Outcome
 from stage_model.errors import NotStored, PaceError
 

@@ -12,23 +12,22 @@ import time
 
 import uvicorn
 
-from controller.addresses import bound_socket
-from controller.authority import certify, names_of
+from controller.asks.options import MasterOptions
 from controller.home import Home
-from controller.local.cluster import url_of
-from controller.local.locks import master_lock
+from controller.locks import master_lock
+from controller.machine.addresses import bound_socket, url_of
+from controller.machine.authority import certify, names_of
+from controller.machine.processes import allow_files
+from controller.machine.service_log import log_to_stderr
+from controller.master.access.connections import REQUEST_S, MasterServer, watched
+from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api, WaitingAgents
 from controller.master.cluster import ClusterOptions, ClusterState
-from controller.master.connections import REQUEST_S, MasterServer, watched
-from controller.master.kept import Kept
-from controller.master.notifying import Notifying
+from controller.master.notify.notifying import Notifying
+from controller.master.notify.sender import Sender
 from controller.master.providers import make_provider
-from controller.master.tokens import Gatekeeper
+from controller.master.storage.kept import Kept
 from controller.master.topology_file import TopologyFile
-from controller.notify.sender import Sender
-from controller.options import MasterOptions
-from controller.processes import allow_files
-from controller.service_log import log_to_stderr
 from placement.growth import Growth
 from placement.scores import parse_weights
 

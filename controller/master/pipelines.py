@@ -12,15 +12,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+from controller.asks.pipeline_options import MOST_JOBS
 from controller.master import planning
+from controller.master.access.vouching import NOBODY
 from controller.master.application import Application, Target
 from controller.master.change import change
 from controller.master.dependencies import Job, WaitingJob
 from controller.master.feasibility import rounded_up
 from controller.master.guard import guarded
 from controller.master.registry import Registry
-from controller.master.vouching import NOBODY
-from controller.submit.pipeline_options import MOST_JOBS
 from controller.wire.command import Change
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.pipeline import PipelineJob, TimeSplit, split_time

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from controller.options import GrowthOptions
+from controller.asks.options import GrowthOptions
 from placement.growth import WorkerType
 from stage_model.errors import BadInput, RuntimeFailed
 
@@ -105,7 +105,7 @@ class DockerProvider:
     The constructor raises `Unavailable` without an engine, `BadInput` without the image."""
 
     def __init__(self, grown: GrowthOptions, cluster_id: str, master_url: str, home: Path) -> None:
-        from controller.runtime.engine_client import connect
+        from controller.runtime.docker.client import connect
 
         self._client = connect(None)
         self._grown, self._cluster_id, self._url, self._home = grown, cluster_id, master_url, home

@@ -18,6 +18,7 @@ from itertools import islice
 import msgspec
 from msgspec import structs
 
+from controller.machine.process_identity import boot_id
 from controller.master import planning
 from controller.master.application import Application, ApplicationRecord, Resident, skip_unknown_ids
 from controller.master.changes import Changes
@@ -27,11 +28,10 @@ from controller.master.findings import basis_of, lateness_of
 from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
 from controller.master.outcome import REASONS, judge
-from controller.master.store import Store
+from controller.master.storage.store import Store
 from controller.master.tally import Tally
 from controller.master.workers import Workers
 from controller.runs.profile_store import ProfileStore
-from controller.runtime.process_identity import boot_id
 from controller.wire.basis import Untaught
 from controller.wire.states import Outcome
 from stage_model.decoding import UNREADABLE

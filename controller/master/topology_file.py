@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from controller.files import why_unreadable
+from controller.machine.files import why_unreadable
 from placement.topology import Topology, parse_topology
 from stage_model.errors import BadInput
 

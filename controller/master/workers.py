@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import structs
 
+from controller.asks.allocation import most_executors
 from controller.master.application import Application
 from controller.master.capacity import Capacity, asked_capacity, capacity, capacity_of
 from controller.master.executor_spec import executor_slots
-from controller.master.store import Store
+from controller.master.storage.store import Store
 from controller.runtime.base import ExecutorKey
-from controller.submit.allocation import most_executors
 from controller.wire.command import WorkerView
 from controller.wire.driver import ExecutorWish
 from controller.wire.durations import Timings

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from controller.files import locked, read_plain, write_whole
+from controller.machine.files import locked, read_plain, write_whole
 from stage_model.errors import BadInput
 from stage_model.history.profile import Profile, RunRecord, merge, parse_profile, profile, profile_json, profile_key
 

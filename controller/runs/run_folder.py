@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from controller.files import write_whole
+from controller.machine.files import write_whole
 from controller.wire.worker import OrderedQuota, Sample
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput

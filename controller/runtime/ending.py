@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from controller.machine.waiting import wait_until
 from controller.runtime.base import Runtime
-from controller.waiting import wait_until
 from stage_model.errors import RuntimeFailed
 
 GONE_S = 20.0

@@ -15,10 +15,10 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from controller.files import write_whole
+from controller.machine.files import write_whole
+from controller.machine.process_identity import ProcessIdentity
 from controller.runtime.base import ExecutorKey
-from controller.runtime.cgroup import Group
-from controller.runtime.process_identity import ProcessIdentity
+from controller.runtime.cgroup.tree import Group
 from stage_model.decoding import UNREADABLE
 
 log = logging.getLogger(__name__)

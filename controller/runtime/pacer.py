@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from controller.runtime import process_tree
+from controller.machine import process_tree
+from controller.machine.process_identity import ProcessIdentity
 from controller.runtime.base import ExecutorKey
-from controller.runtime.process_identity import ProcessIdentity
 
 WINDOW_S = 0.1
 """Seconds of budget that can be saved up at most: as long as a cgroup period."""

@@ -1,6 +1,6 @@
 """The rule for names of paths that a container may show to executors. Pure.
 
-Not covered: what a path leads to, which the agent checks (`controller.agent.launch`).
+Not covered: what a path leads to, which the agent checks (`controller.agent.executors.launch`).
 """
 
 from __future__ import annotations

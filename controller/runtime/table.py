@@ -13,10 +13,10 @@ from controller.runtime.networks import NetworkPool
 from stage_model.errors import Unavailable, Unusable
 
 RUNTIMES: Mapping[str, str] = {
-    "docker": "controller.runtime.docker_runtime",
-    "process": "controller.runtime.process_runtime",
-    "adopt": "controller.runtime.adopt_runtime",
-    "kubernetes": "controller.runtime.kubernetes_runtime",
+    "docker": "controller.runtime.docker.runtime",
+    "process": "controller.runtime.process.runtime",
+    "adopt": "controller.runtime.adopt.runtime",
+    "kubernetes": "controller.runtime.kubernetes.runtime",
 }
 """Modules, imported when used: an agent carries only the libraries of its own runtime."""
 STARTING = ("docker", "process")

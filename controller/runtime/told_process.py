@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from controller.runtime import process_identity
-from controller.runtime.process_identity import PROC, ProcessIdentity
+from controller.machine import process_identity
+from controller.machine.process_identity import PROC, ProcessIdentity
 from stage_model.errors import RuntimeRefused
 
 BACKENDS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from controller.submit.properties import parse_properties
+from controller.asks.properties import parse_properties
 from stage_model.errors import Unavailable
 
 JAR = Path(__file__).resolve().parents[1] / "jars" / "sparkpace-bridge.jar"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from controller.submit.submit_args import SubmitArguments
+from controller.asks.submit_args import SubmitArguments
 from stage_model.errors import BadInput
 
 DEPLOY_MODE = "spark.submit.deployMode"

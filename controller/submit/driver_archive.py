@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from controller.class_sharing import archive_key, dump, file_stamp, jar_stamps, java_identity, trial, use
-from controller.files import cache_root, locked, write_whole
+from controller.machine.class_sharing import archive_key, dump, file_stamp, jar_stamps, java_identity, trial, use
+from controller.machine.files import cache_root, locked, write_whole
 from controller.submit.spark_install import SparkInstall
 from stage_model.errors import RuntimeFailed
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.files import local_path, why_unreadable
+from controller.machine.files import local_path, why_unreadable
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
 from stage_model.history.like_named import main_in

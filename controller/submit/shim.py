@@ -11,10 +11,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from controller.asks.job_setting import PREFIX
+from controller.asks.properties import parse_properties
+from controller.asks.submit_args import OUR_SCHEME, OWN_FLAGS, OWN_VALUES, OptionWord, read_options
 from controller.start import ours
-from controller.submit.job_setting import PREFIX
-from controller.submit.properties import parse_properties
-from controller.submit.submit_args import OUR_SCHEME, OWN_FLAGS, OWN_VALUES, OptionWord, read_options
 from stage_model.errors import Unavailable
 
 NAMES = ("spark-submit", "spark3-submit")

@@ -14,19 +14,19 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from controller.files import local_path, why_unreadable
+from controller.asks.allocation import most_executors
+from controller.asks.job_options import SETTINGS, JobOptions, job_options, setting_texts
+from controller.asks.properties import parse_properties
+from controller.asks.submit_args import FORMS, OUR_SCHEME, SubmitArguments
 from controller.home import Cluster, Home
-from controller.local_zone import local_zone
-from controller.submit.allocation import most_executors
+from controller.machine.files import local_path, why_unreadable
+from controller.machine.local_zone import local_zone
 from controller.submit.attaching import JARS, attach_settings, joined
 from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
 from controller.submit.deploy_mode import check_deploy_mode
-from controller.submit.job_options import SETTINGS, JobOptions, job_options, setting_texts
 from controller.submit.profile_choice import ProfileChoice, read_profile
-from controller.submit.properties import parse_properties
 from controller.submit.spark_install import SparkInstall
-from controller.submit.submit_args import FORMS, OUR_SCHEME, SubmitArguments
 from controller.wire.command import SUBMISSION_ID
 from stage_model.errors import BadInput
 

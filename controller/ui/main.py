@@ -14,7 +14,7 @@ from datetime import datetime
 import uvicorn
 
 from controller.client import LastingClient, MasterClient
-from controller.local_zone import local_zone
+from controller.machine.local_zone import local_zone
 from controller.ui.entrance import Entrance
 from controller.ui.lookout import Lookout
 from controller.ui.server import Page

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import psutil
 
-from controller.runtime.cgroup import CgroupTree, Group
+from controller.runtime.cgroup.tree import CgroupTree, Group
 from stage_model.errors import Unavailable
 
 SHARES = 1024

@@ -24,11 +24,12 @@ from typing import Any
 
 import docker
 
-from controller.engines import machine_cores
-from controller.runtime import docker_container, image
 from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Launch
-from controller.runtime.cgroup import CgroupTree, Group, quota_us
-from controller.runtime.engine_client import connect
+from controller.runtime.cgroup.tree import CgroupTree, Group, quota_us
+from controller.runtime.docker import container as docker_container
+from controller.runtime.docker import image
+from controller.runtime.docker.client import connect
+from controller.runtime.engines import machine_cores
 from controller.submit.spark_install import find_spark
 from experiments.baselines.cpu_shares import divide, refuse_without_shares
 from experiments.baselines.lost_work import Story, read_story

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from controller.agent import class_archive
+from controller.agent.executors import class_archive
 from controller.home import Home
 from controller.submit import driver_archive
 from controller.submit.driver_archive import VARIABLE

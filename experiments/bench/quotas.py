@@ -5,7 +5,7 @@ many patches the same changes would be for pods that are resized over an API.
 
 The figures are for applications that run by themselves: next to others a quota may be as it should be already. Runs without
 quota changes are left out: folders of before 2026-11-25 have none. The patches are counted by the rules of
-`controller.runtime.pod_resize` for a pod that takes each at once; no API server is asked.
+`controller.runtime.kubernetes.pod_resize` for a pod that takes each at once; no API server is asked.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from controller.runs.run_folder import quotas_from, read_stages, read_summary
-from controller.runtime import pod_resize
-from controller.runtime.pod_cpu import CpuM, PodCpu
-from controller.runtime.pod_resize import Paced, Wish
+from controller.runtime.kubernetes import pod_resize
+from controller.runtime.kubernetes.pod_cpu import CpuM, PodCpu
+from controller.runtime.kubernetes.pod_resize import Paced, Wish
 from controller.wire.worker import OrderedQuota
 from experiments.harness.result_folder import reading
 

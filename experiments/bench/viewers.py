@@ -25,9 +25,9 @@ import psutil
 
 from controller.client import MasterClient
 from controller.home import MASTER_VARIABLE, Home
-from controller.runtime.process_identity import boot_id
+from controller.machine.process_identity import boot_id
+from controller.machine.waiting import wait_until
 from controller.start import ours
-from controller.waiting import wait_until
 from controller.wire.driver import ExecutorWish, Registered
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, OrderedQuota, Sample, WorkerInfo, WorkerReply, WorkerSync

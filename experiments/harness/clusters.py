@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.engines import machine_cores
 from controller.master.executor_spec import LEAST_OVERHEAD_MB, PYTHON_MB_PER_SLOT
-from controller.runtime.engine_client import connect
-from controller.runtime.image import ensure_executor_image
+from controller.runtime.docker.client import connect
+from controller.runtime.docker.image import ensure_executor_image
+from controller.runtime.engines import machine_cores
 from controller.submit.bridge_jar import bridge_jar
 from controller.submit.spark_install import find_spark
 from experiments.baselines.standalone import standalone

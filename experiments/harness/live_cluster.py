@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from controller.agent.launch import python_roots
+from controller.agent.executors.launch import python_roots
 from controller.home import VARIABLE, Home
 from controller.start import ours
 from controller.wire.driver import PythonEnvironment

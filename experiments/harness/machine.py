@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from controller.engines import docker_version, machine_cores, machine_memory_mb
+from controller.runtime.engines import docker_version, machine_cores, machine_memory_mb
 from controller.version import VERSION
 from stage_model.errors import Unavailable
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from controller.waiting import wait_until
+from controller.machine.waiting import wait_until
 from experiments.harness.machine import PROJECT
 from stage_model.errors import Unavailable
 

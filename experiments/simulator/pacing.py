@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from controller.agent.apply import QuotaChange
-from controller.agent.core import Seen, Snapshot, State, TimedPlan, next_period_s, step
+from controller.agent.core.apply import QuotaChange
+from controller.agent.core.step import Seen, Snapshot, State, TimedPlan, next_period_s, step
+from controller.asks.job_options import JobOptions
 from controller.master import planning
 from controller.master.application import Application, ApplicationRecord
 from controller.master.capacity import Capacity, capacity
 from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.feasibility import feasibility
 from controller.runtime.base import ExecutorKey, Observed
-from controller.submit.job_options import JobOptions
 from controller.wire.driver import Registration
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, ExecutorSpec, WorkerInfo

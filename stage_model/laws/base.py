@@ -2,7 +2,7 @@
 
 A law is one file of this folder that ends in a `Law`, and one row of the table in `stage_model.laws`. All control the
 *stage's* progress over all executors (docs/control.md, "What is controlled"). Not covered: when a law is asked at all
-(`controller.agent.decide`), and sharing a worker (`controller.agent.arbitrate`).
+(`controller.agent.core.decide`), and sharing a worker (`controller.agent.core.arbitrate`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Work left of the running stages comes from profile and live progress, work of later stages from the master's plan; both are
 one virtual-time schedule (`stage_model.forecast`), so an error in one stage is repaid by the next. See docs/control.md. Not
-covered: sharing with other applications (`controller.agent.arbitrate`).
+covered: sharing with other applications (`controller.agent.core.arbitrate`).
 """
 
 from __future__ import annotations

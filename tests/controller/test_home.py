@@ -20,7 +20,7 @@ from controller.home import (
     find_home,
     read_token,
 )
-from controller.processes import ProcessId, alive, identify
+from controller.machine.processes import ProcessId, alive, identify
 from stage_model.errors import BadInput, Denied, Unavailable
 
 

@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from controller.agent.link import NO_MASTER
+from controller.asks.job_options import job_options
 from controller.client import MasterClient
 from controller.home import Home
-from controller.local.locks import last_holder
-from controller.master.identity import begin_life
-from controller.master.store import Store
+from controller.locks import last_holder
+from controller.master.storage.identity import begin_life
+from controller.master.storage.store import Store
 from controller.runs.run_folder import SUMMARY, read_summary
 from controller.runtime.base import ExecutorKey
 from controller.runtime.executor_record import ContainerRecord, read_all
-from controller.submit.job_options import job_options
 from controller.wire.driver import DriverReply
 from stage_model.errors import BadInput, PaceError
 from tests.fakes.cluster import FakeCluster

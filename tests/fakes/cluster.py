@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from controller.home import Home
+from controller.machine.process_identity import boot_id, of
 from controller.master.cluster import ClusterOptions, ClusterState
-from controller.master.kept import Kept
-from controller.runtime.process_identity import boot_id, of
+from controller.master.storage.kept import Kept
 from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, Registration
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, Sample, StageUse, WorkerInfo, WorkerReply, WorkerSync

@@ -3,7 +3,7 @@
 Its contract is that of real servers from 1.33 on, as seen on 1.36: a resize may change only CPU and memory, must keep the
 QoS class, and is refused with 403 where it is more than the node, a LimitRange or the caller's rights allow; a request for
 which the node has no room now is taken in and waits as Deferred. A pod that names no node waits until requests leave room for
-its own. The same suite runs on a real server (`tests/controller/runtime/test_kubernetes_api.py`). What a real server does
+its own. The same suite runs on a real server (`tests/controller/runtime/kubernetes/test_api.py`). What a real server does
 seldom, a test orders here: `Orders`.
 """
 
@@ -24,7 +24,7 @@ from lightkube import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 from lightkube.utils.quantity import parse_quantity
 
-from controller.runtime.pod_cpu import (
+from controller.runtime.kubernetes.pod_cpu import (
     APPLICATION_ENV,
     APPLICATION_LABEL,
     CONTAINER,

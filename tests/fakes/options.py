@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from controller.asks.options import AgentOptions
 from controller.cli.service_option import option_defaults
 from controller.cli.service_options import AGENT
-from controller.options import AgentOptions
 
 
 def agent_options(home: Path, **changed: Any) -> AgentOptions:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 from msgspec import structs
 
-from controller.agent.decide import ObservedExecutor, OwnStage
+from controller.agent.core.decide import ObservedExecutor, OwnStage
+from controller.asks.job_options import JobOptions
 from controller.master import planning
 from controller.master.application import Application, ApplicationRecord
 from controller.master.capacity import Capacity
 from controller.master.executor_state import Executor, ExecutorRecord
-from controller.submit.job_options import JobOptions
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, ExecutorSpec
 from stage_model.forecast.estimate import ApplicationEstimate, estimate

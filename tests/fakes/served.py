@@ -16,8 +16,8 @@ import uvicorn
 
 from controller.client import LastingClient, MasterClient
 from controller.home import Home
+from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api, WaitingAgents
-from controller.master.tokens import Gatekeeper
 from controller.ui.entrance import Entrance
 from controller.ui.lookout import Lookout
 from controller.ui.main import _loopback, new_word

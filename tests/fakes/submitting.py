@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.files import write_whole
 from controller.home import Cluster, Home
-from controller.processes import identify
+from controller.machine.files import write_whole
+from controller.machine.processes import identify
 from tests.fakes.master import TOKEN, Server, serving
 
 

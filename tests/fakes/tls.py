@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from socketserver import TCPServer
 
-from controller.authority import ALWAYS, certify
 from controller.home import Home
+from controller.machine.authority import ALWAYS, certify
 
 
 def make_ca(home: Home) -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from controller.agent.beginning import StartingBeginner
-from controller.agent.launch import Site
-from controller.agent.launcher import Launcher
+from controller.agent.executors.beginning import StartingBeginner
+from controller.agent.executors.launch import Site
+from controller.agent.executors.launcher import Launcher
 from controller.agent.loop import Agent, Received
-from controller.runtime import process_identity
+from controller.machine import process_identity
 from controller.runtime.base import ExecutorKey
 from controller.submit.bridge_jar import SETTINGS
 from controller.wire.worker import Desired, ExecutorReport, ExecutorSpec, WorkerInfo, WorkerSync

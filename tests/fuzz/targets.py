@@ -22,28 +22,28 @@ from typing import Any
 
 import msgspec
 
-from controller.agent.progress_file import NAME as PROGRESS
-from controller.agent.progress_file import ProgressRefused, read_progress
+from controller.agent.executors.progress_file import NAME as PROGRESS
+from controller.agent.executors.progress_file import ProgressRefused, read_progress
+from controller.asks.job_options import job_options
+from controller.asks.mounts import parse_mounts
+from controller.asks.properties import format_properties, parse_properties
+from controller.asks.submit_args import split_arguments
 from controller.client import MasterClient
 from controller.home import Home
-from controller.local.locks import last_holder
+from controller.locks import last_holder
+from controller.machine.process_identity import ProcessIdentity
 from controller.master.executor_spec import executor_slots, executor_spec
 from controller.master.feasibility import plan_reply, plan_without_cluster
-from controller.master.identity import begin_life
-from controller.master.store import Store
+from controller.master.storage.identity import begin_life
+from controller.master.storage.store import Store
 from controller.master.topology_file import read_topology
 from controller.runs.eventlog_files import read_event_log_file
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SAMPLES, STAGES, SUMMARY, read_samples, read_stages, read_summary
 from controller.runtime.executor_record import ContainerRecord, Record, read_all, write
-from controller.runtime.pod_cpu import pod_cpu
-from controller.runtime.pod_resize import Paced, Wish, next_step, seen, why_not_paced
-from controller.runtime.process_identity import ProcessIdentity
+from controller.runtime.kubernetes.pod_cpu import pod_cpu
+from controller.runtime.kubernetes.pod_resize import Paced, Wish, next_step, seen, why_not_paced
 from controller.runtime.told_process import Serves
-from controller.submit.job_options import job_options
-from controller.submit.mounts import parse_mounts
-from controller.submit.properties import format_properties, parse_properties
-from controller.submit.submit_args import split_arguments
 from controller.wire import command, driver, version, worker
 from placement.dependencies import parse_after
 from placement.labels import parse_labels, parse_requirements

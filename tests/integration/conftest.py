@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from controller.home import Home
-from controller.runtime.image import choose_base, ensure_executor_image
+from controller.runtime.docker.image import choose_base, ensure_executor_image
 from experiments.harness.one_node import load_image
 from tests.integration.engine import Engine
 from tests.integration.kubernetes_cluster import Kubernetes, namespace

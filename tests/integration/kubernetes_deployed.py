@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from controller.submit.properties import parse_properties
+from controller.asks.properties import parse_properties
 from controller.wire.command import ApplicationView
 from experiments.harness.one_node import STATE, load_image
 from stage_model.errors import Unavailable

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from controller.submit.properties import parse_properties
+from controller.asks.properties import parse_properties
 from controller.wire.command import ApplicationView
 from experiments.harness.live_cluster import free_port, spark_home
 from tests.integration.conftest import ONE_SPARK

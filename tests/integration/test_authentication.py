@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from controller.submit.properties import parse_properties
+from controller.asks.properties import parse_properties
 from experiments.harness.live_cluster import spark_home
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import Job, LocalCluster, eventually

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.resizing import write_order
+from controller.agent.executors.resizing import write_order
 from controller.home import Home
 from master_memory.resize import BudgetOrder
 from stage_model.history.events import (

@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from controller.agent.site import archive_root
-from controller.engines import find_java
-from controller.files import cache_root
 from controller.home import Home
+from controller.machine.files import cache_root
+from controller.runtime.engines import find_java
 from controller.submit.bridge_jar import bridge_jar
 from controller.submit.driver_archive import make_archive
 from controller.submit.spark_install import find_spark

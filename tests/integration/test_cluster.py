@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.files import write_whole
 from controller.home import Cluster, Home
-from controller.processes import alive
+from controller.machine.files import write_whole
+from controller.machine.processes import alive
 from stage_model.progress import MAX_BYTES, SCHEMA
 from tests.integration.local_cluster import LocalCluster, eventually
 

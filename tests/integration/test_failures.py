@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from controller.processes import alive, identify
+from controller.machine.processes import alive, identify
 from tests.integration.conftest import Learned
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from controller.home import Home
-from controller.local.locks import holder
-from controller.processes import alive, identify, send
+from controller.locks import holder
+from controller.machine.processes import alive, identify, send
 from experiments.harness.live_cluster import free_port
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import DEFAULTS, Job, LocalCluster, eventually

@@ -23,7 +23,7 @@ import pytest
 
 from bridge.build import find_javac
 from controller.runs.profile_store import ProfileStore
-from controller.runtime import packet_filter
+from controller.runtime.docker import packet_filter
 from controller.wire.command import PlanRequest
 from experiments.harness.live_cluster import spark_home
 from experiments.harness.local_cluster import WORKLOADS

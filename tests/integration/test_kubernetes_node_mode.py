@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from controller.runtime.cgroup import CgroupTree, Group
-from controller.submit.properties import parse_properties
+from controller.asks.properties import parse_properties
+from controller.runtime.cgroup.tree import CgroupTree, Group
 from experiments.harness.one_node import SCRIPT, STATE
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import Job, LocalCluster, conf_words, eventually

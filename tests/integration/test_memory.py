@@ -20,7 +20,7 @@ import msgspec
 import psutil
 import pytest
 
-from controller.agent.resizing import OrderFile
+from controller.agent.executors.resizing import OrderFile
 from controller.home import Home
 from controller.wire.command import ApplicationView
 from stage_model.progress import MemoryProgress, Progress

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from controller.processes import alive, identify
+from controller.machine.processes import alive, identify
 from tests.integration.conftest import STAGES
 from tests.integration.local_cluster import APPS, LocalCluster, eventually
 from tests.integration.pacing import AIM, assert_paced, deadline_for

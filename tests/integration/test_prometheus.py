@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 
+from controller.machine.tls import connect_master
 from controller.master.metric_table import METRICS
-from controller.tls import connect_master
 from experiments.harness.live_cluster import free_port
 from tests.integration.conftest import ROOT
 from tests.integration.local_cluster import LocalCluster, eventually

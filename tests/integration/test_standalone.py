@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.runtime.cgroup import CgroupTree
+from controller.runtime.cgroup.tree import CgroupTree
 from experiments.baselines import standalone as module
 from experiments.baselines.standalone import LABEL, Standalone, standalone
 from experiments.harness.recorded import Order

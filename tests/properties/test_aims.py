@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from controller.agent.decide import decide_demand, live_stages
+from controller.agent.core.decide import decide_demand, live_stages
 from controller.master import planning
 from controller.master.application import Application
 from stage_model.laws import LAWS

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.back_off import BackOff
+from controller.machine.back_off import BackOff
 
 back_offs = st.builds(BackOff, first_s=st.floats(0.001, 10.0), most_s=st.floats(0.001, 100.0))
 

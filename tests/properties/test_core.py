@@ -7,7 +7,7 @@ from copy import deepcopy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.agent.core import Seen, Snapshot, State, TimedPlan, step
+from controller.agent.core.step import Seen, Snapshot, State, TimedPlan, step
 from controller.runtime.base import ExecutorKey, Observed
 from stage_model.progress import SCHEMA, Progress
 from stage_model.settings import QuotaSettings

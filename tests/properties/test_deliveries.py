@@ -8,9 +8,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.back_off import BackOff
-from controller.notify import deliveries
-from controller.notify.deliveries import Deliveries, ReceiverAnswer, answer_of
+from controller.machine.back_off import BackOff
+from controller.master.notify import deliveries
+from controller.master.notify.deliveries import Deliveries, ReceiverAnswer, answer_of
 
 back_offs = st.builds(BackOff, first_s=st.floats(0.001, 10.0), most_s=st.floats(0.001, 100.0))
 answers = st.sampled_from(("taken", "again", "refused"))

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.notify.events import AT_RISK_FOR_S, AT_RISK_S, EventWatch, JobLook
+from controller.master.notify.events import AT_RISK_FOR_S, AT_RISK_S, EventWatch, JobLook
 from controller.wire.states import Outcome
 
 DEADLINE_S = 100.0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controller.agent.decide import ObservedExecutor, OwnStage, decide_demand, live_stages
+from controller.agent.core.decide import ObservedExecutor, OwnStage, decide_demand, live_stages
 from stage_model.forecast.virtual_time import Forecast, schedule
 from stage_model.laws.base import Decision, LawState
 from stage_model.plan import Aim, ApplicationPlan, StagePlan

@@ -15,11 +15,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from controller.machine.process_identity import boot_id
 from controller.master import executors, planning
 from controller.master.application import Application
 from controller.master.placing import Placing
 from controller.master.workers import STALE_S
-from controller.runtime.process_identity import boot_id
 from controller.wire.command import Change
 from controller.wire.driver import ExecutorWish
 from controller.wire.states import ExecutorState

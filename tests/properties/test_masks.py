@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controller.agent.masks import Place, Secret, ShowReason, Wanted, masked
+from controller.agent.executors.masks import Place, Secret, ShowReason, Wanted, masked
 from controller.runtime.base import Bind
 from stage_model.errors import RuntimeRefused
 

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from controller.agent.core import LAST_PART, LAST_PERIODS
+from controller.agent.core.step import LAST_PART, LAST_PERIODS
 from experiments.simulator.jobs import SimJob
 from experiments.simulator.trials import SimCluster, TrialResult, all_cores, run
 from stage_model.laws.forecast import ForecastSettings

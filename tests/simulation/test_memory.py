@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from controller.agent.executors.resizing import NAME, OrderFile
 from controller.agent.loop import Received
-from controller.agent.resizing import NAME, OrderFile
 from controller.runtime.base import ExecutorKey
 from controller.wire.command import ApplicationView
 from stage_model.progress import SCHEMA, MemoryProgress, Progress

@@ -20,8 +20,8 @@ from msgspec import structs
 
 from controller.home import Home
 from controller.master.cluster import ClusterOptions, ClusterState
-from controller.master.kept import Kept
 from controller.master.main import TICK_S
+from controller.master.storage.kept import Kept
 from controller.runs.profile_store import ProfileStore
 from controller.wire.driver import DriverSync, ExecutorWish
 from controller.wire.states import ExecutorState

@@ -28,6 +28,7 @@ import msgspec
 import psutil
 
 from controller.agent import child
+from controller.asks.options import AgentOptions
 from controller.cli.checks import check_port
 from controller.cli.service_option import option_defaults
 from controller.cli.service_options import AGENT
@@ -35,9 +36,8 @@ from controller.client import MasterClient, submit_client
 from controller.home import Home
 from controller.local.cluster import Plan, WorkerPlan, start
 from controller.local.ending import stop
-from controller.options import AgentOptions
 from controller.runs.profile_store import ProfileStore
-from controller.runtime.docker_container import CLUSTER
+from controller.runtime.docker.container import CLUSTER
 from controller.submit.bridge_jar import bridge_jar
 from controller.wire.command import Change
 from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, PythonEnvironment, Registered

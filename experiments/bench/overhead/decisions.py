@@ -1,4 +1,4 @@
-"""The cost of the core of an agent's period: `controller.agent.core.step` for all executors of a worker."""
+"""The cost of the core of an agent's period: `controller.agent.core.step.step` for all executors of a worker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.agent.core import Seen, Snapshot, State, TimedPlan, step
+from controller.agent.core.step import Seen, Snapshot, State, TimedPlan, step
 from controller.runtime.base import ExecutorKey, Observed
 from stage_model.forecast.virtual_time import add, stage_busy
 from stage_model.plan import ApplicationPlan, StagePlan

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from controller.tls import connect_master
+from controller.machine.tls import connect_master
 from controller.wire.version import HEADER, SPOKEN
 
 T = TypeVar("T")

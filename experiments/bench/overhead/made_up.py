@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from controller.runtime.process_identity import boot_id, of
+from controller.machine.process_identity import boot_id, of
 from controller.wire.driver import ExecutorWish, Registration, Sequenced
 from experiments.bench.overhead import executor
 from stage_model.history.events import (

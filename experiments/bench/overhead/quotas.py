@@ -16,9 +16,9 @@ import docker
 import msgspec
 
 from controller.runtime.base import CPU_PERIOD_US, ExecutorKey, Launch
-from controller.runtime.cgroup import CgroupTree, Group, quota_us
-from controller.runtime.docker_container import CLUSTER
-from controller.runtime.docker_engine import DockerRuntime
+from controller.runtime.cgroup.tree import CgroupTree, Group, quota_us
+from controller.runtime.docker.container import CLUSTER
+from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.launching import unique_name
 
 IDLE, BUSY = "sleep 1000000", "while :; do :; done"

@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.known import COMPLAINT_S
+from controller.agent.executors.known import COMPLAINT_S
 from controller.agent.open_quotas import open_all
 from controller.agent.outbox import SAMPLES_KEPT
-from controller.processes import ProcessId, identify
+from controller.machine.processes import ProcessId, identify
 from controller.runtime.base import ExecutorKey
 from controller.wire.worker import Sample
 from stage_model.errors import RuntimeFailed

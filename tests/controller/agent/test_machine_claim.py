@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from controller.agent.machine_claim import claim_machine
-from controller.runtime.cgroup import CgroupTree
+from controller.runtime.cgroup.tree import CgroupTree
 
 HOLD = """
 import sys
 from pathlib import Path
 from controller.agent.machine_claim import claim_machine
-from controller.runtime.cgroup import CgroupTree
+from controller.runtime.cgroup.tree import CgroupTree
 print(claim_machine(CgroupTree(Path(sys.argv[1]))), flush=True)
 sys.stdin.read()
 """

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 from controller.agent.membership import find_cluster, recall_cluster
+from controller.asks.options import AgentOptions
 from controller.home import Home
-from controller.options import AgentOptions
-from controller.runtime import executor_record, process_identity
-from controller.runtime.adopt_runtime import records_of
+from controller.machine import process_identity
+from controller.machine.process_identity import ProcessIdentity
+from controller.runtime import executor_record
+from controller.runtime.adopt.runtime import records_of
 from controller.runtime.executor_record import AdoptedRecord
-from controller.runtime.process_identity import ProcessIdentity
 from controller.wire.command import Health
 from stage_model.errors import Unavailable
 from tests.fakes.master import serving

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.beginning import AdoptingBeginner
-from controller.agent.launcher import Launcher
+from controller.agent.executors.beginning import AdoptingBeginner
+from controller.agent.executors.launcher import Launcher
 from controller.agent.loop import Agent, Received
 from controller.agent.site import make_site, make_worker
 from controller.runtime.base import ExecutorKey
-from controller.runtime.pod_cpu import CpuM, PodCpu
+from controller.runtime.kubernetes.pod_cpu import CpuM, PodCpu
 from controller.wire.driver import ExecutorProcess
 from controller.wire.worker import AdoptedSpec, Desired, WorkerSync
 from stage_model.plan import ApplicationPlan, StagePlan

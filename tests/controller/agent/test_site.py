@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controller.agent.site import archive_root, make_site, make_worker
-from controller.options import AgentOptions
+from controller.asks.options import AgentOptions
 from controller.runtime.base import ExecutorKey
 from tests.fakes.options import agent_options
 

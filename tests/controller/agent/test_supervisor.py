@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from controller.agent.supervisor import Supervisor
-from controller.options import AgentOptions
+from controller.asks.options import AgentOptions
 from tests.fakes.options import agent_options
 from tests.fakes.small_disk import SmallDisk
 
@@ -124,7 +124,7 @@ def test_an_opener_that_cannot_be_started_does_not_end_the_supervisor(
 def stop_it(options: AgentOptions, child: tuple[str, ...], opener: tuple[str, ...], when: str) -> int:
     """Run a supervisor until its stderr says `when`, stop it, and return its exit code."""
     program = (
-        "import sys; from controller.agent.supervisor import Supervisor; from controller.options import AgentOptions; "
+        "import sys; from controller.agent.supervisor import Supervisor; from controller.asks.options import AgentOptions; "
         f"sys.exit(Supervisor(AgentOptions.from_json(sys.stdin.buffer.read()), child={child!r}, opener={opener!r}).run())"
     )
     process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stderr=subprocess.PIPE)

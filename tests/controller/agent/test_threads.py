@@ -11,7 +11,7 @@ import pytest
 from controller.agent import threads
 from controller.agent.link import Gate, Link
 from controller.agent.threads import Beat, Threads
-from controller.back_off import BackOff
+from controller.machine.back_off import BackOff
 from controller.wire.worker import WorkerSync
 
 PATIENCE_S = 10.0

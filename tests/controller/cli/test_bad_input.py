@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from controller.cli.main import main
 from controller.home import Cluster, Home
-from controller.processes import identify
+from controller.machine.processes import identify
 from controller.runs.profile_store import ProfileStore
 from stage_model.history.profile import profile
 from tests.fakes.records import run as record

@@ -12,9 +12,9 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from controller.cli.main import main
-from controller.files import write_whole
 from controller.home import Cluster, Home
-from controller.processes import identify
+from controller.machine.files import write_whole
+from controller.machine.processes import identify
 from controller.runs.profile_store import ProfileStore
 from controller.wire.command import ApplicationView, WorkerView
 from controller.wire.states import ApplicationState

@@ -12,8 +12,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from controller.asks.submit_args import OFFERED, read_options, split_arguments
 from controller.cli.main import COMMANDS, SECTIONS, main
-from controller.submit.submit_args import OFFERED, read_options, split_arguments
 
 
 def below(group: click.Group, *names: str) -> Iterator[tuple[str, ...]]:

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 import pytest
 
+from controller.asks.options import AgentOptions, MasterOptions
 from controller.cli.growth_options import checked_growth
 from controller.cli.service_option import ServiceOption, handed_on, values_of
 from controller.cli.service_options import AGENT, GROWTH, MASTER, UP
 from controller.cli.services import agent, master
 from controller.cli.up_down import up
-from controller.options import AgentOptions, MasterOptions
 
 REQUIRED = (
     *("--worker-id", "w1", "--cores", "1", "--memory", "1g", "--runtime", "kubernetes"),

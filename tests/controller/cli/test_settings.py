@@ -9,11 +9,11 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from controller.asks.properties import parse_properties
 from controller.cli.main import main
 from controller.home import Cluster, Home
-from controller.processes import identify
+from controller.machine.processes import identify
 from controller.submit.bridge_jar import JAR
-from controller.submit.properties import parse_properties
 
 pytestmark = pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
 

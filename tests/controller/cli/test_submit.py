@@ -19,16 +19,16 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
+from controller.asks.properties import parse_properties
 from controller.cli.main import main
 from controller.cli.submit import CALLED_MS, CALLED_UPTIME
-from controller.files import write_whole
 from controller.home import Home
+from controller.machine.files import write_whole
+from controller.machine.process_identity import boot_id, uptime
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SUMMARY, write_summary
-from controller.runtime.process_identity import boot_id, uptime
 from controller.start import ours
 from controller.submit.bridge_jar import JAR
-from controller.submit.properties import parse_properties
 from controller.wire.basis import Basis
 from controller.wire.command import ApplicationView, PlanReply, StartReply
 from controller.wire.states import ApplicationState

@@ -18,9 +18,9 @@ from controller.cli.common import table_console
 from controller.cli.main import main
 from controller.cli.tables import applications_table, short_ids
 from controller.cli.top import show_top
-from controller.files import write_whole
 from controller.home import Cluster, Home
-from controller.processes import identify
+from controller.machine.files import write_whole
+from controller.machine.processes import identify
 from controller.wire.command import ApplicationView, WorkerView
 from controller.wire.states import ApplicationState
 from tests.fakes.master import TOKEN, Server, serving

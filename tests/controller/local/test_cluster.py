@@ -12,8 +12,8 @@ import pytest
 from controller.home import CONFIG_VARIABLE, AgentProcess, Cluster, Home
 from controller.local.cluster import Plan, WorkerPlan, _as_found, look
 from controller.local.healing import Found, FoundAgent
-from controller.local.locks import Holder, agent_lock, child_lock, master_lock
-from controller.processes import ProcessId, identify
+from controller.locks import Holder, agent_lock, child_lock, master_lock
+from controller.machine.processes import ProcessId, identify
 
 GONE = ProcessId(pid=2**22, start=1, boot_id="none")
 START_AND_STOP = """

@@ -9,8 +9,8 @@ import pytest
 
 from controller.home import AgentProcess, Cluster
 from controller.local.healing import Found, FoundAgent, Healing, decide_healing
-from controller.local.locks import Holder
-from controller.processes import ProcessId
+from controller.locks import Holder
+from controller.machine.processes import ProcessId
 from stage_model.errors import BadInput
 
 GONE = ProcessId(pid=2**22, start=1, boot_id="none")

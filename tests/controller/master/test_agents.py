@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.local_use import OVER_CODE
+from controller.agent.executors.local_use import OVER_CODE
 from controller.master.workers import STALE_S
 from controller.runs.run_folder import read_samples
 from controller.wire.driver import ExecutorWish

@@ -20,11 +20,11 @@ from starlette.routing import Route
 
 from controller.home import User
 from controller.master import api
+from controller.master.access.bodies import MOST
+from controller.master.access.peer import Address, find_peer
+from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api, WaitingAgents
-from controller.master.bodies import MOST
 from controller.master.calls import CALLS, types_of
-from controller.master.peer import Address, find_peer
-from controller.master.tokens import Gatekeeper
 from controller.wire.driver import DriverSync, Registration
 from controller.wire.message import Message
 from controller.wire.version import HEADER, SPOKEN

@@ -12,10 +12,10 @@ import pytest
 from msgspec import structs
 
 from controller.home import User
+from controller.machine.process_identity import boot_id
 from controller.master import attached
-from controller.master.peer import DriverSeen
-from controller.master.vouching import NOBODY, Facts, vouched
-from controller.runtime.process_identity import boot_id
+from controller.master.access.peer import DriverSeen
+from controller.master.access.vouching import NOBODY, Facts, vouched
 from controller.wire.command import PlanRequest
 from controller.wire.driver import AttachedExecutor, ExecutorProcess
 from controller.wire.worker import Desired

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from controller.asks.allocation import most_executors
 from controller.master.capacity import Capacity
-from controller.submit.allocation import most_executors
 from controller.wire.driver import ExecutorWish
 from tests.fakes.cluster import FakeCluster, report
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from controller.asks.job_options import JobOptions
 from controller.master.executor_spec import (
     OFF_HEAP_START,
     PAGE,
@@ -14,7 +15,6 @@ from controller.master.executor_spec import (
     executor_spec,
 )
 from controller.submit.bridge_jar import JAR, driver_settings
-from controller.submit.job_options import JobOptions
 from controller.wire.driver import ExecutorWish, PythonEnvironment, Registration
 from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import BadInput

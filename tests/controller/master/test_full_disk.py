@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from controller.master.recorder import MOST_UNWRITTEN, Recorder
+from controller.master.storage.recorder import MOST_UNWRITTEN, Recorder
 from controller.runs.run_folder import read_samples, read_summary
 from controller.wire.command import Change
 from stage_model.errors import NotStored, Unavailable

@@ -125,7 +125,7 @@ STEPS = {
     "taking in an agent's report": "controller.master.application.Application.take",
     "taking over an executor": "controller.master.executors.adopt",
     "working out what it was promised": "controller.master.planning.promises",
-    "writing its samples": "controller.master.recorder.Recorder.add",
+    "writing its samples": "controller.master.storage.recorder.Recorder.add",
 }
 
 
@@ -267,7 +267,7 @@ def test_a_provider_that_fails_wildly_keeps_no_application_from_its_turn(cluster
     ("doing", "step"),
     [
         ("storing counters", "controller.master.registry.Registry.save_counters"),
-        ("emptying the store's log", "controller.master.store.Store.checkpoint"),
+        ("emptying the store's log", "controller.master.storage.store.Store.checkpoint"),
     ],
 )
 def test_a_part_of_a_pass_that_fails_ends_no_pass(

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from controller.machine.process_identity import of
 from controller.master.executor_state import ExecutorRecord
 from controller.master.lifecycle import CLEAN_UP_S, HEARD_S
-from controller.runtime.process_identity import of
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, use
 
 

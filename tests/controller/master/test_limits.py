@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.agent.accounting import Account
-from controller.agent.progress_file import ProgressRefused, read_progress
-from controller.master import driver_events, drivers, executors, recorder
+from controller.agent.core.accounting import Account
+from controller.agent.executors.progress_file import ProgressRefused, read_progress
+from controller.master import driver_events, drivers, executors
 from controller.master.application import Application
+from controller.master.storage import recorder
 from controller.wire import limits
 from controller.wire.command import Change, PlanRequest
 from controller.wire.driver import DriverSync, ExecutorWish, Registration

@@ -14,12 +14,12 @@ import pytest
 import uvicorn
 
 from controller.home import Home
+from controller.machine.waiting import wait_until
 from controller.master import main
 from controller.master.api import WaitingAgents
-from controller.master.store import Store
+from controller.master.storage.store import Store
 from controller.master.topology_file import TopologyFile
 from controller.start import ours
-from controller.waiting import wait_until
 from controller.wire.driver import Registered
 from experiments.bench.overhead.kept_connection import KeptConnection
 from experiments.harness.live_cluster import free_port

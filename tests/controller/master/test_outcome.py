@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from controller.machine.process_identity import of
 from controller.master import registry
 from controller.master.lifecycle import HEARD_S, SILENCE_S, WORD_S
 from controller.master.outcome import DriverEnd, Evidence, driver_end, judge
-from controller.runtime.process_identity import of
 from controller.wire.states import Outcome
 from stage_model.errors import NotStored
 from stage_model.history.events import AnyEvent, JobEnd

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from controller.master.access.vouching import NOBODY
 from controller.master.pipelines import SPLITS_A_TICK
-from controller.master.vouching import NOBODY
 from controller.wire.command import ApplicationView, PlanRequest
 from stage_model.errors import BadInput, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered

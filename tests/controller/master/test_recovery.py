@@ -14,8 +14,8 @@ import pytest
 from controller.agent.link import Gate
 from controller.master.agents import COME_BACK_S
 from controller.master.application import skip_unknown_ids
-from controller.master.identity import Identity, begin_life
-from controller.master.store import Store
+from controller.master.storage.identity import Identity, begin_life
+from controller.master.storage.store import Store
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
 from tests.properties.test_plan_cache import taught

@@ -22,9 +22,9 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import LimitRange, Namespace, Node, Pod
 
 from controller.runtime.base import Adoption, ExecutorKey
-from controller.runtime.kubernetes import KubernetesRuntime
-from controller.runtime.kubernetes_api import KubernetesApi
-from controller.runtime.pod_cpu import PodCpu, parse_cores_m, pod_cpu
+from controller.runtime.kubernetes.api import KubernetesApi
+from controller.runtime.kubernetes.executors import KubernetesRuntime
+from controller.runtime.kubernetes.pod_cpu import PodCpu, parse_cores_m, pod_cpu
 from controller.runtime.told_process import Serves, ToldProcess
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server

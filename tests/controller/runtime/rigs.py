@@ -16,15 +16,16 @@ from typing import Any, Generic, TypeVar
 import psutil
 import pytest
 
-from controller.runtime import docker_container, process_identity
-from controller.runtime.adopt import AdoptRuntime
+from controller.machine import process_identity
+from controller.runtime.adopt.executors import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey, Launch, Observed, Runtime, Starter
-from controller.runtime.cgroup import CgroupTree
-from controller.runtime.docker_engine import DockerRuntime
-from controller.runtime.engine_client import connect
-from controller.runtime.kubernetes import KubernetesRuntime
-from controller.runtime.kubernetes_api import KubernetesApi
-from controller.runtime.process import ProcessRuntime
+from controller.runtime.cgroup.tree import CgroupTree
+from controller.runtime.docker import container as docker_container
+from controller.runtime.docker.client import connect
+from controller.runtime.docker.engine import DockerRuntime
+from controller.runtime.kubernetes.api import KubernetesApi
+from controller.runtime.kubernetes.executors import KubernetesRuntime
+from controller.runtime.process.executors import ProcessRuntime
 from controller.runtime.told_process import BACKENDS, Serves, ToldProcess
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server

@@ -18,7 +18,7 @@ import pytest
 
 from controller.runtime import launching
 from controller.runtime.base import Bind, ExecutorKey, Program, Runtime, Starter
-from controller.runtime.cgroup import CgroupTree
+from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.table import RUNTIMES
 from stage_model.errors import BadInput, RuntimeFailed, RuntimeRefused
 from tests.controller.runtime import rigs

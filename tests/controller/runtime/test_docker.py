@@ -16,12 +16,14 @@ from typing import Any
 import docker
 import pytest
 
-from controller.agent.masks import Place, Secret, ShowReason, Wanted, masked
-from controller.runtime import docker_container, image, launching
+from controller.agent.executors.masks import Place, Secret, ShowReason, Wanted, masked
+from controller.runtime import launching
 from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Mask, Program
-from controller.runtime.cgroup import CgroupTree
-from controller.runtime.docker_engine import LIST_EVERY_S, DockerRuntime
-from controller.runtime.engine_client import EngineClients
+from controller.runtime.cgroup.tree import CgroupTree
+from controller.runtime.docker import container as docker_container
+from controller.runtime.docker import image
+from controller.runtime.docker.client import EngineClients
+from controller.runtime.docker.engine import LIST_EVERY_S, DockerRuntime
 from controller.runtime.held import HeldPath
 from stage_model.errors import RuntimeRefused, Unavailable
 from tests.controller.runtime import rigs

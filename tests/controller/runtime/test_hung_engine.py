@@ -23,11 +23,14 @@ import msgspec
 import pytest
 
 from controller.agent.open_quotas import open_all
-from controller.runtime import docker_engine, engine_client, executor_record, launching, process_identity
+from controller.machine import process_identity
+from controller.machine.process_identity import ProcessIdentity
+from controller.runtime import executor_record, launching
 from controller.runtime.base import ExecutorKey
-from controller.runtime.cgroup import CgroupTree, Group
-from controller.runtime.docker_engine import EXIT_S, DockerRuntime
-from controller.runtime.process_identity import ProcessIdentity
+from controller.runtime.cgroup.tree import CgroupTree, Group
+from controller.runtime.docker import client as engine_client
+from controller.runtime.docker import engine as docker_engine
+from controller.runtime.docker.engine import EXIT_S, DockerRuntime
 from stage_model.errors import RuntimeFailed, Unavailable
 from tests.controller.runtime import rigs
 from tests.controller.runtime.hanging_engine import HangingEngine
@@ -60,7 +63,7 @@ def rig(tmp_path: Path, engine: HangingEngine) -> Iterator[DockerRig]:
 def short_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the engine count as away sooner than in production: these tests wait for that."""
     monkeypatch.setattr(engine_client, "QUICK_TIMEOUT_S", 1)
-    monkeypatch.setattr("controller.runtime.engine_updates.TIMEOUT_S", 1.0)
+    monkeypatch.setattr("controller.runtime.docker.updates.TIMEOUT_S", 1.0)
 
 
 @pytest.fixture

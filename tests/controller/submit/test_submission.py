@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.submit.job_options import SETTINGS
+from controller.asks.job_options import SETTINGS
+from controller.asks.submit_args import split_arguments
 from controller.submit.submission import Submission, check_submission
-from controller.submit.submit_args import split_arguments
 from stage_model.errors import BadInput
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from controller.client import MasterClient
 from controller.home import MASTER_VARIABLE, Home
-from controller.waiting import wait_until
+from controller.machine.waiting import wait_until
 from experiments.harness.live_cluster import Sparkpace, end_processes, free_port
 from stage_model.errors import Unavailable
 from tests.fakes.tls import make_ca

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.agent.decide import ObservedExecutor, OwnStage, decide_demand
+from controller.agent.core.decide import ObservedExecutor, OwnStage, decide_demand
 from stage_model.history.stage_run import StageKey
 from stage_model.laws.base import Decision, LawState
 from stage_model.laws.paper import PaperState

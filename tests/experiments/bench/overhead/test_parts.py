@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.agent.core import State, step
+from controller.agent.core.step import State, step
 from experiments.bench.overhead import decisions, executor
 from experiments.bench.overhead.made_up import WORK_CORES, MadeUpDriver, made_up_profile
 from experiments.bench.overhead.where import shares

@@ -5,7 +5,7 @@ import java.security.*;
 import java.security.cert.*;
 import javax.net.ssl.*;
 
-/** TLS that trusts the cluster's own CA and no other (controller/tls.py): a server that answers under it is the master. */
+/** TLS that trusts the cluster's own CA and no other (controller/machine/tls.py): a server that answers under it is the master. */
 final class Pinned {
   static SSLContext to(Path ca) {
     try (InputStream in = Files.newInputStream(ca)) {

@@ -1,0 +1,1 @@
+"""One period of an agent, pure: `step` and what it calls."""

@@ -1,0 +1,139 @@
+"""The ways in which an executor begins on this worker: started here, or adopted after another cluster manager started it.
+
+All of this runs on a thread of the launcher's, which decides when, counts failures and tries again.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import msgspec
+from msgspec import structs
+
+from controller.agent.executors.class_archive import ClassArchives
+from controller.agent.executors.launch import Site, make_directories, make_launch, python_binds
+from controller.runtime.base import Adopter, Adoption, ExecutorKey, Program, Starter, full_image_name
+from controller.runtime.told_process import Serves, ToldProcess
+from controller.wire.driver import PythonEnvironment
+from controller.wire.worker import AdoptedSpec, ExecutorSpec
+from stage_model.errors import RuntimeFailed, RuntimeRefused
+
+log = logging.getLogger("sparkpace.agent")
+
+VERSION_PROGRAM = 'import sys; print("%d.%d" % sys.version_info[:2])'
+Spec = ExecutorSpec | AdoptedSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """An executor to begin. `memory_mb` is the container's limit; `credentials` go into the executor's own file, None: the
+    executor needs no credentials, or they are not known yet. An adopted executor has neither."""
+
+    key: ExecutorKey
+    spec: Spec
+    cores: float
+    memory_mb: int = 0
+    credentials: bytes | None = field(default=None, repr=False)
+
+
+class Beginner(Protocol):
+    """One way in which executors begin."""
+
+    def begin(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:
+        """Begin the executor unless it is not `wanted` any more; `cores` gives the newest grant. Raise `RuntimeRefused`,
+        `RuntimeFailed` and `OSError`."""
+
+    def read_spec(self, data: bytes) -> Spec:
+        """Read an executor's spec, remembered as JSON. Raise the exceptions in `UNREADABLE`."""
+
+    def images(self) -> tuple[str, ...]:
+        """Return the executor images that are here, as far as is known."""
+
+
+class AdoptingBeginner:
+    """Executors of other cluster managers."""
+
+    def __init__(self, runtime: Adopter) -> None:
+        self._runtime = runtime
+
+    def begin(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:  # noqa: ARG002 - at once
+        spec = start.spec
+        assert isinstance(spec, AdoptedSpec)
+        serves = Serves(spec.spark_application_id, spec.executor_id, spec.driver_url)
+        process = ToldProcess(**structs.asdict(spec.process))
+        self._runtime.adopt(Adoption(start.key, process, serves, cores(), spec.host, spec.slots))
+
+    def read_spec(self, data: bytes) -> AdoptedSpec:
+        return msgspec.json.decode(data, type=AdoptedSpec)
+
+    def images(self) -> tuple[str, ...]:
+        return ()
+
+
+class StartingBeginner:
+    """Executors that this worker's runtime starts."""
+
+    def __init__(self, runtime: Starter, site: Site) -> None:
+        self.runtime, self._site = runtime, site
+        self._archives = ClassArchives(runtime, site.archive_root)
+        self._versions: dict[tuple[str | None, str, int], str] = {}
+        self._images: tuple[str, ...] | None = None
+        """Images that were here at the last look."""
+
+    def begin(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:
+        spec = start.spec
+        assert isinstance(spec, ExecutorSpec)
+        self._check_python(spec)
+        java = self.runtime.java(spec.java_home, spec.image)
+        launch = make_launch(spec, self._site, java.program, cores(), start.memory_mb)
+        launch = self._archives.add_to(launch, java)
+        if not wanted():  # an image or an archive may have taken minutes
+            return
+        make_directories(spec, self._site, start.credentials)
+        self.runtime.start(replace(launch, cores=cores()))
+        if spec.image and full_image_name(spec.image) not in self.images():
+            self._images = None
+
+    def read_spec(self, data: bytes) -> ExecutorSpec:
+        return msgspec.json.decode(data, type=ExecutorSpec)
+
+    def images(self) -> tuple[str, ...]:
+        if self._images is None:
+            try:
+                self._images = self.runtime.images()
+            except RuntimeFailed as error:
+                log.warning("%s", error)
+        return self._images or ()
+
+    def _check_python(self, spec: ExecutorSpec) -> None:
+        """Check before anything starts that Spark's Python workers would be of the driver's minor version."""
+        if spec.python is None:
+            return
+        known = (spec.image, spec.python.executable, spec.uid)
+        if known not in self._versions:
+            self._versions[known] = self._python_version(spec, spec.python)
+        if self._versions[known] != spec.python.version:
+            raise RuntimeRefused(
+                f"{spec.python.executable} is Python {self._versions[known]} on the executors but {spec.python.version} "
+                f"on the driver; use the same minor version (--image or --python names another)"
+            )
+
+    def _python_version(self, spec: ExecutorSpec, python: PythonEnvironment) -> str:
+        """Ask the Python that executors would run for its minor version ("3.11"). Raise `RuntimeRefused`."""
+        binds = python_binds(spec, self._site)
+        argv = [python.executable, "-I", "-c", VERSION_PROGRAM]
+        try:
+            answer = self.runtime.run_program(Program(argv, spec.uid, spec.gid, binds, spec.image)).strip()
+        except RuntimeRefused as error:
+            raise RuntimeRefused(
+                f"Python {error}; mount its environment with --mount, or name another with spark.pace.python"
+            ) from error
+        if not re.fullmatch(r"\d+\.\d+", answer):
+            raise RuntimeRefused(
+                f"{python.executable} answered {answer[:200]!r} when asked for its version; a Python is needed"
+            )
+        return answer

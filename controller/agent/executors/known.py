@@ -1,0 +1,132 @@
+"""An agent's knowledge of its executors besides that of runtime and core, and the executors' own reports.
+
+An executor reports in a file, or through its driver where another cluster manager has started it. Its report is user code's
+word: it is checked, and errors in it are noted, not obeyed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from controller.agent.core.needed import Needed
+from controller.agent.core.told_cpu import ToldCpu
+from controller.agent.executors.beginning import Spec
+from controller.agent.executors.launch import Site
+from controller.agent.executors.launcher import Launcher
+from controller.agent.executors.progress_file import ProgressRefused, read_progress
+from controller.runtime.base import ExecutorKey, Observed
+from controller.wire.worker import AdoptedSpec, Desired, ExecutorSpec
+from stage_model.progress import MemoryProgress, Progress, what_is_wrong
+
+COMPLAINT_S = 60.0
+"""Shortest time between two notes about one executor's progress file."""
+
+
+@dataclass(slots=True)
+class KnownExecutor:
+    """One executor."""
+
+    slots: int
+    control_dir: Path
+    log_dir: str
+    spec: ExecutorSpec | None = None
+    adopted: bool = False
+    """True if another cluster manager has started the executor."""
+    remark: str = ""
+    """The runtime's last remark on the executor."""
+    progress: Progress | None = None
+    """The executor's report in this period."""
+    heard: tuple[int, float] | None = None
+    """Number of the last report through the driver and the time when it was new; None without such a report."""
+    told_cpu: ToldCpu = field(default_factory=ToldCpu)
+    """The executor's CPU as reported, where the runtime cannot count it."""
+    needed: Needed = field(default_factory=Needed)
+    memory: MemoryProgress | None = None
+    """The executor's last report on its off-heap memory."""
+    complaint: str = ""
+    complained_s: float = -math.inf
+
+
+class KnownExecutors:
+    """The executors of a worker that `adopts` or starts them. `clock` is monotonic seconds; `note` takes a line for the
+    master."""
+
+    def __init__(
+        self,
+        adopts: bool,
+        node_cores: float,
+        site: Site,
+        launcher: Launcher,
+        clock: Callable[[], float],
+        note: Callable[[str], None],
+    ) -> None:
+        self._adopts, self._node_cores, self._site, self._launcher = adopts, node_cores, site, launcher
+        self._clock, self._note = clock, note
+        self.by_key: dict[ExecutorKey, KnownExecutor] = {}
+
+    def take(self, key: ExecutorKey, spec: Spec) -> None:
+        """Take the master's description of an executor."""
+        known = self.by_key.get(key)
+        if known is None:
+            self.by_key[key] = self._know(key, spec.slots, spec)
+        elif known.spec is None and isinstance(spec, ExecutorSpec):
+            known.spec, known.slots = spec, spec.slots
+
+    def read(self, key: ExecutorKey, seen: Observed, desired: Desired | None) -> None:
+        """Read the executor's current report; take over an unknown executor. Note errors in the report, raise none."""
+        known = self.by_key.get(key) or self._adopt(key, seen)
+        known.progress = None
+        if seen.remark and seen.remark != known.remark:
+            self._note(f"executor {key.executor_id} of {key.application_id}: {seen.remark}")
+        known.remark = seen.remark or known.remark
+        try:
+            known.progress = self._told_progress(key, desired) if known.adopted else self._written_progress(key, known)
+            known.complaint = ""
+        except (ProgressRefused, OSError) as error:
+            now_s = self._clock()
+            # a file that is wrong in another way each time must not fill the logs
+            if str(error) != known.complaint and seen.running and now_s - known.complained_s > COMPLAINT_S:
+                known.complaint, known.complained_s = str(error), now_s
+                self._note(f"{error}; its container CPU is used instead")
+        known.memory = known.progress.memory if known.progress else known.memory
+
+    def told_cpu_s(self, key: ExecutorKey, seen: Observed) -> float:
+        """Return the executor's CPU seconds as it reports them, within its quota."""
+        known = self.by_key[key]
+        told_s = known.progress.cpu_s if known.progress else None
+        quota = self._node_cores if seen.quota_cores is None else seen.quota_cores
+        known.told_cpu = known.told_cpu.after(self._clock(), told_s, quota)
+        return known.told_cpu.cpu_s
+
+    @staticmethod
+    def _written_progress(key: ExecutorKey, known: KnownExecutor) -> Progress | None:
+        uid = known.spec.uid if known.spec else known.control_dir.stat().st_uid
+        return read_progress(known.control_dir, key.executor_id, uid)
+
+    def _told_progress(self, key: ExecutorKey, desired: Desired | None) -> Progress | None:
+        """Return the executor's report through its driver. Raise `ProgressRefused`."""
+        progress = desired.progress.get(key.text) if desired else None
+        known = self.by_key[key]
+        if progress is not None and (known.heard is None or known.heard[0] != progress.sequence):
+            known.heard = progress.sequence, self._clock()
+        if progress is not None and (wrong := what_is_wrong(progress, key.executor_id)):
+            raise ProgressRefused(f"what executor {key.executor_id} tells {wrong}")
+        return progress
+
+    def _adopt(self, key: ExecutorKey, seen: Observed) -> KnownExecutor:
+        """Take over an executor found here: its slots are the worker's until the master describes it again."""
+        spec = self._launcher.remembered(key)
+        slots = spec.slots if spec else max(1, round(self._node_cores + 0.49))
+        known = self.by_key[key] = self._know(key, slots, spec)
+        what = "running" if seen.running else "ended"
+        self._note(f"adopted {what} executor {key.executor_id} of {key.application_id}")
+        return known
+
+    def _know(self, key: ExecutorKey, slots: int, spec: Spec | None) -> KnownExecutor:
+        if self._adopts:
+            return KnownExecutor(slots, self._site.control_dir(key), "", adopted=True)
+        assert not isinstance(spec, AdoptedSpec)
+        return KnownExecutor(slots, self._site.control_dir(key), str(self._site.log_dir(key)), spec)

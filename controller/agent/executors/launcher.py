@@ -1,0 +1,207 @@
+"""Starts and stops of executors outside of the control loop, so that a slow engine never delays a quota.
+
+Starts are done one at a time on one thread, stops on another: a start may have to wait for an image or a class archive. The
+way in which an executor begins is `beginning`'s. Level-triggered: the loop says each period which executors should start or
+stop; a start or stop under way is not begun twice. An error with one executor concerns only that executor: it is reported,
+counted and tried again. The launcher keeps a 0600 record of every executor started (without its environment), so that a
+restarted agent can adopt it and tell its driver's fate.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import msgspec
+from msgspec import structs
+
+from controller.agent.executors.beginning import Beginner, Spec, Start
+from controller.agent.executors.launch import Site
+from controller.agent.threads import Beat
+from controller.machine.back_off import BackOff
+from controller.machine.files import write_whole
+from controller.runtime.base import ExecutorKey, Runtime
+from controller.wire.states import ExecutorState
+from controller.wire.worker import ExecutorSpec
+from stage_model.decoding import UNREADABLE
+from stage_model.errors import RuntimeFailed, RuntimeRefused
+
+log = logging.getLogger("sparkpace.agent")
+
+BACK_OFF = BackOff(first_s=1.0, most_s=30.0)
+STOP_GRACE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Retry:
+    """A start that failed `tries` times in a row, the last time for this `reason`; the next try is not before `at_s`."""
+
+    at_s: float
+    tries: int
+    reason: str
+
+
+NEVER_TRIED = _Retry(-math.inf, 0, "")
+
+
+class Launcher:
+    """The launcher. `state(key)` is `STARTING` until the runtime shows the executor, `REFUSED` when it can never start
+    here."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        beginner: Beginner,
+        site: Site,
+        record_dir: Path,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.runtime, self.site, self.record_dir, self.clock = runtime, site, record_dir, clock
+        self._beginner = beginner
+        self._lock = threading.Lock()
+        self._starts: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._stops: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._under_way: set[ExecutorKey] = set()
+        self._withdrawn: set[ExecutorKey] = set()
+        self._cores: dict[ExecutorKey, float] = {}
+        self._stopping: set[ExecutorKey] = set()
+        self._refused: dict[ExecutorKey, str] = {}
+        self._retry: dict[ExecutorKey, _Retry] = {}
+        self.images: tuple[str, ...] = ()
+        """Images that were here at the last look."""
+        record_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def run_starts(self, wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
+        """Run the thread of starts: work them off until `stop`; `wake` tells the loop that something changed."""
+        self.images = self._beginner.images()
+        self._run(self._starts, wake, stop, beat)
+
+    def run_stops(self, wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
+        """Run the thread of stops, and of removals after them."""
+        self._run(self._stops, wake, stop, beat)
+
+    @staticmethod
+    def _run(jobs: SimpleQueue[Callable[[], None]], wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
+        while not stop.is_set():
+            beat()
+            try:
+                job = jobs.get(timeout=0.5)
+            except Empty:
+                continue
+            try:
+                job()
+            finally:
+                wake()
+
+    def start(self, start: Start) -> None:
+        with self._lock:
+            # a start may wait long behind others: it then begins with the newest grant, not with that of the first asking
+            self._cores[start.key] = start.cores
+            self._withdrawn.discard(start.key)
+            if start.key in self._under_way or start.key in self._refused:
+                return
+            if self._retry.get(start.key, NEVER_TRIED).at_s > self.clock():
+                return
+            self._under_way.add(start.key)
+        self._starts.put(lambda: self._start(start))
+
+    def withdraw(self, key: ExecutorKey) -> None:
+        """Leave out a waiting start of an executor that is not wanted any more."""
+        with self._lock:
+            if key in self._under_way:
+                self._withdrawn.add(key)
+
+    def stop(self, key: ExecutorKey) -> None:
+        with self._lock:
+            if key in self._stopping:
+                return
+            self._stopping.add(key)
+        self._stops.put(lambda: self._stop(key))
+
+    def state(self, key: ExecutorKey) -> ExecutorState:
+        return ExecutorState.REFUSED if key in self._refused else ExecutorState.STARTING
+
+    def reason(self, key: ExecutorKey) -> str:
+        """Return the reason why the executor is refused, or did not start at the last try; empty without a reason."""
+        retry = self._retry.get(key, NEVER_TRIED)
+        return self._refused.get(key) or (f"it did not start (try {retry.tries}): {retry.reason}" if retry.tries else "")
+
+    def busy(self, key: ExecutorKey) -> bool:
+        return key in self._under_way or key in self._stopping
+
+    def forget(self, key: ExecutorKey, *, application_over: bool = False) -> None:
+        """Drop everything kept of an executor; with the application over, its local directory, too."""
+        if application_over:
+            local = self.site.local_dir(key)
+            self._stops.put(lambda: shutil.rmtree(local, ignore_errors=True))
+        self._refused.pop(key, None)
+        self._retry.pop(key, None)
+        self._cores.pop(key, None)
+        self._record(key).unlink(missing_ok=True)
+
+    def remembered(self, key: ExecutorKey) -> Spec | None:
+        """Return the spec (without environment) of an executor that began in an earlier life of this agent."""
+        try:
+            return self._beginner.read_spec(self._record(key).read_bytes())
+        except (FileNotFoundError, *UNREADABLE):
+            return None
+
+    def _record(self, key: ExecutorKey) -> Path:
+        return self.record_dir / f"{key.file_stem}.json"
+
+    def _start(self, start: Start) -> None:
+        key = start.key
+        try:
+            if not self._wanted(key):
+                return
+            self._remember(key, start.spec)
+            self._beginner.begin(start, lambda: self._cores[key], lambda: self._wanted(key))
+            self.images = self._beginner.images()
+            self._retry.pop(key, None)
+            log.info("executor %s has begun with %.2f cores", key.text, self._cores[key])
+        except RuntimeRefused as error:
+            log.error("executor %s is refused: %s", key.text, error)
+            self._refused[key] = str(error)
+        except (RuntimeFailed, OSError) as error:
+            log.warning("executor %s did not start, next try in %.0f s: %s", key.text, self._later(key, error), error)
+        except Exception as error:
+            # an unforeseen error is this executor's trouble, not that of all those after it
+            wait_s = self._later(key, error)
+            log.exception("executor %s did not start, next try in %.0f s", key.text, wait_s)
+        finally:
+            with self._lock:
+                self._under_way.discard(key)
+                self._withdrawn.discard(key)
+
+    def _wanted(self, key: ExecutorKey) -> bool:
+        with self._lock:
+            return key not in self._withdrawn
+
+    def _later(self, key: ExecutorKey, error: Exception) -> float:
+        """Note a failed start; return the seconds to the next try."""
+        tries = self._retry.get(key, NEVER_TRIED).tries + 1
+        wait_s = BACK_OFF.wait_s(tries)
+        self._retry[key] = _Retry(self.clock() + wait_s, tries, (str(error) or type(error).__name__)[:300])
+        return wait_s
+
+    def _stop(self, key: ExecutorKey) -> None:
+        try:
+            self.runtime.stop(key, STOP_GRACE_S)
+        except RuntimeFailed as error:
+            log.warning("executor %s did not stop and will be tried again: %s", key.text, error)
+        except Exception:
+            log.exception("executor %s did not stop and will be tried again", key.text)
+        finally:
+            with self._lock:
+                self._stopping.discard(key)
+
+    def _remember(self, key: ExecutorKey, spec: Spec) -> None:
+        shown = structs.replace(spec, environment={}) if isinstance(spec, ExecutorSpec) else spec
+        write_whole(self._record(key), msgspec.json.encode(shown), lasting=False)

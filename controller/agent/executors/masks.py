@@ -1,0 +1,115 @@
+"""The binds that an executor gets, and the masks within them: pure.
+
+A bind shows a whole tree, and a secret may lie anywhere in it. Paths are compared by their real places, so that no link leads
+around a mask. The secrets are found by `controller.agent.executors.secret_places`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from pathlib import Path
+
+from controller.runtime.base import Bind, Mask
+from controller.runtime.held import HeldPath
+from stage_model.errors import RuntimeRefused
+
+
+class ShowReason(Enum):
+    """The reason for showing a path."""
+
+    OPTIONAL = auto()
+    """Left out if it lies in a secret: the executor can do without."""
+    NEEDED = auto()
+    """Refused if it lies in a secret."""
+    ASKED = auto()
+    """Named by the user: shown even if it lies in a secret, unless the secret is closed."""
+    OWN = auto()
+    """The executor's own directory, which the agent made, wherever it lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A path to be shown. `path` is its name for the executor, `real` its real place: no part of `real` is a link. `held` and
+    `firm` are the bind's."""
+
+    path: Path
+    real: Path
+    reason: ShowReason
+    writable: bool = False
+    held: HeldPath | None = None
+    firm: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The real place of a secret."""
+
+    path: Path
+    folder: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret. `name` is its usual path; `places` is its real place, then the targets of the links in it. `closed` says what
+    it is if no one may ask for it; empty: a user's own secret, which the user may show by its name."""
+
+    name: Path
+    places: tuple[Place, ...]
+    closed: str = ""
+
+
+def masked(wanted: Sequence[Wanted], secrets: Sequence[Secret]) -> list[Bind]:
+    """Return one bind per path, shorter paths first, each with its masks; a path that is writable anywhere is writable.
+
+    Raise `RuntimeRefused` for a path that is needed or asked for and cannot be shown."""
+    asked = {one.real for one in wanted if one.reason == ShowReason.ASKED}
+    secrets = _not_asked_for(secrets, asked)
+    binds: dict[Path, Bind] = {}
+    for one in wanted:
+        reason = ShowReason.ASKED if one.real in asked and one.reason != ShowReason.OWN else one.reason
+        if _may_be_shown(one, reason, secrets):
+            writable = one.writable or (one.path in binds and binds[one.path].writable)
+            binds[one.path] = Bind(one.path, writable, _masks(one, secrets), one.held, one.firm)
+    return sorted(binds.values(), key=lambda bind: len(bind.path.parts))
+
+
+def _not_asked_for(secrets: Sequence[Secret], asked: set[Path]) -> list[Secret]:
+    """Return the secrets without those that the user named, by themselves or by the target of a link in them."""
+    left = []
+    for secret in secrets:
+        if secret.closed:
+            left.append(secret)
+        elif secret.places[0].path not in asked:
+            left.append(replace(secret, places=tuple(place for place in secret.places if place.path not in asked)))
+    return left
+
+
+def _may_be_shown(one: Wanted, reason: ShowReason, secrets: Sequence[Secret]) -> bool:
+    """Return True if no secret around `one` keeps it from being shown. Raise `RuntimeRefused`."""
+    if reason == ShowReason.OWN:
+        return True
+    for secret in secrets:
+        hides = bool(secret.closed) or reason != ShowReason.ASKED
+        if not hides or not any(one.real.is_relative_to(place.path) for place in secret.places):
+            continue
+        if reason == ShowReason.OPTIONAL:
+            return False
+        what = f", {secret.closed}," if secret.closed else ","
+        raise RuntimeRefused(
+            f"mount {str(one.path)!r} leads into {secret.name}{what} which executors do not see; mount a path outside"
+        )
+    return True
+
+
+def _masks(one: Wanted, secrets: Sequence[Secret]) -> tuple[Mask, ...]:
+    """Return masks over the secrets in `one`; a mask within a mask would hide nothing more."""
+    inside = {
+        place.path: place
+        for secret in secrets
+        for place in secret.places
+        if place.path != one.real and place.path.is_relative_to(one.real)
+    }
+    outermost = (place for path, place in sorted(inside.items()) if not inside.keys() & {*path.parents})
+    return tuple(Mask(one.path / place.path.relative_to(one.real), place.folder) for place in outermost)

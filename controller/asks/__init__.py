@@ -1,0 +1,1 @@
+"""Options and settings that people may ask for: their names, checks and defaults."""

@@ -1,0 +1,1 @@
+"""The computer that this runs on, and nothing of ours: files, processes, sockets, clocks, certificates."""

@@ -1,0 +1,48 @@
+"""The addresses of this machine, as the network namespace of this process has them, and a socket at one of them."""
+
+from __future__ import annotations
+
+import socket
+from ipaddress import IPv4Address
+
+from stage_model.errors import Unavailable
+
+
+def is_local(address: str) -> bool:
+    """Return True if `address` is an IPv4 address (no name) of this machine."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((str(IPv4Address(address)), 0))
+        except (OSError, ValueError):
+            return False
+    return address != "0.0.0.0"
+
+
+def on_this_machine(host: str) -> bool:
+    """Return True if a name or an address is this machine's, or if that cannot be found out now."""
+    try:
+        found = {str(one[4][0]) for one in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except OSError:
+        return True
+    return "::1" in found or any(map(is_local, found))
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a TCP socket there, for port 0 at a port that is free now; it does not listen yet. Raise `Unavailable`."""
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+    except OSError as error:
+        found.close()
+        raise Unavailable(
+            f"nothing can listen on --host {host} with --port {port} ({error.strerror}); give an address of this "
+            "machine and a free port"
+        ) from error
+    return found
+
+
+def url_of(host: str, port: int) -> str:
+    """Return the URL at which processes of this machine reach a service that listens there."""
+    host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

@@ -1,0 +1,1 @@
+"""Callers of the master: who may call, and how much at once."""

@@ -1,0 +1,92 @@
+"""The check of a driver's identity: pure. Its executors run as the uid and gid that it names, so somebody must vouch for
+them.
+
+For a driver on the master's host the kernel does: the other end of its connection is a socket of that uid, and its process
+has that gid. A user's own token, which an admin makes, vouches for a driver that the kernel here cannot see. The submit token
+by itself vouches for no one, and root is believed of the kernel only. What the kernel shows: `controller.master.access.peer`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from controller.home import User
+from controller.master.access.peer import DriverSeen
+from controller.wire.driver import Registration
+from stage_model.errors import Denied
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts about the sender of a registration, beyond what it says. `user`: the owner of its token, None: several may have
+    it. `address`: where the connection comes from; `peer_uid`: the uid of its other end, None: that end is not of this host.
+    `in_sight`: the process it names would be seen from here; `driver`: that process. `groups`: of the uid that it says, by
+    the user database here; `namespace`: of process numbers here."""
+
+    address: str
+    user: User | None = None
+    peer_uid: int | None = None
+    in_sight: bool = False
+    driver: DriverSeen | None = None
+    groups: frozenset[int] = frozenset()
+    namespace: str = ""
+
+
+NOBODY = 65534
+"""The uid that an attached application counts for when no one vouches for its user."""
+
+
+def vouched(said: Registration, facts: Facts) -> Registration:
+    """Return `said`, with the driver's process as it is numbered here where it is seen. Raise `Denied` for a user that no one
+    vouches for."""
+    if said.attached:
+        return _attached(said, facts)
+    uid, gid, driver = said.uid, said.gid, facts.driver
+    if facts.user is not None:
+        if uid != facts.user.uid:
+            raise Denied(f"uid {uid} is not that of the token, {facts.user.uid}; submit as the token's user")
+    elif facts.peer_uid is None:
+        raise Denied(
+            f"no one vouches for uid {uid}: the driver's connection comes from {facts.address}, where this master cannot see "
+            f"whose it is; submit on the master's host, or with a user's own token (`sparkpace token --user NAME`)"
+        )
+    elif uid != facts.peer_uid:
+        raise Denied(
+            f"uid {uid} is not that of the driver's connection, {facts.peer_uid}; register with the driver's own uid"
+        )
+    if facts.in_sight and (driver is None or driver.uid != uid or driver.connected is False):
+        raise Denied(f"process {said.pid} is not this driver of uid {uid}; register with the driver's own process and uid")
+    if uid == 0 and (driver is None or driver.nested):
+        raise Denied(
+            "a driver says that it is root and is no process of this host's own (in a container, root is not the host's); "
+            "submit as another user, or as root outside of containers"
+        )
+    groups = driver.groups if driver is not None else facts.groups
+    if facts.user is not None:
+        groups |= {facts.user.gid}
+    if gid not in groups:
+        raise Denied(f"no one vouches for gid {gid} of uid {uid}, whose groups are {sorted(groups) or 'unknown'}")
+    if driver is None:
+        return said
+    return structs.replace(said, pid=driver.pid, pid_namespace=facts.namespace)
+
+
+def _attached(said: Registration, facts: Facts) -> Registration:
+    """Return what an attached application said, as far as it is believed. Nothing is started for it, so its user only says
+    for whom it counts: its token's, else its connection's. Its process is believed where it is seen; else silence shows that
+    it has ended."""
+    uid = counted_for(facts.user, facts.peer_uid)
+    driver = facts.driver if facts.driver is not None and facts.driver.uid == uid else None
+    said = structs.replace(said, uid=uid)
+    if driver is None:
+        return structs.replace(said, boot_id="")
+    return structs.replace(said, pid=driver.pid, pid_namespace=facts.namespace)
+
+
+def counted_for(user: User | None, peer_uid: int | None) -> int:
+    """Return the uid that a call counts for by its token, else by its connection; `NOBODY` if there is neither."""
+    if user is not None:
+        return user.uid
+    return NOBODY if peer_uid is None else peer_uid

@@ -1,0 +1,1 @@
+"""Notifications for a web hook: the events, and their way there."""

@@ -1,0 +1,67 @@
+"""The shell of notifications: looks at all applications in each pass and sends what has happened (`controller.notify`)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+
+from controller.master.application import Application
+from controller.master.guard import guarded
+from controller.master.notify.events import EventWatch, HookEvent, JobLook, body, refused_event
+from controller.master.notify.sender import Sender
+from controller.master.summary import error_pct
+from controller.master.view import forecast_end_s
+from controller.wire.states import Outcome
+
+
+class Notifying:
+    """The notifications of the cluster with this id; `wall` is seconds since the epoch."""
+
+    def __init__(self, sender: Sender, cluster_id: str, wall: Callable[[], float]) -> None:
+        self._sender, self._cluster_id, self._wall = sender, cluster_id, wall
+        self._watch = EventWatch()
+
+    def look(self, applications: Mapping[str, Application], now_s: float) -> None:
+        """Send what has happened since the look before; `now_s` is monotonic."""
+        looks = list[JobLook]()
+        for application in applications.values():
+            with guarded(application, "looking at it for a notification"):
+                looks.append(_look(application, now_s))
+        for event in self._watch.events(looks, now_s):
+            self._tell(event)
+
+    def refused(self, name: str, reason: str, deadline_s: float | None) -> None:
+        """Send that a submission of that name, which had asked for that deadline, was refused."""
+        self._tell(refused_event(name, reason, deadline_s))
+
+    def counts(self) -> tuple[dict[str, int], int]:
+        """Return the sender's counts."""
+        return self._sender.counts()
+
+    def _tell(self, event: HookEvent) -> None:
+        notification_id = uuid.uuid4().hex
+        told = body(event, notification_id=notification_id, epoch_s=self._wall(), cluster_id=self._cluster_id)
+        self._sender.put(notification_id, told)
+
+
+def _look(application: Application, now_s: float) -> JobLook:
+    """Return the deadline and forecast end as `ps` and the metrics show them; of an application that has ended, as they are
+    counted."""
+    elapsed_s = application.elapsed_s(now_s)
+    outcome = application.record.outcome
+    if outcome is None:
+        target = application.target()
+        deadline_s = None if target is None else target.due_s
+        return JobLook(application.id, application.name, elapsed_s, deadline_s, forecast_end_s(application))
+    deadline_s = application.options.deadline_s
+    error = error_pct(elapsed_s, deadline_s) if outcome is Outcome.SUCCEEDED else None
+    return JobLook(
+        application.id,
+        application.name,
+        elapsed_s,
+        deadline_s,
+        outcome=outcome,
+        error_pct=None if error is None else round(error, 4),
+        reason=application.record.end_reason,
+        lateness=application.record.lateness.sentence if application.record.lateness else "",
+    )

@@ -1,1 +1,0 @@
-"""Notifications of a web hook of the operator's about events of applications."""

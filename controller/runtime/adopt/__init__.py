@@ -1,0 +1,1 @@
+"""Executors of another cluster manager on this machine."""

@@ -1,0 +1,1 @@
+"""Executors in containers."""

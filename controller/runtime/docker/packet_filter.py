@@ -1,0 +1,99 @@
+"""Setting and removing of the packet rules of application networks with iptables, where this process may. The rules:
+`packet_rules`.
+
+Each program takes some 5 ms; a lock that another process holds is waited for a while. Only IPv4, because the networks have
+nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from controller.runtime.docker.packet_rules import Chain, both, restore_text
+from stage_model.errors import RuntimeFailed
+
+LOCK_S, TIMEOUT_S = "5", 15.0
+"""Seconds that iptables waits for its own lock, and seconds that we wait for iptables."""
+MOST_JUMPS = 16
+"""Largest number of jumps to one chain: each agent that set the same rules at the same moment may have added one."""
+INTERFACES = Path("/sys/class/net")
+ADMIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Path with the folders of iptables: in some systems they are only on root's PATH."""
+BEYOND = (
+    "so authentication alone keeps executors from what listens on this machine, such as other drivers; for packet rules an "
+    "agent needs runtime docker, --network open or closed, root and iptables"
+)
+
+
+def why_not() -> str:
+    """Return the reason why this process cannot set packet rules; empty where it can."""
+    if shutil.which("iptables", path=ADMIN_PATH) is None:
+        return "there is no iptables here"
+    try:
+        done = _run(["iptables", "-w", LOCK_S, "-n", "-L", "INPUT", "1"])
+    except RuntimeFailed as error:
+        return str(error)
+    return "" if done.returncode == 0 else f"iptables says {_said(done)!r}"
+
+
+def visible(interface: str) -> bool:
+    """Return True if the host's side of a network is in this process's network namespace, so that rules here hold for it."""
+    return (INTERFACES / interface).exists()
+
+
+def ensure(chains: Sequence[Chain]) -> None:
+    """Set exactly these rules, whatever was there; the chains are never without them. Raise `RuntimeFailed`."""
+    _done(["iptables-restore", "--noflush", "--wait", LOCK_S], restore_text(chains))
+    for chain in chains:
+        if not any(_takes("-C", at, *chain.jump) or _takes("-I", at, *chain.jump) for at in chain.parents):
+            raise RuntimeFailed(f"packets cannot be led to the rules {chain.name}: iptables refuses; try later")
+
+
+def remove(name: str) -> None:
+    """Remove the two chains of a network (`NetworkNames.chain`) and what leads there. Raise `RuntimeFailed`."""
+    for chain in both(name):
+        for parent in chain.parents:
+            for _ in range(MOST_JUMPS):
+                if not _takes("-D", parent, *chain.jump):
+                    break
+        if _takes("-F", chain.name):
+            _done(["iptables", "-w", LOCK_S, "-X", chain.name])
+
+
+def remove_all(prefix: str) -> None:
+    """Remove all chains whose names begin with `prefix`, like `remove`."""
+    made = (line.split() for line in _done(["iptables", "-w", LOCK_S, "-S"]).splitlines())
+    names = [words[1] for words in made if words[0] == "-N" and words[1].startswith(prefix)]
+    for name in sorted({name.rpartition("-")[0] for name in names}):
+        remove(name)
+
+
+def _takes(*words: str) -> bool:
+    """Return True if iptables does what these words ask for, or finds it."""
+    return _run(["iptables", "-w", LOCK_S, *words]).returncode == 0
+
+
+def _done(words: Sequence[str], text: str = "") -> str:
+    done = _run(words, text)
+    if done.returncode != 0:
+        raise RuntimeFailed(f"packet rules cannot be set now ({words[0]} says {_said(done)!r}); try later")
+    return done.stdout
+
+
+def _run(words: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "LC_ALL": "C", "PATH": ADMIN_PATH}
+    try:
+        return subprocess.run(
+            words, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RuntimeFailed(f"packet rules cannot be set now ({error}); try later") from error
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the first line of the program's error."""
+    return next(iter(done.stderr.strip().splitlines()), f"exit code {done.returncode}")[:200]

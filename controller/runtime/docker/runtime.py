@@ -1,0 +1,112 @@
+"""The row `docker`: executors in containers. The row ends those that outlived their agent, and any others by their labels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from docker import APIClient
+from docker.errors import APIError, DockerException
+
+from controller.machine.addresses import is_local
+from controller.machine.waiting import wait_until
+from controller.runtime.base import Runtime
+from controller.runtime.docker import container as docker_container
+from controller.runtime.docker.client import connect
+from controller.runtime.docker.engine import DockerRuntime
+from controller.runtime.docker.networks import DockerNetworks, bridge_address
+from controller.runtime.engines import docker_version
+from controller.runtime.networks import DEFAULT_POOL, parse_pool
+from controller.runtime.table import Owner
+from stage_model.errors import Unavailable
+
+ENGINE_S = 10
+"""Longest wait for one answer of the engine."""
+GONE_S = 20.0
+"""Longest wait for containers to be gone."""
+GONE, UNDER_WAY = 404, 409
+
+
+def check() -> None:
+    """Raise `Unavailable` when no engine answers."""
+    docker_version()
+
+
+def make(owner: Owner) -> Runtime:
+    return DockerRuntime(
+        owner.cluster_id,
+        owner.worker_id,
+        image=owner.image,
+        base_image=os.environ.get("SPARKPACE_BASE_IMAGE"),
+        records=owner.folder / "containers",
+        networks=None if owner.pool is None else DockerNetworks(owner.cluster_id, owner.pool, _lock(owner)),
+        tmp_mb=owner.tmp_mb,
+    )
+
+
+def _lock(owner: Owner) -> Path:
+    """Return the lock file of all agents of the home."""
+    return owner.folder.parent / "networks.lock"
+
+
+def end_all(owner: Owner) -> int:
+    ended = end_containers({docker_container.CLUSTER: owner.cluster_id, docker_container.WORKER: owner.worker_id})
+    with _answering("its networks") as client:
+        # of all its workers here, as each network is; those that others are in are left
+        DockerNetworks(owner.cluster_id, parse_pool(DEFAULT_POOL), _lock(owner)).clear(client)
+    return ended
+
+
+def driver_address() -> str:
+    """Return an address of this machine that executors in networks of their own reach: the gateway of the engine's default
+    bridge. Raise `Unavailable`."""
+    with _answering("its networks") as client:
+        found = bridge_address(client)
+    if found is None or not is_local(found):
+        what = "no address" if found is None else f"the address {found}, which this machine has not"
+        raise Unavailable(
+            f"the Docker engine's default bridge has {what}; name an address of this machine that containers reach with "
+            "--driver-host, or choose --network host"
+        )
+    return found
+
+
+def end_containers(labels: Mapping[str, str]) -> int:
+    """Remove the containers with these labels; return how many there were, ended ones included. Raise `Unavailable` when the
+    engine does not answer or remove them."""
+    with _answering("its containers") as client:
+        return _remove_all(client, [f"{name}={value}" for name, value in labels.items()])
+
+
+@contextmanager
+def _answering(what: str) -> Iterator[APIClient]:
+    """Provide a client whose answers are awaited for a while. Raise `Unavailable` instead of its errors."""
+    client = connect(None)
+    try:
+        client.timeout = ENGINE_S
+        yield client
+    except (DockerException, OSError) as error:  # requests' errors are OSErrors
+        raise Unavailable(f"the Docker engine does not see to {what} ({error}); try again once it answers") from error
+    finally:
+        client.close()
+
+
+def _remove_all(client: APIClient, labels: list[str]) -> int:
+    seen: set[str] = set()
+
+    def none_left() -> bool:
+        found = [one["Id"] for one in client.containers(all=True, filters={"label": labels})]
+        seen.update(found)
+        for container in found:
+            try:
+                client.remove_container(container, force=True, v=True)
+            except APIError as error:
+                if error.status_code not in (GONE, UNDER_WAY):
+                    raise
+        return not found
+
+    if not wait_until(none_left, GONE_S):
+        raise DockerException(f"some are there after {GONE_S:g} s")
+    return len(seen)

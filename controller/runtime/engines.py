@@ -1,0 +1,105 @@
+"""The parts of this machine that a cluster needs: a JDK, a container engine, cores and memory. Asking only."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from controller.runtime.cgroup.tree import CgroupTree
+from stage_model.errors import Unavailable, Unusable
+
+LEAST_JAVA = 11
+"""Spark 3.5 runs on 8, 11 and 17, Spark 4 on 17 and later; the bridge is built for 11."""
+SERVICE_CORES = 0.3
+"""Cores left to driver and services by default (issue 1)."""
+MEMORY_SHARE = 0.8
+"""Share of the machine's memory for executors by default; the rest is for drivers, services and page cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    home: Path
+    version: int
+
+
+def find_java(environment: Mapping[str, str]) -> Java:
+    """Return the Java that Spark would use: JAVA_HOME, else `java` on PATH. Raise `Unavailable`."""
+    given = environment.get("JAVA_HOME")
+    binary = str(Path(given) / "bin" / "java") if given else shutil.which("java", path=environment.get("PATH", ""))
+    remedy = "install one (Debian: apt install openjdk-17-jdk-headless) or set JAVA_HOME"
+    if binary is None:
+        raise Unavailable(f"no Java is on PATH and JAVA_HOME is not set; {remedy}")
+    try:
+        shown = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Unavailable(f"{binary} does not run ({error}); {remedy}") from error
+    found = re.search(r'version "(?:1\.)?(\d+)', shown)
+    if found is None or int(found.group(1)) < LEAST_JAVA:
+        raise Unavailable(f"{binary} is not Java {LEAST_JAVA} or later; {remedy}")
+    return Java(home=Path(os.path.realpath(binary)).parent.parent, version=int(found.group(1)))
+
+
+def docker_version() -> str:
+    """Return the version and place of the engine that the `docker` command uses (`engine_place`). Raise `Unavailable` when no
+    engine answers there, `Unusable` when the server there does not speak our protocol."""
+    # slow to import, and only two commands need it
+    import requests
+    from docker.errors import DockerException
+
+    from controller.runtime.docker.client import EngineClients, engine_place
+
+    place = engine_place()
+    where = f"at {place.url}, by {place.chosen_by}"
+    engine = EngineClients(None)
+    try:
+        _knock(place.url)
+        return f"{engine.quick().version()['Version']} {where}"
+    except (ConnectionError, FileNotFoundError, PermissionError, requests.ConnectionError) as error:
+        raise Unavailable(
+            f"no Docker engine answers {where} ({_first_line(error)}); start one, or use --runtime process"
+        ) from error
+    except (DockerException, OSError, KeyError) as error:  # requests' errors are OSErrors
+        raise Unusable(
+            f"what answers {where} cannot be used ({_first_line(error)}); mend it, or give --runtime process, which does not "
+            f"isolate executors"
+        ) from error
+    finally:
+        engine.close()
+
+
+def _knock(url: str) -> None:
+    """Connect to a local engine's socket once: the docker package leaves its own open where none answers."""
+    for scheme in ("http+unix://", "unix://"):
+        if url.startswith(scheme):
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.settimeout(10)
+                probe.connect("/" + url.removeprefix(scheme).lstrip("/"))
+
+
+def machine_cores() -> float:
+    """Return the cores that this process may use: affinity and, in a container, its CPU quota."""
+    return min(float(len(os.sched_getaffinity(0))), CgroupTree().own_quota())
+
+
+def machine_busy_s() -> float:
+    """Return the CPU seconds that all processors of the machine together were busy since its boot; time that a host took from
+    it counts."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
+
+
+def machine_memory_mb() -> int:
+    return int(psutil.virtual_memory().total // (1024 * 1024))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return lines[0][:200] if lines else type(error).__name__

@@ -1,0 +1,1 @@
+"""Executors in pods of Kubernetes."""

@@ -1,0 +1,186 @@
+"""Arbitration on a worker: the rules of docs/control.md as examples, then as properties."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.agent.core.arbitrate import CoreRequest, arbitrate
+
+CQ = 0.05
+
+
+def ask(
+    key: str,
+    demand: float,
+    *,
+    floor: float = 0.1,
+    priority: int = 50,
+    left_s: float | None = 100.0,
+    beyond_saving: bool = False,
+    debt_core_s: float = 0.0,
+) -> CoreRequest[str]:
+    return CoreRequest(key, key, demand, floor, priority, left_s, beyond_saving, debt_core_s)
+
+
+def test_everyone_gets_its_demand_while_there_is_enough() -> None:
+    assert arbitrate([ask("a", 1.02), ask("b", 0.0)], 4, CQ) == {"a": 1.05, "b": 0.1}
+
+
+def test_a_higher_priority_is_served_first_and_the_other_keeps_its_floor() -> None:
+    got = arbitrate([ask("low", 4, priority=0, left_s=1), ask("high", 4, priority=100)], 4, CQ)
+    assert got == {"low": 0.1, "high": 3.9}
+
+
+def test_within_a_priority_the_earliest_deadline_is_first() -> None:
+    got = arbitrate([ask("later", 3, left_s=60), ask("sooner", 3, left_s=50)], 4, CQ)
+    # sooner: 3; later: the other 1.
+    assert got == {"later": 1.0, "sooner": 3.0}
+
+
+def test_deadlines_closer_than_a_period_share_in_proportion() -> None:
+    got = arbitrate([ask("a", 4, floor=0.05, left_s=50), ask("b", 2, floor=0.05, left_s=50.9)], 3, CQ)
+    # Above floors: 3.95 and 1.95 asked, 2.9 = 58 quanta there: 79/118 * 58 = 38.8, 39/118 * 58 = 19.2 -> 39 and 19.
+    assert got == {"a": 2.0, "b": 1.0}
+
+
+def test_a_deadline_a_period_away_is_not_equal() -> None:
+    assert arbitrate([ask("a", 4, left_s=50), ask("b", 4, left_s=51)], 4, CQ) == {"a": 3.9, "b": 0.1}
+
+
+def test_those_that_can_make_it_come_before_those_that_cannot() -> None:
+    requests = [
+        ask("none", 4, left_s=None),
+        ask("past", 4, left_s=-3),
+        ask("lost", 4, left_s=5, beyond_saving=True),
+        ask("fine", 2, left_s=500),
+    ]
+    # Floors 0.4 and 1.9 for `fine`; `past` and `lost` owe alike and share 1.7 = 34 quanta; `none` keeps its floor.
+    assert arbitrate(requests, 4, CQ) == {"none": 0.1, "past": 0.95, "lost": 0.95, "fine": 2.0}
+
+
+def test_of_the_late_ones_the_largest_debt_is_first() -> None:
+    got = arbitrate([ask("a", 3, left_s=-1, debt_core_s=5), ask("b", 3, left_s=-1, debt_core_s=9)], 4, CQ)
+    assert got == {"a": 1.0, "b": 3.0}
+
+
+def test_without_a_deadline_one_gets_what_the_others_leave() -> None:
+    assert arbitrate([ask("a", 8, left_s=None), ask("b", 1)], 2, CQ) == {"a": 1.0, "b": 1.0}
+
+
+def test_floors_that_exceed_the_capacity_shrink_alike() -> None:
+    # 30 floors of 0.1 on 2 cores: 0.0667 each -> one quantum.
+    got = arbitrate([ask(str(i), 4, priority=i) for i in range(30)], 2, CQ)
+    assert set(got.values()) == {0.05}
+    # 60 of them: 0.0333 is below a quantum -> whole hundredths.
+    assert set(arbitrate([ask(str(i), 4) for i in range(60)], 2, CQ).values()) == {0.03}
+    # Not below 0.01, although that is more than there is.
+    assert set(arbitrate([ask(str(i), 4) for i in range(300)], 2, CQ).values()) == {0.01}
+
+
+def test_the_capacity_is_rounded_down() -> None:
+    assert arbitrate([ask("a", 9)], 1.99, CQ) == {"a": 1.95}
+    assert arbitrate([ask("a", math.inf)], 2, CQ) == {"a": 2.0}
+    assert arbitrate([], 2, CQ) == {}
+
+
+requests = st.lists(
+    st.builds(
+        ask,
+        key=st.integers(0, 10_000).map(str),
+        demand=st.floats(0, 12),
+        floor=st.sampled_from([0.05, 0.1, 0.1, 0.2, 0.5]),
+        priority=st.sampled_from([0, 50, 100]),
+        left_s=st.none() | st.floats(-50, 500),
+        beyond_saving=st.booleans(),
+        debt_core_s=st.sampled_from([0.0, 1.0, 30.0]),
+    ),
+    max_size=12,
+    unique_by=lambda request: request.key,
+)
+capacities = st.floats(0.2, 16)
+
+
+def ceil_q(cores: float) -> float:
+    return math.ceil(cores / CQ - 1e-9) * CQ
+
+
+@given(requests, capacities)
+def test_the_sum_never_exceeds_the_capacity(asked: list[CoreRequest[str]], capacity: float) -> None:
+    assert math.fsum(arbitrate(asked, capacity, CQ).values()) <= max(capacity, 0.01 * len(asked)) + 1e-9
+
+
+@given(requests, capacities)
+def test_floors_are_kept_or_all_shrink(asked: list[CoreRequest[str]], capacity: float) -> None:
+    got = arbitrate(asked, capacity, CQ)
+    assert all(cores >= 0.01 for cores in got.values())
+    if math.fsum(ceil_q(r.floor) for r in asked) <= math.floor(capacity / CQ + 1e-9) * CQ + 1e-9:
+        assert all(got[r.key] >= r.floor - 1e-9 for r in asked)
+    else:
+        assert all(got[r.key] <= r.floor + 1e-9 for r in asked)
+        # Alike: equal floors get equal cores.
+        assert len({(r.floor, got[r.key]) for r in asked}) == len({r.floor for r in asked})
+
+
+@given(requests, capacities)
+def test_nobody_gets_more_than_it_asked_for(asked: list[CoreRequest[str]], capacity: float) -> None:
+    got = arbitrate(asked, capacity, CQ)
+    assert all(got[r.key] <= ceil_q(max(r.demand, r.floor)) + 1e-9 for r in asked)
+
+
+@given(requests, capacities)
+def test_nothing_is_left_while_someone_is_short(asked: list[CoreRequest[str]], capacity: float) -> None:
+    got = arbitrate(asked, capacity, CQ)
+    if math.fsum(ceil_q(r.floor) for r in asked) > capacity:
+        return
+    short = any(got[r.key] < ceil_q(min(max(r.demand, r.floor), capacity)) - CQ / 2 for r in asked)
+    if short:
+        assert capacity - math.fsum(got.values()) < CQ + 1e-9
+
+
+@given(requests, capacities)
+def test_a_higher_priority_is_never_short_while_a_lower_one_has_more_than_its_floor(
+    asked: list[CoreRequest[str]], capacity: float
+) -> None:
+    got = arbitrate(asked, capacity, CQ)
+    if math.fsum(ceil_q(r.floor) for r in asked) > capacity:
+        return
+    for high in asked:
+        if got[high.key] < ceil_q(min(max(high.demand, high.floor), capacity)) - CQ / 2:
+            assert all(got[low.key] <= ceil_q(low.floor) + 1e-9 for low in asked if low.priority < high.priority)
+
+
+@given(requests, capacities)
+def test_asking_for_what_one_got_changes_nothing(asked: list[CoreRequest[str]], capacity: float) -> None:
+    got = arbitrate(asked, capacity, CQ)
+    if math.fsum(ceil_q(r.floor) for r in asked) > capacity:
+        return
+    again = arbitrate(
+        [
+            CoreRequest(r.key, r.application_id, got[r.key], r.floor, r.priority, r.left_s, r.beyond_saving, r.debt_core_s)
+            for r in asked
+        ],
+        capacity,
+        CQ,
+    )
+    assert again == pytest.approx(got)
+
+
+@given(requests, capacities, st.randoms(use_true_random=False))
+def test_the_order_of_the_requests_does_not_matter(
+    asked: list[CoreRequest[str]], capacity: float, shuffler: random.Random
+) -> None:
+    mixed = list(asked)
+    shuffler.shuffle(mixed)
+    assert arbitrate(mixed, capacity, CQ) == arbitrate(asked, capacity, CQ)
+
+
+@given(requests, capacities)
+def test_grants_are_whole_quanta(asked: list[CoreRequest[str]], capacity: float) -> None:
+    if math.fsum(ceil_q(r.floor) for r in asked) <= capacity:
+        for cores in arbitrate(asked, capacity, CQ).values():
+            assert cores / CQ == pytest.approx(round(cores / CQ))

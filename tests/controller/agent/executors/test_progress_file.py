@@ -1,0 +1,140 @@
+"""A progress file comes from a container: everything odd about it is refused, with the reason."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.agent.executors.progress_file import NAME, ProgressRefused, read_progress
+from stage_model.progress import MAX_BYTES, MemoryProgress
+
+STAGE = {"stage": 1, "attempt": 0, "running": 1, "done": 2}
+GOOD = {"schema": 1, "executor": "7", "sequence": 3, "stages": [STAGE]}
+
+
+def write(directory: Path, content: object) -> None:
+    (directory / NAME).write_bytes(content if isinstance(content, bytes) else msgspec.json.encode(content))
+
+
+def refusal(directory: Path) -> str:
+    with pytest.raises(ProgressRefused) as problem:
+        read_progress(directory, "7", os.getuid())
+    return str(problem.value)
+
+
+def test_a_good_file_is_read(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    progress = read_progress(tmp_path, "7", os.getuid())
+    assert progress is not None
+    assert (progress.sequence, progress.stages[0].done) == (3, 2)
+
+
+def test_no_file_is_no_progress_yet(tmp_path: Path) -> None:
+    assert read_progress(tmp_path, "7", os.getuid()) is None
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    (tmp_path / NAME).rename(tmp_path / "elsewhere")
+    (tmp_path / NAME).symlink_to(tmp_path / "elsewhere")
+    assert "cannot be opened" in refusal(tmp_path)
+
+
+def test_a_pipe_neither_hangs_nor_counts(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / NAME)
+    assert "not a regular file" in refusal(tmp_path)
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
+    assert "not a regular file" in refusal(tmp_path)
+
+
+def test_a_large_file_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path, b"")
+    os.truncate(tmp_path / NAME, 1 << 30)
+    assert f"has {1 << 30} bytes, over {MAX_BYTES}" in refusal(tmp_path)
+
+
+def test_a_file_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
+    write(tmp_path, msgspec.json.encode(GOOD).ljust(MAX_BYTES))
+    assert read_progress(tmp_path, "7", os.getuid()) is not None
+    write(tmp_path, msgspec.json.encode(GOOD).ljust(MAX_BYTES + 1))
+    assert "over" in refusal(tmp_path)
+
+
+def test_another_owner_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    with pytest.raises(ProgressRefused, match="belongs to uid"):
+        read_progress(tmp_path, "7", os.getuid() + 1)
+    if os.geteuid() == 0:
+        os.chown(tmp_path / NAME, 12345, 12345)
+        assert "belongs to uid 12345" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 60_000,
+        b'{"stages":' * 6_000,
+        {**GOOD, "sequence": "3"},
+        {**GOOD, "stages": [{**STAGE, "running": 1.5}]},
+        {**GOOD, "stages": [{**STAGE, "done": True}]},
+        {**GOOD, "stages": [{"stage": 1}]},
+        b'{"schema":1,"executor":"7","sequence":1,"stages":[{"stage":1,"attempt":0,"running":NaN,"done":1}]}',
+        b'{"schema":1,"executor":"7","sequence":1,"stages":[{"stage":1,"attempt":0,"running":1,"done":1e400}]}',
+        b'{"schema":1,"executor":"7","sequence":1,"stages":[{"stage":1,"attempt":0,"running":1,"done":'
+        + b"9" * 5000
+        + b"}]}",
+    ],
+    ids=range(13),
+)
+def test_what_does_not_fit_the_schema_is_refused(tmp_path: Path, content: object) -> None:
+    write(tmp_path, content)
+    assert "does not fit its schema" in refusal(tmp_path)
+
+
+def test_a_field_of_a_newer_plugin_is_ignored(tmp_path: Path) -> None:
+    write(tmp_path, {**GOOD, "extra": 1, "stages": [{**STAGE, "mood": 2}]})
+    found = read_progress(tmp_path, "7", os.getuid())
+    assert found is not None
+    assert len(found.stages) == 1
+
+
+@pytest.mark.parametrize("name", ["order", "budget", "execution", "storage"])
+@pytest.mark.parametrize("number", [-1, 1 << 53])
+def test_impossible_sizes_are_refused(tmp_path: Path, name: str, number: int) -> None:
+    good = {"order": 1, "budget": 1 << 30, "execution": 0, "storage": 5}
+    write(tmp_path, {**GOOD, "memory": good})
+    progress = read_progress(tmp_path, "7", os.getuid())
+    assert progress is not None
+    assert progress.memory == MemoryProgress(order=1, budget=1 << 30, storage=5)
+    write(tmp_path, {**GOOD, "memory": {**good, name: number}})
+    assert "impossible number for its memory" in refusal(tmp_path)
+
+
+def test_another_schema_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, {**GOOD, "schema": 2})
+    assert "has schema 2, not 1" in refusal(tmp_path)
+
+
+def test_the_file_of_another_executor_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, {**GOOD, "executor": "8" * 1000})
+    assert "claims to be of" in refusal(tmp_path)
+    assert len(refusal(tmp_path)) < 200
+
+
+@pytest.mark.parametrize(
+    "name", ["stage", "attempt", "running", "done", "failed", "records_done", "records_running", "cpu_ns"]
+)
+@pytest.mark.parametrize("number", [-1, 1 << 53, 1 << 62])
+def test_impossible_numbers_are_refused(tmp_path: Path, name: str, number: int) -> None:
+    write(tmp_path, {**GOOD, "stages": [{**STAGE, name: number}]})
+    assert "impossible number" in refusal(tmp_path)

@@ -1,0 +1,92 @@
+"""The `spark.pace.*` settings of an application, each checked by name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from controller.asks.job_options import JobOptions, job_options
+from controller.wire.worker import Mount
+from stage_model.errors import BadInput
+
+NOW = datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
+
+
+def options(working_dir: Path = Path("/"), **own: str) -> JobOptions:
+    return read(own, working_dir)
+
+
+def read(own: dict[str, str], working_dir: Path = Path("/")) -> JobOptions:
+    conf = {f"spark.pace.{key.replace('_', '.')}": value for key, value in own.items()}
+    return job_options({"spark.app.name": "x", **conf}, submitted=NOW, working_dir=working_dir, default_law="forecast")
+
+
+def test_nothing_said_is_no_deadline_and_normal_priority() -> None:
+    got = options()
+    assert (got.deadline_s, got.priority, got.law, got.force, got.mounts) == (None, 50, "forecast", False, ())
+    assert got.settings["paper.alpha"] == 0.95
+
+
+def test_what_is_said_is_taken() -> None:
+    got = options(deadline="90s", priority="high", law="paper", profile="p", image="i", python="/p", force="true")
+    assert (got.deadline_s, got.priority, got.law, got.force) == (90.0, 100, "paper", True)
+    assert (got.profile, got.image, got.python) == ("p", "i", "/p")
+
+
+def test_arguments_are_words_or_unknown() -> None:
+    assert options().arguments is None
+    assert options(arguments='["--size", "3"]').arguments == ("--size", "3")
+
+
+def test_constants_of_the_laws_are_passed_on() -> None:
+    assert options(law_paper_k="7").settings["paper.k"] == 7.0
+
+
+def test_a_duration_counts_from_submission_and_a_time_is_one() -> None:
+    assert options(deadline="90s").deadline_s == 90.0
+    assert options(deadline="2030-01-31T12:01:00+00:00").deadline_s == pytest.approx(60.0)
+    assert options(deadline="by 12:01").deadline_s == pytest.approx(60.0)
+
+
+def test_mounts_are_within_what_exists(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    assert options(working_dir=tmp_path, mounts="data:rw").mounts == (
+        Mount(path=str(tmp_path / "data"), writable=True, asked=True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "part"),
+    [
+        ({"deadline": "abc"}, "spark.pace.deadline"),
+        ({"deadline": "-5s"}, "negative"),
+        ({"deadline": "2020-01-01T00:00"}, "in the past"),
+        ({"priority": "101"}, "spark.pace.priority"),
+        ({"law": "magic"}, "spark.pace.law"),
+        ({"law_paper_alpha": "2"}, "spark.pace.law.paper.alpha"),
+        ({"law_paper_alfa": "1"}, "the nearest names are spark.pace.law.paper.alpha"),
+        ({"force": "yes"}, "accepted: true or false"),
+        ({"mounts": "/does/not/exist"}, "spark.pace.mounts"),
+        ({"arguments": "--size 3"}, "give a JSON list of strings"),
+        ({"arguments": "[3]"}, "give a JSON list of strings"),
+        ({"placement_labels": "a=b," * 1025}, "spark.pace.placement.labels has 4100 characters; accepted: 4096 at most"),
+        ({"mounts": "/," * 65}, "spark.pace.mounts names 65 paths; accepted: 64 at most"),
+        ({"dedline": "90s"}, "spark.pace.dedline is not a setting; the nearest names are spark.pace.deadline, "),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_name(own: dict[str, str], part: str) -> None:
+    with pytest.raises(BadInput, match=part):
+        read(own)
+
+
+def test_a_mount_that_cannot_be_looked_up_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="does not exist; give an existing file"):
+        options(mounts=f"{tmp_path}/{'x' * 5000}")
+
+
+def test_a_port_is_named_once_however_it_is_written() -> None:
+    assert options(placement_ports="080,443").placement.ports == (80, 443)
+    with pytest.raises(BadInput, match="'00080' is no port"):
+        options(placement_ports="80,00080")

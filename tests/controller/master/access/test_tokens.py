@@ -1,0 +1,63 @@
+"""Scopes: admin, submit, and each application's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.master.access.tokens import Gatekeeper, digest, mint
+from stage_model.errors import Denied
+
+GATE = Gatekeeper("the admin", "a user", {"w1": "of w1", "w2": "of w2"}.get)
+
+
+def test_admin_may_do_all() -> None:
+    GATE.admin("the admin")
+    GATE.submit("the admin")
+    GATE.application("the admin", digest("own"))
+    GATE.application("the admin", None)
+
+
+def test_submit_may_submit_only() -> None:
+    GATE.submit("a user")
+    with pytest.raises(Denied, match="admin token"):
+        GATE.admin("a user")
+    with pytest.raises(Denied, match="that application's token"):
+        GATE.application("a user", digest("own"))
+
+
+def test_an_application_may_touch_itself_only() -> None:
+    GATE.application("own", digest("own"))
+    for check in (GATE.admin, GATE.submit):
+        with pytest.raises(Denied):
+            check("own")
+    with pytest.raises(Denied):
+        GATE.application("own", digest("another"))
+
+
+def test_an_agent_speaks_for_its_worker_only_and_nobody_else_does() -> None:
+    GATE.worker("of w1", "w1")
+    for token, worker_id in (("of w2", "w1"), ("the admin", "w1"), ("a user", "w1"), ("of w1", "w3"), ("", "w3")):
+        with pytest.raises(Denied, match=f"the {worker_id} agent's token"):
+            GATE.worker(token, worker_id)
+    for check in (GATE.admin, GATE.submit):
+        with pytest.raises(Denied):
+            check("of w1")
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "the admi", "the admin ", "пароль"])
+def test_anything_else_is_denied_without_being_quoted(token: str) -> None:
+    for check in (GATE.admin, GATE.submit, lambda t: GATE.application(t, None), lambda t: GATE.application(t, digest("own"))):
+        with pytest.raises(Denied) as problem:
+            check(token)
+        assert not token or token not in str(problem.value).split()
+
+
+def test_no_token_is_said_to_be_none() -> None:
+    with pytest.raises(Denied, match="no token was given"):
+        GATE.submit("")
+
+
+def test_minted_tokens_differ_and_are_long() -> None:
+    minted = {mint() for _ in range(50)}
+    assert len(minted) == 50
+    assert min(map(len, minted)) >= 43

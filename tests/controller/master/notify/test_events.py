@@ -1,0 +1,109 @@
+"""Events that follow from two looks, worked out by hand; the rule of risk is the alert's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from controller.master.notify.events import (
+    AT_RISK_FOR_S,
+    AT_RISK_S,
+    LONGEST_NAME,
+    LONGEST_REASON,
+    EventWatch,
+    JobLook,
+    body,
+    refused_event,
+)
+from controller.wire.states import Outcome
+
+RULES = Path(__file__).parents[3] / "deploy" / "prometheus" / "rules.yml"
+
+
+def look(forecast_end_s: float | None = None, *, outcome: Outcome | None = None, **changed: Any) -> JobLook:
+    plain = JobLook("app-1", "nightly", 50.0, 90.0, forecast_end_s, outcome)
+    return plain._replace(**changed)
+
+
+def told(watch: EventWatch, now_s: float, *looks: JobLook) -> list[str]:
+    return [event.event for event in watch.events(looks, now_s)]
+
+
+def test_the_rule_of_risk_is_the_one_of_the_alert() -> None:
+    rule = RULES.read_text().partition("SparkpaceDeadlineAtRisk")[2].partition("- alert")[0]
+    [past] = re.findall(r"deadline_timestamp_seconds > ([\d.]+)\)", rule)
+    [long] = re.findall(r"for: (\d+)s", rule)
+    assert (float(past), float(long)) == (AT_RISK_S, AT_RISK_FOR_S)
+
+
+def test_a_deadline_is_at_risk_once_the_forecast_was_past_it_for_long_enough() -> None:
+    watch = EventWatch()
+    assert told(watch, 0.0, look(92.0)) == []
+    assert told(watch, 29.9, look(92.0)) == []
+    [event] = watch.events([look(92.5)], 30.0)
+    assert (event.event, event.application_id, event.deadline_s, event.forecast_end_s) == (
+        "deadline_at_risk", "app-1", 90.0, 92.5,
+    )  # fmt: skip
+    assert event.reason == "it is expected to end 2.5 s after its deadline"
+    assert told(watch, 31.0, look(95.0)) == [], "once"
+
+
+def test_who_is_in_time_again_may_be_at_risk_again() -> None:
+    watch = EventWatch()
+    told(watch, 0.0, look(92.0))
+    assert told(watch, 30.0, look(92.0)) == ["deadline_at_risk"]
+    assert told(watch, 31.0, look(90.9)) == []
+    assert told(watch, 32.0, look(92.0)) == []
+    assert told(watch, 61.9, look(92.0)) == []
+    assert told(watch, 62.0, look(92.0)) == ["deadline_at_risk"]
+
+
+def test_within_the_second_that_is_left_to_rounding_without_a_deadline_or_a_forecast_nothing_is_at_risk() -> None:
+    for calm in (look(91.0), look(None), look(99.0, deadline_s=None)):
+        watch = EventWatch()
+        assert told(watch, 0.0, calm) + told(watch, 100.0, calm) == []
+
+
+def test_times_have_three_digits() -> None:
+    watch = EventWatch()
+    late = look(92.123456, elapsed_s=50.123456, deadline_s=90.123456)
+    watch.events([late], 0.0)
+    [event] = watch.events([late], 30.0)
+    assert (event.elapsed_s, event.deadline_s, event.forecast_end_s) == (50.123, 90.123, 92.123)
+    assert refused_event("nightly", "no", 90.123456).deadline_s == 90.123
+
+
+def test_an_end_is_told_once_with_its_outcome() -> None:
+    watch = EventWatch()
+    watch.events([look()], 0.0)
+    over = look(outcome=Outcome.SUCCEEDED, elapsed_s=81.0, error_pct=-10.0)
+    [event] = watch.events([over], 1.0)
+    assert (event.event, event.outcome, event.elapsed_s, event.error_pct) == ("application_ended", "succeeded", 81.0, -10.0)
+    assert event.reason is None, "it ended by itself"
+    assert told(watch, 2.0, over) == []
+
+
+def test_who_began_and_ended_between_two_looks_is_told_and_who_ended_before_the_first_is_not() -> None:
+    watch = EventWatch()
+    old, new = look(outcome=Outcome.KILLED), look(outcome=Outcome.FAILED, application_id="app-2")
+    assert told(watch, 0.0, old) == []
+    assert told(watch, 1.0, old, new) == ["application_ended"]
+
+
+def test_what_strangers_choose_is_cut_and_printable() -> None:
+    event = refused_event("a\x1b[2J\n" + "x" * 5000, "no \x00" + "y" * 5000)
+    assert event.reason is not None
+    assert (event.name[:7], len(event.name)) == ("a?[2J?x", LONGEST_NAME)
+    assert (event.reason[:5], len(event.reason)) == ("no ?y", LONGEST_REASON)
+
+
+def test_the_body_has_its_own_id_and_the_clusters() -> None:
+    said = msgspec.json.decode(body(refused_event("nightly", "no"), notification_id="n1", epoch_s=1.23456, cluster_id="c1"))
+    assert said == {
+        "id": "n1", "time": 1.235, "cluster_id": "c1", "event": "submission_refused", "name": "nightly", "reason": "no",
+        "application_id": None, "elapsed_s": None, "deadline_s": None, "forecast_end_s": None, "outcome": None,
+        "error_pct": None, "lateness": None,
+    }  # fmt: skip

@@ -1,0 +1,174 @@
+"""Notifications of a master to its operator's web hook: deadlines at risk, ends, refusals, and no secret."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.asks.receiver import parse_receiver
+from controller.machine.waiting import wait_until
+from controller.master.notify.notifying import Notifying
+from controller.master.notify.sender import Sender
+from controller.wire.command import PlanRequest
+from tests.controller.master.test_api import Caller, Connection
+from tests.controller.master.test_metrics import scrape, value
+from tests.fakes.cluster import FakeCluster, registration, report, sample
+from tests.fakes.hook import Hook, hooked
+
+PATIENCE_S = 60.0
+
+
+class Told:
+    """A cluster and what its hook has heard."""
+
+    def __init__(self, cluster: FakeCluster, hook: Hook) -> None:
+        self.cluster, self.hook = cluster, hook
+        self.sender = Sender(parse_receiver(hook.url), None, time.monotonic)
+        cluster.state.notifying = Notifying(self.sender, "this-cluster", lambda: 1e9)
+
+    def heard(self, count: int) -> list[dict[str, Any]]:
+        """Return the notifications as soon as there are `count`."""
+        assert wait_until(lambda: self.sender.counts() == ({"sent": count} if count else {}, 0), PATIENCE_S, 0.01)
+        return [one.told for one in self.hook.heard]
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Iterator[Told]:
+    with hooked() as hook:
+        one = Told(FakeCluster(tmp_path), hook)
+        yield one
+        one.sender.close()
+
+
+@pytest.fixture
+def calling(tmp_path: Path) -> Iterator[tuple[Told, Caller]]:
+    connection = Connection()
+    call = Caller(tmp_path, connection)
+    with hooked() as hook:
+        one = Told(call.cluster, hook)
+        yield one, call
+        one.sender.close()
+    connection.close()
+
+
+def test_a_deadline_at_risk_is_told_by_what_the_api_says(told: Told) -> None:
+    cluster = told.cluster
+    cluster.worker("w1")
+    job = cluster.register(name="nightly", conf={"spark.pace.deadline": "90s"})
+    cluster.driver(job)
+    cluster.worker("w1", report(job, "1"), samples=(sample(job, "1", 1.0, forecast_end_s=93.0),))
+    cluster.state.tick(cluster.now_s)
+    cluster.now_s += 31
+    cluster.worker("w1", report(job, "1"))
+    cluster.state.tick(cluster.now_s)
+    [event] = told.heard(1)
+    view = cluster.state.commands.view(job, cluster.now_s)
+    assert (event["event"], event["application_id"], event["name"]) == ("deadline_at_risk", job, "nightly")
+    assert (event["deadline_s"], event["forecast_end_s"]) == (view.deadline_s, view.forecast_end_s) == (90.0, 93.0)
+    assert (event["cluster_id"], event["time"], event["elapsed_s"]) == ("this-cluster", 1e9, view.elapsed_s)
+    cluster.state.tick(cluster.now_s)
+    told.heard(1)
+
+
+def test_ends_are_told_with_the_outcome_that_is_counted(told: Told) -> None:
+    cluster = told.cluster
+    cluster.state.tick(cluster.now_s)
+    done = cluster.finished_run(conf={"spark.pace.deadline": "10s"})
+    killed = cluster.register(instance="another", name="stopped")
+    cluster.state.commands.kill(killed, cluster.now_s)
+    cluster.state.tick(cluster.now_s)
+    first, second = told.heard(2)
+    assert (first["application_id"], first["outcome"], first["deadline_s"]) == (done, "succeeded", 10.0)
+    # submitted 2 s before it registered, over 9 s after that: 11 s, a tenth late
+    assert first["reason"] is None
+    assert (first["elapsed_s"], first["error_pct"]) == (pytest.approx(11.0, abs=0.01), pytest.approx(10.0, abs=0.1))
+    assert (second["application_id"], second["outcome"], second["reason"]) == (killed, "killed", "it was killed")
+    assert second["error_pct"] is None
+    # 3 s until the first task, and 8 core-seconds on a core
+    assert "the deadline of 10s was too short" in first["lateness"]
+    assert second["lateness"] is None
+    counted = scrape(cluster)
+    assert value(counted, "applications_ended_total", outcome="succeeded") == 1
+    assert value(counted, "notifications_total", outcome="sent") == 2
+    assert value(counted, "notifications_waiting") == 0
+
+
+def test_a_refusal_is_told_whether_the_plan_or_the_registration_is_refused(calling: tuple[Told, Caller]) -> None:
+    told, call = calling
+    told.cluster.finished_run()
+    asked = PlanRequest(profile="app@app.py", deadline_s=5.0, submits="nightly")
+    assert call("POST", "/v1/plan", asked)["feasible"] is False
+    conf = {"spark.pace.deadline": "5s"}
+    call("POST", "/v1/applications", registration(instance="x", conf=conf))
+    assert call.status == 409
+    first, second = told.heard(2)
+    assert (first["event"], first["name"], first["application_id"]) == ("submission_refused", "nightly", None)
+    assert "cannot be met: with all 1.00 cores" in first["reason"]
+    assert (second["event"], second["name"]) == ("submission_refused", "app")
+    assert "cannot be met" in second["reason"]
+    assert (first["deadline_s"], second["deadline_s"]) == (5.0, 5.0)
+
+
+def test_a_refusal_for_something_else_has_the_deadline_that_was_asked_for_if_it_can_be_read(
+    calling: tuple[Told, Caller],
+) -> None:
+    told, call = calling
+    call.cluster.worker("w1", memory_mb=1000)
+    for asked in ({}, {"spark.pace.deadline": "90s"}, {"spark.pace.deadline": "soon"}):
+        call("POST", "/v1/applications", registration(conf=asked))
+        assert call.status == 400
+    assert [event["deadline_s"] for event in told.heard(3)] == [None, 90.0, None]
+
+
+def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(calling: tuple[Told, Caller]) -> None:
+    told, call = calling
+    told.cluster.finished_run()
+    assert call("POST", "/v1/plan", PlanRequest(profile="app@app.py", deadline_s=5.0))["feasible"] is False
+    assert call("POST", "/v1/plan", PlanRequest(profile="app@app.py", deadline_s=60.0, submits="x"))["feasible"] is True
+    call("POST", "/v1/applications", registration(application_id="pace-20200101-000000-abcdef", instance="x", uid=-1))
+    assert call.status >= 400
+    assert told.heard(0) == []
+
+
+def test_no_secret_of_a_submission_is_told_whatever_it_is_refused_for(calling: tuple[Told, Caller]) -> None:
+    told, call = calling
+    call.cluster.worker("w1", memory_mb=4000)
+    secret = "hunter2"
+    environment, conf = (
+        {"API_KEY": secret},
+        {"spark.hadoop.fs.s3a.secret.key": secret, "spark.executor.extraJavaOptions": secret},
+    )
+    refused: list[dict[str, object]] = [
+        {"uid": -1},
+        {"environment": {**environment, "A=B": secret}},
+        {"environment": {**environment, "NUL": secret + "\0"}},
+        {"conf": {**conf, "spark.pace.deadline": "soon"}},
+        {"conf": {**conf, "spark.executor.memory": "64g"}},
+        {"conf": {**conf, "spark.pace.nonsense": secret}},
+        {"authenticated": True},
+    ]
+    for changed in refused:
+        call("POST", "/v1/applications", registration(**({"environment": environment, "conf": conf} | changed)))
+        assert call.status >= 400, changed
+    assert len(told.heard(len(refused))) == len(refused)
+    for heard in told.hook.heard:
+        assert secret.encode() not in heard.body, heard.body
+        assert msgspec.json.decode(heard.body)["cluster_id"] == "this-cluster"
+
+
+def test_a_receiver_that_is_away_holds_up_no_pass(tmp_path: Path) -> None:
+    with hooked("silence") as hook:
+        one = Told(FakeCluster(tmp_path), hook)
+        one.cluster.state.tick(one.cluster.now_s)
+        for number in range(3):
+            killed = one.cluster.register(instance=str(number))
+            one.cluster.state.commands.kill(killed, one.cluster.now_s)
+            one.cluster.state.tick(one.cluster.now_s)
+        assert one.sender.counts() == ({}, 3)
+        hook.over.set()
+        one.sender.close()

@@ -1,0 +1,527 @@
+"""Adopting: only what is what it says, in a group that its owner can remove, with the quota that it had afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+import signal
+import subprocess
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from controller.agent.open_quotas import let_go_all
+from controller.machine import process_identity
+from controller.runtime.adopt.executors import AdoptRuntime
+from controller.runtime.base import Adoption, ExecutorKey
+from controller.runtime.cgroup.tree import ADOPTED, DELEGATE, REST, CgroupTree, Group
+from controller.runtime.told_process import BACKENDS, Serves, ToldProcess, find_told
+from stage_model.errors import RuntimeRefused
+from tests.controller.runtime.rigs import BUSY, IDLE, KEY, AdoptRig, CgroupAdoptRig, executor_command
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[AdoptRig]:
+    made = AdoptRig(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def grouped(tmp_path: Path) -> Iterator[CgroupAdoptRig]:
+    if CgroupTree().version != 1 or os.geteuid() != 0:
+        pytest.skip("these groups are of version 1 and root's")
+    made = CgroupAdoptRig(tmp_path)
+    yield made
+    made.close()
+
+
+def adoption(rig: AdoptRig, program: str = IDLE) -> Adoption:
+    told = rig.spawn(program)
+    rig.let_begin()
+    return Adoption(KEY, told, rig.SERVES, 0.5)
+
+
+def changed(what: Adoption, **process: Any) -> Adoption:
+    return dataclasses.replace(what, process=dataclasses.replace(what.process, **process))
+
+
+def test_a_process_that_is_not_what_it_says_is_refused(rig: AdoptRig) -> None:
+    runtime, real = rig.runtime(), adoption(rig)
+    elsewhere = {"boot_id": "another"}
+    older = {"start_ticks": real.process.start_ticks - 1}
+    anothers = {"uid": real.process.uid + 1}
+    numbered = {"pid": 1}
+    for lie in (elsewhere, older, anothers, numbered):
+        with pytest.raises(RuntimeRefused):
+            runtime.adopt(changed(real, **lie))
+    for other in (
+        {"spark_application_id": "app-of-somebody-else"},
+        {"executor_id": "2"},
+        {"driver_url": "spark://CoarseGrainedScheduler@127.0.0.1:4041"},
+    ):
+        with pytest.raises(RuntimeRefused, match="is no executor"):
+            runtime.adopt(dataclasses.replace(real, serves=dataclasses.replace(real.serves, **other)))
+    assert runtime.observe() == {}
+    runtime.adopt(real)
+    assert runtime.observe()[KEY].running
+
+
+def test_a_program_that_only_has_the_options_is_no_executor(rig: AdoptRig) -> None:
+    """The command line of this test's own shell without Spark's class."""
+    words = ["--driver-url", rig.SERVES.driver_url, "--executor-id", KEY.executor_id]
+    words += ["--app-id", rig.SERVES.spark_application_id]
+    child = subprocess.Popen(["/bin/sh", "-c", IDLE, "sh", *words], start_new_session=True)
+    rig.processes.append(child)
+    identity = process_identity.of(child.pid)
+    assert identity is not None
+    told = dataclasses.replace(rig.spawn(IDLE), pid=identity.pid, start_ticks=identity.start_ticks)
+    with pytest.raises(RuntimeRefused, match="is no executor"):
+        rig.runtime().adopt(Adoption(KEY, told, rig.SERVES, 0.5))
+
+
+def test_without_a_group_and_without_signals_it_is_refused_with_what_would_help(rig: AdoptRig) -> None:
+    runtime = AdoptRuntime(rig.cluster, "w1", rig.directory / "state", cgroups=rig.cgroups())
+    with pytest.raises(RuntimeRefused, match="--signals"):
+        runtime.adopt(adoption(rig))
+
+
+def _said_to_an_ordinary_user(act: Callable[[], object]) -> str:
+    """Return the result of `act`, or its refusal, in a process of the user `nobody`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other threads of this process: the child needs none of them
+        receiving, sending = os.pipe()
+        child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(65_534)
+            os.setuid(65_534)
+            os.write(sending, str(act()).encode())
+        except RuntimeRefused as error:
+            os.write(sending, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(sending)
+    with os.fdopen(receiving) as said:
+        text = said.read()
+    os.waitpid(child, 0)
+    return text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make namespaces of process numbers")
+def test_of_two_containers_that_start_in_one_clock_tick_each_has_its_own_process(rig: AdoptRig) -> None:
+    """Both processes have the same number within and the same start. An agent without rights over them does not see whose
+    number it is."""
+
+    def started_together() -> list[tuple[psutil.Process, Serves]]:
+        serving = [dataclasses.replace(rig.SERVES, executor_id=str(number)) for number in range(8)]
+        outer = [
+            subprocess.Popen(
+                ["unshare", "--pid", "--fork", *executor_command("sleep 1000", BACKENDS[0], one)], start_new_session=True
+            )
+            for one in serving
+        ]
+        rig.processes.extend(outer)
+        inner = [rig.until(psutil.Process(parent.pid).children)[0] for parent in outer]
+        rig.until(lambda: all(BACKENDS[0] in process_identity.command_line(process.pid) for process in inner))
+        alike = defaultdict[int | None, list[tuple[psutil.Process, Serves]]](list)
+        for process, one in zip(inner, serving, strict=True):
+            alike[process_identity.start_ticks(process.pid)].append((process, one))
+        return next((pair[:2] for pair in alike.values() if len(pair) > 1), [])
+
+    for process, serves in rig.until(started_together):
+        ticks, namespace = process_identity.start_ticks(process.pid), str(Path(f"/proc/{process.pid}/ns/pid").readlink())
+        assert ticks is not None
+        told = ToldProcess(1, ticks, process_identity.boot_id(), namespace, os.getuid())
+        identity = find_told(told, serves)
+        assert identity.pid == process.pid
+        said = _said_to_an_ordinary_user(partial(find_told, told, serves))
+        assert said == str(identity)
+
+
+@pytest.mark.groups
+def test_an_agent_that_may_not_write_the_group_refuses_and_says_what_would_help(grouped: CgroupAdoptRig) -> None:
+    what = adoption(grouped)
+    runtime = grouped.runtime()
+    said = _said_to_an_ordinary_user(lambda: runtime.adopt(what))
+    group = CgroupTree().group_of(what.process.pid)
+    assert group is not None
+    assert said == (
+        f"RuntimeRefused: this agent may not write to its control group {group.cpu}, and pacing by signals is not allowed; "
+        "run the agent as root, or start it with --signals"
+    )
+    signals = AdoptRuntime(grouped.cluster, "w1", grouped.directory / "state/w1", signals=True)
+    assert _said_to_an_ordinary_user(lambda: signals.adopt(what)) == (
+        "RuntimeRefused: this agent may not stop and continue it; run the agent as its user, or as root"
+    )
+    assert grouped.processes[-1].poll() is None, "the executor goes on"
+
+
+def test_its_group_lies_below_its_owners_for_cpu_alone_and_goes_with_it(grouped: CgroupAdoptRig) -> None:
+    runtime, what, tree = grouped.runtime(), adoption(grouped, "sleep 1000 & sleep 1000 & wait"), CgroupTree()
+    grouped.until(lambda: len(_children(what.process.pid)) == 2)
+    owners = tree.group_of(what.process.pid)
+    assert owners is not None
+    runtime.adopt(what)
+    group = tree.group_of(what.process.pid)
+    assert group is not None
+    assert group.cpu.parent == owners.cpu / ADOPTED
+    assert group.memory == owners.memory
+    its = {what.process.pid, *(int(pid) for pid in _children(what.process.pid))}
+    assert set(tree.pids(group)) == its
+    runtime.stop(KEY)
+    assert not runtime.observe()[KEY].running
+    assert tree.group_of(what.process.pid) == owners
+    assert not group.cpu.exists()
+    runtime.remove(KEY)
+    assert (runtime.observe(), list((grouped.directory / "state").rglob("*.json"))) == ({}, [])
+    assert process_identity.of(what.process.pid) is not None  # it goes on
+
+
+def _children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def test_a_made_group_weighs_as_the_threads_of_its_slots_do(grouped: CgroupAdoptRig, container: Group) -> None:
+    """Busy threads next to the made group, in its owner's group, weigh 1024 each."""
+    runtime, tree = grouped.runtime(), CgroupTree()
+    first, second, other = (grouped.spawn(IDLE) for _ in range(3))
+    for pid in (first.pid, second.pid, other.pid):
+        tree.add(container, pid)
+    adopted = container.cpu / ADOPTED / "cpu.shares"
+    for application, told, slots in (("app-1", first, 3), ("app-2", second, 2)):
+        runtime.adopt(Adoption(ExecutorKey(application, KEY.executor_id), told, grouped.SERVES, 0.5, slots=slots))
+        group = tree.group_of(told.pid)
+        assert group is not None
+        assert int((group.cpu / "cpu.shares").read_text()) == 1024 * slots
+    assert int(adopted.read_text()) == 1024 * (3 + 2), "weights count among siblings alone"
+    assert int((container.cpu / "cpu.shares").read_text()) == 1024, "its owner's is left alone"
+    runtime.stop(KEY)
+    assert int(adopted.read_text()) == 1024 * 2
+    runtime.stop(ExecutorKey("app-2", KEY.executor_id))
+    assert not adopted.exists()
+
+
+def test_the_group_goes_when_the_executor_ends(grouped: CgroupAdoptRig) -> None:
+    runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
+    runtime.adopt(what)
+    group = tree.group_of(what.process.pid)
+    assert group is not None
+    grouped.processes[-1].kill()
+    assert not grouped.ended(runtime, KEY).running
+    grouped.until(lambda: not group.cpu.exists())
+
+
+def _container(tree: CgroupTree, name: str) -> Group:
+    """Make a group as a container manager makes it."""
+    root = tree.group_of(1)
+    assert root is not None
+    group = Group(root.cpu / name, root.cpuacct / name, None)
+    for directory in group.directories():
+        directory.mkdir()
+    return group
+
+
+@pytest.fixture
+def container(grouped: CgroupAdoptRig) -> Iterator[Group]:
+    tree = CgroupTree()
+    made = _container(tree, f"container-{grouped.cluster}")
+    yield made
+    tree.kill_all(made)
+    grouped.until(lambda: tree.remove(made))
+
+
+@pytest.fixture
+def inner(grouped: CgroupAdoptRig, container: Group) -> Iterator[Group]:
+    """Provide a group below that of the container, of a cluster manager, too."""
+    tree, made = CgroupTree(), Group(container.cpu / "inner", container.cpuacct / "inner", None)
+    for directory in made.directories():
+        directory.mkdir()
+    yield made
+    for group in (*(Group(path, path, None) for path in made.cpu.glob(f"{ADOPTED}/*")), made):
+        tree.kill_all(group)
+    for path in [path for directory in made.directories() for path in (*directory.glob(f"{ADOPTED}/*"), directory / ADOPTED)]:
+        grouped.until(lambda path=path: not path.exists() or not _removed_fails(path))  # type: ignore[misc]
+    grouped.until(lambda: tree.remove(made))
+
+
+def test_a_group_of_its_own_gets_its_quota_and_no_children_and_what_it_had_afterwards(
+    grouped: CgroupAdoptRig, container: Group
+) -> None:
+    runtime, what, tree = grouped.runtime(), adoption(grouped, BUSY), CgroupTree()
+    tree.write_quota(container, 0.9)
+    tree.add(container, what.process.pid)
+    runtime.adopt(what)
+    assert tree.read_quota(container) == pytest.approx(0.5)
+    assert [path for path in container.cpu.iterdir() if path.is_dir()] == []
+    runtime.set_quota(KEY, 4.0)
+    assert tree.read_quota(container) == pytest.approx(0.9)  # never more than its owner gave
+    assert runtime.observe()[KEY].most_cores == pytest.approx(0.9)
+    runtime.set_quota(KEY, 0.2)
+    runtime.stop(KEY)
+    assert tree.read_quota(container) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("given", [0.9, math.inf])
+def test_what_an_agent_of_another_cluster_left_is_not_taken_for_its_owners_quota(
+    grouped: CgroupAdoptRig, container: Group, given: float
+) -> None:
+    """The agent of the other cluster was killed, and its master has a new cluster by now. The agent's record is in the folder
+    still."""
+    what, tree = adoption(grouped, BUSY), CgroupTree()
+    tree.write_quota(container, given)
+    tree.add(container, what.process.pid)
+    grouped.runtime().adopt(dataclasses.replace(what, cores=0.2))
+    assert tree.read_quota(container) == pytest.approx(0.2)
+    successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "state/w1")
+    assert successor.observe() == {}
+    successor.adopt(what)
+    successor.set_quota(KEY, 4.0)
+    assert tree.read_quota(container) == pytest.approx(min(given, 4.0))
+    successor.stop(KEY)
+    assert tree.read_quota(container) == pytest.approx(given)
+
+
+def test_a_quota_that_its_owner_has_raised_meanwhile_counts(grouped: CgroupAdoptRig, container: Group) -> None:
+    what, tree = adoption(grouped, BUSY), CgroupTree()
+    tree.write_quota(container, 0.9)
+    tree.add(container, what.process.pid)
+    grouped.runtime().adopt(what)
+    tree.write_quota(container, 1.7)
+    successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "state/w1")
+    successor.adopt(what)
+    successor.stop(KEY)
+    assert tree.read_quota(container) == pytest.approx(1.7)
+
+
+def test_without_a_record_the_quota_that_is_there_counts_as_its_owners(
+    grouped: CgroupAdoptRig, container: Group, tmp_path: Path
+) -> None:
+    what, tree = adoption(grouped, BUSY), CgroupTree()
+    tree.write_quota(container, 0.9)
+    tree.add(container, what.process.pid)
+    grouped.runtime().adopt(dataclasses.replace(what, cores=0.2))
+    successor = AdoptRuntime("another-cluster", "w2", tmp_path / "elsewhere")
+    successor.adopt(what)
+    successor.set_quota(KEY, 4.0)
+    assert tree.read_quota(container) == pytest.approx(0.2)
+
+
+def test_a_process_has_one_application(grouped: CgroupAdoptRig) -> None:
+    runtime, what = grouped.runtime(), adoption(grouped)
+    runtime.adopt(what)
+    thief = dataclasses.replace(what, key=ExecutorKey("app-2", KEY.executor_id), cores=0.1)
+    with pytest.raises(RuntimeRefused, match="paced as executor app-1/1 already"):
+        runtime.adopt(thief)
+    assert runtime.observe()[KEY].quota_cores == pytest.approx(0.5)
+
+
+@pytest.mark.groups
+def test_below_a_group_with_a_quota_an_executor_gets_as_much_as_that_has(
+    grouped: CgroupAdoptRig, container: Group, inner: Group
+) -> None:
+    """The kernel refuses more on version 1: a service of standalone Workers may have CPUQuota."""
+    runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
+    (container.cpu / "cpu.cfs_period_us").write_text("70000")
+    (container.cpu / "cpu.cfs_quota_us").write_text("33333")  # 47618.6 of 100000, so it may not be rounded up
+    for pid in (what.process.pid, grouped.spawn(IDLE).pid):
+        tree.add(inner, pid)
+    runtime.adopt(what)
+    group = tree.group_of(what.process.pid)
+    assert group is not None
+    assert group.cpu.parent.parent == inner.cpu
+    assert tree.read_quota(group) == pytest.approx(0.47618, abs=1e-9)
+    assert runtime.set_quota(KEY, 0.25)
+    assert tree.read_quota(group) == pytest.approx(0.25)
+    assert runtime.set_quota(KEY, 4.0)
+    seen = runtime.observe()[KEY]
+    assert seen.quota_cores == pytest.approx(0.47618, abs=1e-9)
+    assert seen.most_cores == pytest.approx(0.47618, abs=1e-9)
+    assert seen.remark == ""
+    runtime.stop(KEY)
+
+
+@pytest.mark.groups
+@pytest.mark.parametrize("period_us", [50_000, 100_000, 1_000_000])
+def test_a_quota_of_another_period_is_written_below_a_group_with_a_quota(
+    grouped: CgroupAdoptRig, container: Group, inner: Group, period_us: int
+) -> None:
+    """YARN gives a container 1 s of a longer period; 1 s of ours would be ten cores, which the kernel refuses here."""
+    runtime, what, tree = grouped.runtime(), adoption(grouped, BUSY), CgroupTree()
+    tree.write_quota(container, 1.5)
+    (inner.cpu / "cpu.cfs_period_us").write_text(str(period_us))
+    (inner.cpu / "cpu.cfs_quota_us").write_text(str(period_us))
+    tree.add(inner, what.process.pid)
+    runtime.adopt(what)
+    assert tree.read_quota(inner) == pytest.approx(0.5)
+    runtime.stop(KEY)
+    assert tree.read_quota(inner) == pytest.approx(1.0)
+
+
+def test_a_group_that_a_forgotten_agent_left_is_not_taken_for_the_executors_own(grouped: CgroupAdoptRig) -> None:
+    what = adoption(grouped, BUSY)
+    tree = CgroupTree()
+    owners = tree.group_of(what.process.pid)
+    grouped.runtime().adopt(dataclasses.replace(what, cores=0.1))
+    left = tree.group_of(what.process.pid)
+    successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "elsewhere")
+    successor.adopt(what)
+    group = tree.group_of(what.process.pid)
+    assert owners is not None
+    assert left is not None
+    assert group is not None
+    assert group != left
+    assert group.cpu.parent == owners.cpu / ADOPTED
+    assert successor.set_quota(KEY, 1.5)
+    assert successor.observe()[KEY].quota_cores == pytest.approx(1.5), "the old agent's quota is no limit"
+    successor.stop(KEY)
+    assert tree.group_of(what.process.pid) == owners
+    tree.dissolve(left, owners)
+
+
+def test_an_agent_that_is_stopped_leaves_nothing_of_adopting(grouped: CgroupAdoptRig) -> None:
+    runtime = grouped.runtime()
+    runtime.adopt(adoption(grouped, BUSY))
+    group = CgroupTree().group_of(grouped.processes[-1].pid)
+    assert group is not None
+    assert group.cpu.parent.name == ADOPTED
+    assert let_go_all(runtime)
+    assert runtime.observe() == {}
+    assert not group.cpu.exists()
+    assert list((grouped.directory / "state/w1").iterdir()) == []
+    assert grouped.processes[-1].poll() is None, "the executor goes on"
+
+
+def test_a_container_as_yarns_node_manager_makes_it_can_be_removed_by_it_while_it_is_paced(grouped: CgroupAdoptRig) -> None:
+    """`CgroupsLCEResourcesHandler` makes hadoop-yarn/CONTAINER for CPU, starts a shell in it that starts the executor, and
+    removes the directory when both have ended. No real YARN runs here."""
+    runtime, tree = grouped.runtime(), CgroupTree()
+    root = tree.group_of(1)
+    assert root is not None
+    yarn = root.cpu / f"hadoop-yarn-{grouped.cluster}"
+    container = yarn / "container_e01_1763971200000_0001_01_000002"
+    container.mkdir(parents=True)
+    try:
+        (container / "cpu.shares").write_text("1024")
+        (container / "cpu.cfs_quota_us").write_text("150000")
+        starts = [
+            "/bin/sh",
+            "-c",
+            '"$@" & wait',
+            "default_container_executor.sh",
+            *executor_command(IDLE, BACKENDS[1], grouped.SERVES),
+        ]
+        shell = subprocess.Popen(starts, start_new_session=True)
+        grouped.processes.append(shell)
+        grouped.until(lambda: bool(_children(shell.pid)))
+        executor = int(_children(shell.pid)[0])
+        grouped.until(lambda: BACKENDS[1] in process_identity.command_line(executor))
+        for pid in (shell.pid, executor):
+            (container / "cgroup.procs").write_text(str(pid))
+        runtime.adopt(Adoption(KEY, grouped.told(executor), grouped.SERVES, 0.5))
+        runtime.set_quota(KEY, 0.7)
+        assert (container / "cpu.cfs_quota_us").read_text().strip() == "70000"
+        assert [path for path in container.iterdir() if path.is_dir()] == []
+        seen = runtime.observe()[KEY]
+        assert seen.cpu_s < 5, "of the executor alone, whatever YARN's group counts"
+        assert seen.memory_bytes < 1 << 30
+        os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
+        grouped.until(lambda: not _removed_fails(container))
+        assert not grouped.ended(runtime, KEY).running
+        runtime.remove(KEY)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            container.rmdir()
+        yarn.rmdir()
+
+
+def _removed_fails(directory: Path) -> bool:
+    """Check that a group cannot be removed yet: the kernel first has to be done with its last process."""
+    try:
+        directory.rmdir()
+    except OSError:
+        return True
+    return False
+
+
+def test_a_group_with_somebody_else_in_it_is_not_its_own(grouped: CgroupAdoptRig, container: Group) -> None:
+    runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
+    other = grouped.spawn(IDLE)
+    for pid in (what.process.pid, other.pid):
+        tree.add(container, pid)
+    runtime.adopt(what)
+    assert tree.read_quota(container) == math.inf
+    assert tree.pids(container) == (other.pid,)
+    runtime.stop(KEY)
+
+
+def test_another_writer_of_the_quota_is_told(grouped: CgroupAdoptRig) -> None:
+    runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
+    runtime.adopt(what)
+    assert runtime.observe()[KEY].remark == ""
+    group = tree.group_of(what.process.pid)
+    assert group is not None
+    tree.write_quota(group, 0.33)
+    assert "0.50 cores were written and 0.33 are there" in runtime.observe()[KEY].remark
+    runtime.set_quota(KEY, 0.4)
+    assert runtime.observe()[KEY].remark == ""
+
+
+# ---------------------------------------------------------------- version 2, in folders that look like it
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> CgroupTree:
+    """Provide a tree of version 2 in which a service's group holds this test's processes; moving is writing a number."""
+    (tmp_path / "cgroup.controllers").write_text("cpu\n")
+    return CgroupTree(tmp_path)
+
+
+def _service(tree_root: Path, *pids: int) -> Group:
+    service = tree_root / "spark.service"
+    service.mkdir()
+    (service / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in pids))
+    (service / "cgroup.subtree_control").write_text("")
+    return Group(service, service, service)
+
+
+def test_version_2_is_divided_only_where_its_owner_was_handed_it(two: CgroupTree, tmp_path: Path) -> None:
+    service = _service(tmp_path)
+    assert not two.delegated(service)
+    try:
+        os.setxattr(service.cpu, DELEGATE[1], b"1")
+    except OSError:
+        pytest.skip("this file system has no such attributes")
+    assert two.delegated(service)
+
+
+def test_on_version_2_a_made_group_weighs_100_for_each_slot_and_the_rest_as_the_whole_machine(
+    two: CgroupTree, tmp_path: Path
+) -> None:
+    service = _service(tmp_path)
+    for name in (REST, ADOPTED, f"{ADOPTED}/one", f"{ADOPTED}/many"):
+        (service.cpu / name).mkdir()
+        (service.cpu / name / "cpu.weight").write_text("100")
+    one = two.create_below(service, "one", 3)
+    assert int((one.cpu / "cpu.weight").read_text()) == 300
+    assert int((service.cpu / ADOPTED / "cpu.weight").read_text()) == 300 + 100
+    assert int((service.cpu / REST / "cpu.weight").read_text()) == 100 * (os.cpu_count() or 1)
+    many = two.create_below(service, "many", 4096)
+    assert int((many.cpu / "cpu.weight").read_text()) == 10_000, "the kernel refuses more"
+
+
+def test_the_rest_of_a_divided_group_is_divided_no_further(two: CgroupTree, tmp_path: Path) -> None:
+    service = _service(tmp_path)
+    rest = Group(service.cpu / REST, service.cpu / REST, service.cpu / REST)
+    assert two.undivided(rest) == service
+    assert two.undivided(service) == service

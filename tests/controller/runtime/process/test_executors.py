@@ -1,0 +1,167 @@
+"""Behaviour of the process runtime only: records on disk, other users, leftovers of pacing by signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from controller.machine import process_identity, process_tree
+from controller.runtime import launching
+from controller.runtime.base import Program
+from controller.runtime.process.executors import ProcessRuntime
+from stage_model.errors import RuntimeRefused
+from tests.controller.runtime import rigs
+from tests.controller.runtime.rigs import ProcessRig
+from tests.fakes.small_disk import SmallDisk
+
+NOBODY = 65534
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start executors as another user")
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[ProcessRig]:
+    made = ProcessRig(tmp_path)
+    yield made
+    made.close()
+
+
+def record_of(rig: ProcessRig) -> Path:
+    (path,) = (rig.directory / "state").glob("*.json")
+    return path
+
+
+def test_records_are_private(rig: ProcessRig) -> None:
+    rig.start(rig.runtime(), rigs.IDLE)
+    assert record_of(rig).stat().st_mode & 0o777 == 0o600
+    assert json.loads(record_of(rig).read_text())["executor_id"] == "1"
+
+
+def test_a_closed_runtime_leaves_nothing_stopped(rig: ProcessRig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.BUSY, cores=0.01)
+    pid = runtime.observe()[key].pid
+    assert pid
+    rig.until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
+    rig.restart(runtime)
+    runtime.close()
+    rig.until(lambda: psutil.Process(pid).status() != psutil.STATUS_STOPPED)
+
+
+def test_an_executor_is_paced_while_the_disk_of_its_record_is_full(small_disk: SmallDisk) -> None:
+    rig = ProcessRig(small_disk.path)
+    try:
+        runtime = rig.runtime()
+        key = rig.start(runtime, rigs.BUSY, cores=1.0)
+        small_disk.fill()
+        assert runtime.set_quota(key, 0.01)
+        rig.until(lambda: rig.held_back(runtime, key))
+        small_disk.clear()
+        assert runtime.set_quota(key, 0.5)
+        assert json.loads(record_of(rig).read_text())["quota_cores"] == 0.5
+    finally:
+        rig.close()
+
+
+def test_an_executor_that_ended_unwatched_is_seen_as_ended(rig: ProcessRig) -> None:
+    first = rig.runtime()
+    key = rig.start(first, "exec sleep 1000")
+    identity = process_identity.of(first.observe()[key].pid or 0)
+    assert identity
+    first.close()
+    rig._open.remove(first)
+    process_tree.kill(identity)
+    rig.until(lambda: not process_identity.is_alive(identity))
+    seen = rig.runtime().observe()[key]
+    assert (seen.running, seen.exit_code) == (False, None)
+    assert "no agent watched" in seen.reason
+
+
+def test_a_record_of_another_boot_kills_nobody(rig: ProcessRig) -> None:
+    first = rig.runtime()
+    key = rig.start(first, rigs.IDLE)
+    path, pid = record_of(rig), first.observe()[key].pid
+    stale = json.loads(path.read_text())
+    stale["process"]["boot_id"] = "another"
+    path.write_text(json.dumps(stale))
+    second = ProcessRuntime(rig.cluster, "w1", path.parent, use_cgroups=False)
+    assert not second.observe()[key].running
+    second.close()
+    assert first.observe()[key].running
+    assert psutil.pid_exists(pid or 0)
+
+
+def test_a_pid_that_means_another_process_now_is_left_alone() -> None:
+    me = process_identity.of(os.getpid())
+    assert me
+    other = replace(me, start_ticks=me.start_ticks - 1)
+    assert process_identity.is_alive(me)
+    assert not process_identity.is_alive(other)
+    assert process_tree.members(other) == ()
+
+
+def test_an_unreadable_record_is_left_alone(rig: ProcessRig, caplog: pytest.LogCaptureFixture) -> None:
+    state = rig.directory / "state"
+    state.mkdir()
+    (state / "broken.json").write_text("{")
+    assert rig.runtime().observe() == {}
+    assert (state / "broken.json").exists()
+    assert "broken.json" in caplog.text
+
+
+def test_an_executor_whose_agent_died_before_its_record_never_runs(rig: ProcessRig) -> None:
+    """The state directory is a file, so no record can be written: the waiting child must end."""
+    (rig.directory / "state").write_text("")
+    runtime = rig.runtime()
+    launch = rig.launch("touch ran")
+    with pytest.raises(Exception, match="was not started"):
+        runtime.start(launch)
+    assert runtime.observe() == {}
+    assert not (launch.working_dir / "ran").exists()
+
+
+@needs_root
+def test_executors_run_as_their_submitter() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        rig = ProcessRig(Path(name))
+        runtime = rig.runtime()
+        launch = replace(rig.launch("id -u; id -G; " + rigs.IDLE), uid=NOBODY, gid=NOBODY)
+        runtime.start(launch)
+        rig.until(lambda: (launch.log_dir / "stdout").exists() and (launch.log_dir / "stdout").read_text().count("\n") > 1)
+        assert (launch.log_dir / "stdout").read_text() == f"{NOBODY}\n{NOBODY}\n"
+        rig.close()
+
+
+@needs_root
+def test_a_program_runs_as_its_submitter(rig: ProcessRig) -> None:
+    hidden = rig.directory / "python3"
+    hidden.symlink_to("/usr/bin/python3")
+    rig.directory.chmod(0o700)
+    runtime = rig.runtime()
+    who = (str(hidden), "-c", "import os; print(os.getuid(), os.getgroups())")
+    assert runtime.run_program(Program(who, 0, 0)).startswith("0 ")
+    with pytest.raises(RuntimeRefused, match="python3"):
+        runtime.run_program(Program(who, NOBODY, NOBODY))
+    assert runtime.run_program(Program(("/usr/bin/python3", *who[1:]), NOBODY, NOBODY)) == f"{NOBODY} []\n"
+
+
+def test_a_signal_at_the_very_start_reaches_the_program_and_does_not_end_the_shell_that_keeps_its_output(
+    tmp_path: Path,
+) -> None:
+    """The signal is sent often, because only some moments matter."""
+    deaf = 'trap "" TERM; kill -TERM $PPID; sleep 0.05; echo deaf; exit 7'
+    for _ in range(20):
+        done = subprocess.run(
+            ["/bin/sh", "-c", launching.LOG_SCRIPT, tmp_path, "/bin/sh", "-c", deaf], check=False, timeout=60
+        )
+        assert done.returncode == 7
+    assert (tmp_path / "stdout").read_text() == 20 * "deaf\n"
