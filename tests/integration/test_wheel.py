@@ -59,7 +59,7 @@ def test_a_wheel_has_one_name_at_its_top_and_carries_what_is_no_python(wheel: Pa
     assert information.endswith(".dist-info")
     assert {name.split("/")[1] for name in names if name.startswith("sparkpace/")} == {"__init__.py", *OURS}
     assert {name.removeprefix("sparkpace/") for name in names if not name.endswith((".py", "py.typed"))} == {
-        "controller/agent/executor_classes.txt.gz",
+        "controller/agent/executors/executor_classes.txt.gz",
         "controller/submit/driver_classes.txt.gz",
         "controller/jars/sparkpace-bridge.jar",
         *(f"dockerfiles/{name}" for name in ("compose.yaml", "engine.sh", "kubernetes.sh")),
