@@ -20,7 +20,7 @@ from controller.master.notify.events import (
 )
 from controller.wire.states import Outcome
 
-RULES = Path(__file__).parents[3] / "deploy" / "prometheus" / "rules.yml"
+RULES = Path(__file__).parents[4] / "deploy" / "prometheus" / "rules.yml"
 
 
 def look(forecast_end_s: float | None = None, *, outcome: Outcome | None = None, **changed: Any) -> JobLook:
