@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 from msgspec import structs
 
 from experiments.bench.overhead.crowd import PassRow, TurnsRow
@@ -138,7 +137,7 @@ def test_a_tiny_master_is_measured_and_only_the_workers_concerned_are_planned(tm
     assert all(row.planned_ms > 0 for row in rows)
     where = rows[-1].where
     assert "controller/master/planning.py" in where
-    assert sum(where.values()) == pytest.approx(1.0, abs=0.2)
+    assert 0 < sum(where.values()) <= 1.001
     assert not any(row.where for row in rows[:-1])
 
 
