@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import structs
 
 from controller.agent.core.apply import SAME_CORES, QuotaChange
-from controller.agent.core.foreign import Foreign
+from controller.agent.core.estimates import OtherLoad
 from controller.agent.core.step import Orders, Seen, Snapshot, State, TimedPlan, next_period_s, step
 from controller.agent.executors.beginning import Spec, Start
 from controller.agent.executors.known import KnownExecutor, KnownExecutors
@@ -87,7 +87,7 @@ class Agent:
         self.plans: dict[str, TimedPlan] = {}
         self.resizing = Resizing(worker, site, runtime, launcher, self.note)
         self._over_limit = over_limit
-        self._machine_busy_s, self._foreign = machine_busy_s, Foreign()
+        self._machine_busy_s, self._other_load = machine_busy_s, OtherLoad()
         self._ended: dict[ExecutorKey, str] = {}
         """Executors that this agent ended by itself, with the reason."""
         self._heard_s = 0.0
@@ -106,7 +106,7 @@ class Agent:
         self._take_desired()
         observed = dict(self.runtime.observe())
         self._read_progress(observed)
-        self._count_told(observed)
+        self._count_claims(observed)
         self.phases.ended("look")
         self._share_memory(observed)
         self.phases.ended("share memory")
@@ -157,11 +157,11 @@ class Agent:
             with self._trouble_of(key):
                 self._knowing.read(key, seen, self.received.desired if self.received else None)
 
-    def _count_told(self, observed: dict[ExecutorKey, Observed]) -> None:
+    def _count_claims(self, observed: dict[ExecutorKey, Observed]) -> None:
         """Take the executor's own report of its CPU, within its quota, where the runtime cannot count it."""
         for key, seen in observed.items():
             if not seen.counted and key in self.known:
-                observed[key] = replace(seen, cpu_s=self._knowing.told_cpu_s(key, seen))
+                observed[key] = replace(seen, cpu_s=self._knowing.claimed_cpu_s(key, seen))
 
     def _share_memory(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         """Give orders and limits of memory, and decide which executors may start: before CPU is shared, because an executor
@@ -190,8 +190,8 @@ class Agent:
         cores = self._node_cores
         if self._machine_busy_s is not None:
             own_s = sum([seen.cpu_s for seen in observed.values()])
-            self._foreign = self._foreign.after(self.clock(), self._machine_busy_s(), own_s)
-            cores = self._foreign.leaves(cores)
+            self._other_load = self._other_load.after(self.clock(), self._machine_busy_s(), own_s)
+            cores = self._other_load.available(cores)
         return Snapshot(cores, self.period_s, self.quota, executors, self.plans)
 
     def _waits(self, key: ExecutorKey, known: KnownExecutor) -> bool:
@@ -227,9 +227,9 @@ class Agent:
             known = self.known.get(key)
             if known is None or key not in observed:
                 continue
-            known.needed = known.needed.after(self.clock(), held.decision)
-            if known.needed.cores is not None:
-                self.runtime.tell_need(key, known.needed.cores)
+            known.peak = known.peak.after(self.clock(), held.decision)
+            if known.peak.cores is not None:
+                self.runtime.tell_need(key, known.peak.cores)
 
     def _set_quota(self, change: QuotaChange) -> bool:
         """Write the quota; return False, and note it, if that failed. A gone executor needs none: that counts as written."""

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.agent.core.needed import Needed
-from controller.agent.core.told_cpu import ToldCpu
+from controller.agent.core.estimates import ClaimedCpu, PeakDemand
 from controller.agent.executors.beginning import Spec
 from controller.agent.executors.launch import Site
 from controller.agent.executors.launcher import Launcher
@@ -41,9 +40,9 @@ class KnownExecutor:
     """The executor's report in this period."""
     heard: tuple[int, float] | None = None
     """Number of the last report through the driver and the time when it was new; None without such a report."""
-    told_cpu: ToldCpu = field(default_factory=ToldCpu)
+    claimed_cpu: ClaimedCpu = field(default_factory=ClaimedCpu)
     """The executor's CPU as reported, where the runtime cannot count it."""
-    needed: Needed = field(default_factory=Needed)
+    peak: PeakDemand = field(default_factory=PeakDemand)
     memory: MemoryProgress | None = None
     """The executor's last report on its off-heap memory."""
     complaint: str = ""
@@ -93,13 +92,13 @@ class KnownExecutors:
                 self._note(f"{error}; its container CPU is used instead")
         known.memory = known.progress.memory if known.progress else known.memory
 
-    def told_cpu_s(self, key: ExecutorKey, seen: Observed) -> float:
+    def claimed_cpu_s(self, key: ExecutorKey, seen: Observed) -> float:
         """Return the executor's CPU seconds as it reports them, within its quota."""
         known = self.by_key[key]
-        told_s = known.progress.cpu_s if known.progress else None
+        claimed_s = known.progress.cpu_s if known.progress else None
         quota = self._node_cores if seen.quota_cores is None else seen.quota_cores
-        known.told_cpu = known.told_cpu.after(self._clock(), told_s, quota)
-        return known.told_cpu.cpu_s
+        known.claimed_cpu = known.claimed_cpu.after(self._clock(), claimed_s, quota)
+        return known.claimed_cpu.cpu_s
 
     @staticmethod
     def _written_progress(key: ExecutorKey, known: KnownExecutor) -> Progress | None:
