@@ -19,7 +19,7 @@ from msgspec import structs
 
 from controller.agent.core.apply import SAME_CORES, QuotaChange
 from controller.agent.core.estimates import OtherLoad
-from controller.agent.core.step import Orders, Seen, Snapshot, State, TimedPlan, next_period_s, step
+from controller.agent.core.step import ExecutorInput, LoopState, Orders, Snapshot, TimedPlan, next_period_s, step
 from controller.agent.executors.beginning import Spec, Start
 from controller.agent.executors.known import KnownExecutor, KnownExecutors
 from controller.agent.executors.launch import Site
@@ -81,7 +81,7 @@ class Agent:
         self._node_cores = worker.cores / nodes
         self._knowing = KnownExecutors(worker.adopts, self._node_cores, site, launcher, clock, self.note)
         self.known = self._knowing.by_key
-        self.state = State()
+        self.state = LoopState()
         self.phases, self.timings = Phases(clock), PeriodTimings()
         self.outbox = Outbox()
         self.plans: dict[str, TimedPlan] = {}
@@ -177,7 +177,7 @@ class Agent:
 
     def _snapshot(self, observed: Mapping[ExecutorKey, Observed]) -> Snapshot:
         executors = {
-            key: Seen(
+            key: ExecutorInput(
                 slots=known.slots,
                 observed=observed.get(key),
                 progress=known.progress if key in observed else None,
@@ -192,7 +192,7 @@ class Agent:
             own_s = sum([seen.cpu_s for seen in observed.values()])
             self._other_load = self._other_load.after(self.clock(), self._machine_busy_s(), own_s)
             cores = self._other_load.available(cores)
-        return Snapshot(cores, self.period_s, self.quota, executors, self.plans)
+        return Snapshot(cores, self.quota, executors, self.plans)
 
     def _waits(self, key: ExecutorKey, known: KnownExecutor) -> bool:
         """Return True if an executor that is not there yet may not begin."""
@@ -223,7 +223,7 @@ class Agent:
         """Tell executors' needs to a runtime that sets cores aside for them."""
         if not isinstance(self.runtime, TakesNeeds):
             return
-        for key, held in self.state.held.items():
+        for key, held in self.state.executors.items():
             known = self.known.get(key)
             if known is None or key not in observed:
                 continue
@@ -233,7 +233,7 @@ class Agent:
 
     def _set_quota(self, change: QuotaChange) -> bool:
         """Write the quota; return False, and note it, if that failed. A gone executor needs none: that counts as written."""
-        held, begun_s = self.state.held.get(change.key), self.clock()
+        held, begun_s = self.state.executors.get(change.key), self.clock()
         try:
             self.runtime.set_quota(change.key, change.cores)
         except Exception as error:
@@ -344,7 +344,7 @@ class Agent:
         for key, known in self.known.items():
             if self._orphaned(key):
                 gone.add(key.application_id)
-            seen, held, container = observed.get(key), self.state.held.get(key), self.resizing.container(key)
+            seen, held, container = observed.get(key), self.state.executors.get(key), self.resizing.container(key)
             since_s = self._heard_s - REPEATED_S
             reports.append(report_of(key, self._standing(key, seen), seen, held, container, known.log_dir, since_s))
         desired = self.received.desired if self.received else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from controller.agent.core.step import Held
+from controller.agent.core.step import ExecutorHistory
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport
@@ -23,7 +23,7 @@ def report_of(
     key: ExecutorKey,
     standing: Standing,
     seen: Observed | None,
-    held: Held | None,
+    held: ExecutorHistory | None,
     container: Container | None,
     log_dir: str,
     since_s: float,
