@@ -77,19 +77,15 @@ class Child:
         launcher = Launcher(self.runtime, make_beginner(self.runtime, site), site, folder)
         self.agent = Agent(
             make_worker(options),
-            site,
-            self.runtime,
             launcher,
+            QuotaSettings(period_s=options.period_s, floor=options.floor),
             instance=uuid.uuid4().hex[:12],
-            period_s=options.period_s,
-            quota=QuotaSettings(period_s=options.period_s, floor=options.floor),
             over_limit=self.local_use.take,
             machine_busy_s=machine_busy_s if options.shared else None,
-            nodes=options.nodes,
         )
         self.launcher = launcher
         self.wake, self.stop = threading.Event(), threading.Event()
-        self.threads = Threads(self.stop, self.agent.note)
+        self.threads = Threads(self.stop, self.agent.outbox.note)
         self._lock = threading.Lock()
         self._report: WorkerSync | None = None
         self._replies: list[tuple[WorkerReply, WorkerSync, float]] = []
@@ -102,9 +98,9 @@ class Child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if not self.alone:
             log.warning("%s", NOT_ALONE)
-            self.agent.note(NOT_ALONE)
+            self.agent.outbox.note(NOT_ALONE)
         if self.options.own_networks and (reason := packet_filter.why_not()):
-            self.agent.note(f"{reason}, {packet_filter.BEYOND}")
+            self.agent.outbox.note(f"{reason}, {packet_filter.BEYOND}")
         self._tick()
         self._beat()
         self.threads.add("link", lambda beat: self.link.run_sync(self.stop, beat), patience_s=LINK_PATIENCE_S)
@@ -178,7 +174,7 @@ class Child:
             replies, self._replies = self._replies, []
         for reply, sent, at_s in replies:
             self.agent.received = Received(reply.desired, at_s)
-            self.agent.acknowledge(reply.samples_acknowledged, sent.notes, at_s)
+            self.agent.outbox.acknowledge(reply.samples_acknowledged, sent.notes, at_s)
         report = self.agent.run_once()
         with self._lock:
             self._report = report

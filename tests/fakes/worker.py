@@ -99,13 +99,9 @@ class FakeWorker:
         )
         self.agent = Agent(
             worker,
-            self.site,
-            self.runtime,
             self.launcher,
+            QuotaSettings(period_s=self.period_s),
             instance=f"life-{self.lives}",
-            period_s=self.period_s,
-            quota=QuotaSettings(period_s=self.period_s),
-            clock=lambda: self.now_s,
             over_limit=self._take_over_limit,
         )
 

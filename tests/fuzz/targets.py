@@ -133,7 +133,7 @@ def _agent(data: bytes) -> None:
         for cores in (1, 2):
             here.tick(cores)
         assert _key(other) in here.running(), "another executor does not run"
-        assert not here.agent._troubles, here.agent._troubles
+        assert not here.agent.outbox._troubles, here.agent.outbox._troubles
 
 
 def _key(one: worker.ExecutorSpec) -> Any:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from controller.agent.core.estimates import ClaimedCpu, PeakDemand
 from controller.agent.executors.beginning import Spec
-from controller.agent.executors.launch import Site
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.progress_file import ProgressRefused, read_progress
+from controller.machine.process_identity import seen_here
+from controller.machine.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed
-from controller.wire.worker import AdoptedSpec, Desired, ExecutorSpec
+from controller.wire.worker import AdoptedSpec, Desired, ExecutorSpec, WorkerInfo
 from stage_model.progress import MemoryProgress, Progress, what_is_wrong
 
 COMPLAINT_S = 60.0
@@ -50,21 +51,17 @@ class KnownExecutor:
 
 
 class KnownExecutors:
-    """The executors of a worker that `adopts` or starts them. `clock` is monotonic seconds; `note` takes a line for the
-    master."""
+    """The executors of a worker. `node_cores` are the cores of each of its nodes; `note` takes a line for the master."""
 
-    def __init__(
-        self,
-        adopts: bool,
-        node_cores: float,
-        site: Site,
-        launcher: Launcher,
-        clock: Callable[[], float],
-        note: Callable[[str], None],
-    ) -> None:
-        self._adopts, self._node_cores, self._site, self._launcher = adopts, node_cores, site, launcher
-        self._clock, self._note = clock, note
+    def __init__(self, worker: WorkerInfo, launcher: Launcher, note: Callable[[str], None]) -> None:
+        self._worker, self._launcher, self._note = worker, launcher, note
+        self.node_cores = worker.cores / worker.nodes
         self.by_key: dict[ExecutorKey, KnownExecutor] = {}
+        self._drivers: dict[ProcessId, bool] = {}
+        """True for drivers found alive in this period: executors of one application share the answer."""
+
+    def begin_period(self) -> None:
+        self._drivers.clear()
 
     def take(self, key: ExecutorKey, spec: Spec) -> None:
         """Take the master's description of an executor."""
@@ -85,7 +82,7 @@ class KnownExecutors:
             known.progress = self._told_progress(key, desired) if known.adopted else self._written_progress(key, known)
             known.complaint = ""
         except (ProgressRefused, OSError) as error:
-            now_s = self._clock()
+            now_s = self._launcher.clock()
             # a file that is wrong in another way each time must not fill the logs
             if str(error) != known.complaint and seen.running and now_s - known.complained_s > COMPLAINT_S:
                 known.complaint, known.complained_s = str(error), now_s
@@ -96,8 +93,8 @@ class KnownExecutors:
         """Return the executor's CPU seconds as it reports them, within its quota."""
         known = self.by_key[key]
         claimed_s = known.progress.cpu_s if known.progress else None
-        quota = self._node_cores if seen.quota_cores is None else seen.quota_cores
-        known.claimed_cpu = known.claimed_cpu.after(self._clock(), claimed_s, quota)
+        quota = self.node_cores if seen.quota_cores is None else seen.quota_cores
+        known.claimed_cpu = known.claimed_cpu.after(self._launcher.clock(), claimed_s, quota)
         return known.claimed_cpu.cpu_s
 
     @staticmethod
@@ -110,22 +107,36 @@ class KnownExecutors:
         progress = desired.progress.get(key.text) if desired else None
         known = self.by_key[key]
         if progress is not None and (known.heard is None or known.heard[0] != progress.sequence):
-            known.heard = progress.sequence, self._clock()
+            known.heard = progress.sequence, self._launcher.clock()
         if progress is not None and (wrong := what_is_wrong(progress, key.executor_id)):
             raise ProgressRefused(f"what executor {key.executor_id} tells {wrong}")
         return progress
 
+    def orphaned(self, key: ExecutorKey) -> bool:
+        """Return True if the executor's driver provably died here; silence makes no orphan."""
+        known = self.by_key.get(key)
+        spec = known.spec if known else None
+        if spec is None or not spec.driver_pid or spec.driver_boot_id != self._worker.boot_id:
+            return False
+        if not seen_here(spec.driver_pid_namespace):
+            return False
+        driver = ProcessId(pid=spec.driver_pid, start=spec.driver_pid_start, boot_id=spec.driver_boot_id)
+        if driver not in self._drivers:
+            self._drivers[driver] = alive(driver)
+        return not self._drivers[driver]
+
     def _adopt(self, key: ExecutorKey, seen: Observed) -> KnownExecutor:
         """Take over an executor found here: its slots are the worker's until the master describes it again."""
         spec = self._launcher.remembered(key)
-        slots = spec.slots if spec else max(1, round(self._node_cores + 0.49))
+        slots = spec.slots if spec else max(1, round(self.node_cores + 0.49))
         known = self.by_key[key] = self._know(key, slots, spec)
         what = "running" if seen.running else "ended"
         self._note(f"adopted {what} executor {key.executor_id} of {key.application_id}")
         return known
 
     def _know(self, key: ExecutorKey, slots: int, spec: Spec | None) -> KnownExecutor:
-        if self._adopts:
-            return KnownExecutor(slots, self._site.control_dir(key), "", adopted=True)
+        site = self._launcher.site
+        if self._worker.adopts:
+            return KnownExecutor(slots, site.control_dir(key), "", adopted=True)
         assert not isinstance(spec, AdoptedSpec)
-        return KnownExecutor(slots, self._site.control_dir(key), str(self._site.log_dir(key)), spec)
+        return KnownExecutor(slots, site.control_dir(key), str(site.log_dir(key)), spec)

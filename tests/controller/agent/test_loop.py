@@ -14,7 +14,7 @@ import pytest
 
 from controller.agent.executors.known import COMPLAINT_S
 from controller.agent.open_quotas import open_all
-from controller.agent.outbox import SAMPLES_KEPT
+from controller.agent.report import SAMPLES_KEPT
 from controller.machine.processes import ProcessId, identify
 from controller.runtime.base import ExecutorKey
 from controller.wire.worker import Sample
@@ -387,7 +387,7 @@ class TestSamples:
         assert len(first.samples) >= 2
         again = busy.tick()
         assert again.samples[: len(first.samples)] == first.samples
-        busy.agent.acknowledge(len(first.samples), (), 0.0)
+        busy.agent.outbox.acknowledge(len(first.samples), (), 0.0)
         after = busy.tick()
         assert after.sample_seq == len(first.samples)
         assert after.samples[0] == again.samples[len(first.samples)]
@@ -431,10 +431,10 @@ class TestSamples:
     def test_old_or_impossible_acknowledgements_do_no_harm(self, busy: FakeWorker) -> None:
         busy.tick()
         count = len(busy.tick().samples)
-        busy.agent.acknowledge(2, (), 0.0)
-        busy.agent.acknowledge(1, (), 0.0)
+        busy.agent.outbox.acknowledge(2, (), 0.0)
+        busy.agent.outbox.acknowledge(1, (), 0.0)
         assert (busy.agent.outbox.first, len(busy.agent.outbox.samples)) == (2, count - 2)
-        busy.agent.acknowledge(1_000_000, (), 0.0)
+        busy.agent.outbox.acknowledge(1_000_000, (), 0.0)
         assert (busy.agent.outbox.first, busy.agent.outbox.samples) == (count, [])
 
     def test_the_oldest_are_dropped_while_the_master_is_away_for_long(self, busy: FakeWorker) -> None:

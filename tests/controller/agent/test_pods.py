@@ -37,17 +37,7 @@ class PodsWorker:
         self.launcher = Launcher(
             self.runtime, AdoptingBeginner(self.runtime), site, world.folder / "records", clock=lambda: self.now_s
         )
-        self.agent = Agent(
-            make_worker(options),
-            site,
-            self.runtime,
-            self.launcher,
-            instance="life",
-            period_s=1.0,
-            quota=QuotaSettings(),
-            clock=lambda: self.now_s,
-            nodes=options.nodes,
-        )
+        self.agent = Agent(make_worker(options), self.launcher, QuotaSettings(), instance="life")
 
     def want(self, pod: PodCpu, *plans: ApplicationPlan, told: Progress | None = None) -> None:
         serves = self.world.serves()

@@ -22,7 +22,7 @@ from controller.agent.core.step import (
     next_period_s,
     step,
 )
-from controller.agent.report_of import Standing, report_of
+from controller.agent.report import Outbox, Standing
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.states import ExecutorState
 from stage_model.plan import Aim, ApplicationPlan, StagePlan
@@ -70,7 +70,8 @@ def test_what_a_quota_held_back_is_reported_of_the_executor_and_of_its_stage() -
     for now_s, throttled_s in ((0.0, 5.0), (1.0, 5.5)):
         looked = structs.replace(seen(cpu_s=now_s), observed=Observed(KEY, True, 0.5, now_s, 0, throttled_s=throttled_s))
         _, state = period(state, now_s, {KEY: looked}, plan())
-    told = report_of(KEY, Standing(ExecutorState.RUNNING), looked.observed, state.executors[KEY], None, "", 0.0)
+    standing = Standing(ExecutorState.RUNNING)
+    told = Outbox().report_on(KEY, standing, looked.observed, state.executors[KEY], None, "")
     assert told.throttled_s == 5.5
     assert [use.throttled_s for use in told.stages] == [0.5]
 
