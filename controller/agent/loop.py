@@ -19,11 +19,11 @@ from msgspec import structs
 from controller.agent.core.apply import SAME_CORES, QuotaChange
 from controller.agent.core.estimates import OtherLoad
 from controller.agent.core.step import ExecutorInput, LoopState, Orders, Snapshot, TimedPlan, next_period_s, step
-from controller.agent.executors.beginning import Spec, Start
 from controller.agent.executors.known import KnownExecutor, KnownExecutors
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.local_use import OVER_CODE
 from controller.agent.executors.resizing import Resizing
+from controller.agent.executors.starting import Spec, Start
 from controller.agent.report import Outbox, Standing
 from controller.agent.timings import PeriodTimings
 from controller.runtime.base import ExecutorKey, Observed, Runtime, TakesNeeds

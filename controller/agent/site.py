@@ -8,10 +8,10 @@ import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 
-from controller.agent.executors.beginning import AdoptingBeginner, StartingBeginner
 from controller.agent.executors.launch import Site
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.local_use import LocalUse
+from controller.agent.executors.starting import AdoptingStarter, LaunchingStarter
 from controller.asks.local_limit import parse_local_limit
 from controller.asks.options import AgentOptions
 from controller.home import ORDERS
@@ -84,7 +84,7 @@ def make_runtime(options: AgentOptions, cluster_id: str) -> Starter | Adopter:
 
 def make_launcher(options: AgentOptions, runtime: Starter | Adopter) -> Launcher:
     site = make_site(options)
-    starter = AdoptingBeginner(runtime) if isinstance(runtime, Adopter) else StartingBeginner(runtime, site)
+    starter = AdoptingStarter(runtime) if isinstance(runtime, Adopter) else LaunchingStarter(runtime, site)
     return Launcher(runtime, starter, site, _folder(options))
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 import msgspec
 
 from controller.agent.core.estimates import ClaimedCpu, PeakDemand
-from controller.agent.executors.beginning import Spec
 from controller.agent.executors.launcher import Launcher
+from controller.agent.executors.starting import Spec
 from controller.machine.process_identity import seen_here
 from controller.machine.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed

@@ -140,8 +140,8 @@ class Resizing:
         return self._orders[key]
 
     def _say_unenforced(self) -> None:
-        for key, one in self._containers.items():
-            if one.running and one.limit_mb is None and one.floor_mb is not None:
+        for key, container in self._containers.items():
+            if container.running and container.limit_mb is None and container.floor_mb is not None:
                 self._complain(key, "free", "nothing here can limit its memory; only its off-heap budget is kept")
 
     def _say_slow(self) -> None:
