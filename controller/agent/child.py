@@ -15,17 +15,13 @@ import threading
 import time
 import uuid
 
-from controller.agent.executors.launch import Site
-from controller.agent.executors.launcher import Launcher
-from controller.agent.executors.local_use import LocalUse
-from controller.agent.link import Gate, Link
+from controller.agent.link import Link, OrderFilter
 from controller.agent.loop import Agent, Received
 from controller.agent.machine_claim import NOT_ALONE, claim_machine
 from controller.agent.membership import find_cluster
 from controller.agent.open_quotas import let_go_all, open_all
-from controller.agent.site import make_beginner, make_runtime, make_site, make_worker
+from controller.agent.site import make_launcher, make_local_use, make_runtime, make_worker
 from controller.agent.threads import Threads
-from controller.asks.local_limit import parse_local_limit
 from controller.asks.options import AgentOptions
 from controller.home import Home
 from controller.locks import child_lock
@@ -36,7 +32,6 @@ from controller.runtime.base import Adopter
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import machine_busy_s
 from controller.runtime.table import ADOPTING, EVERYWHERE
-from controller.wire.worker import WorkerReply, WorkerSync
 from stage_model.errors import PaceError
 from stage_model.settings import QuotaSettings
 
@@ -69,32 +64,22 @@ class Child:
         self.options, self.alone = options, alone
         home = Home(options.home)
         cluster_id, self._sure = find_cluster(options, alone=alone)
-        self.gate = Gate(cluster_id)
+        self.orders = OrderFilter(cluster_id)
         self.runtime = make_runtime(options, cluster_id)
-        site: Site = make_site(options)
-        self.local_use = LocalUse(parse_local_limit(options.local_limit), site.local_root, time.thread_time)
-        folder = options.home / "agents" / options.worker_id
-        launcher = Launcher(self.runtime, make_beginner(self.runtime, site), site, folder)
+        self.launcher = make_launcher(options, self.runtime)
+        self.local_use = make_local_use(options, time.thread_time)
         self.agent = Agent(
             make_worker(options),
-            site,
-            self.runtime,
-            launcher,
+            self.launcher,
+            QuotaSettings(period_s=options.period_s, floor=options.floor),
             instance=uuid.uuid4().hex[:12],
-            period_s=options.period_s,
-            quota=QuotaSettings(period_s=options.period_s, floor=options.floor),
             over_limit=self.local_use.take,
             machine_busy_s=machine_busy_s if options.shared else None,
-            nodes=options.nodes,
         )
-        self.launcher = launcher
         self.wake, self.stop = threading.Event(), threading.Event()
-        self.threads = Threads(self.stop, self.agent.note)
-        self._lock = threading.Lock()
-        self._report: WorkerSync | None = None
-        self._replies: list[tuple[WorkerReply, WorkerSync, float]] = []
+        self.threads = Threads(self.stop, self.agent.outbox.note)
         token = home.agent_token(options.worker_id)
-        self.link = Link(options.master_url, home.ca_file, token, options.worker_id, self.gate, self._newest, self._deliver)
+        self.link = Link(options.master_url, home.ca_file, token, options.worker_id, self.orders, self.wake.set)
 
     def run(self) -> int:
         """Tick until SIGTERM, the supervisor's death, or a thread that hangs; return the exit code, 0 if all is well."""
@@ -102,9 +87,9 @@ class Child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if not self.alone:
             log.warning("%s", NOT_ALONE)
-            self.agent.note(NOT_ALONE)
+            self.agent.outbox.note(NOT_ALONE)
         if self.options.own_networks and (reason := packet_filter.why_not()):
-            self.agent.note(f"{reason}, {packet_filter.BEYOND}")
+            self.agent.outbox.note(f"{reason}, {packet_filter.BEYOND}")
         self._tick()
         self._beat()
         self.threads.add("link", lambda beat: self.link.run_sync(self.stop, beat), patience_s=LINK_PATIENCE_S)
@@ -136,8 +121,9 @@ class Child:
             if stuck:
                 log.error("the threads %s hang or ended; the agent's child ends, to be started again", ", ".join(stuck))
                 return STUCK_CODE
-            if self.gate.foreign and not self._sure:
-                log.error("the master is of cluster %s, not %s as records here say", self.gate.foreign, self.gate.cluster_id)
+            if self.orders.foreign and not self._sure:
+                other, ours = self.orders.foreign, self.orders.cluster_id
+                log.error("the master is of cluster %s, not %s as records here say", other, ours)
                 self._release()  # no one will know of them
                 return OTHER_CLUSTER_CODE
             self.stop.wait(pause_s(time.process_time() - spent_s, self.options.period_s))
@@ -174,27 +160,10 @@ class Child:
         self.wake.set()
 
     def _tick(self) -> None:
-        with self._lock:
-            replies, self._replies = self._replies, []
-        for reply, sent, at_s in replies:
+        for reply, sent, at_s in self.link.take():
             self.agent.received = Received(reply.desired, at_s)
-            self.agent.acknowledge(reply.samples_acknowledged, sent.notes, at_s)
-        report = self.agent.run_once()
-        with self._lock:
-            self._report = report
-        self.link.send_now.set()
-
-    def _newest(self) -> WorkerSync:
-        with self._lock:
-            assert self._report is not None
-            return self._report
-
-    def _deliver(self, reply: WorkerReply, sent: WorkerSync) -> None:
-        with self._lock:
-            self._replies.append((reply, sent, time.monotonic()))
-        received = self.agent.received
-        if received is None or received.desired.version != reply.desired.version:
-            self.wake.set()
+            self.agent.outbox.acknowledge(reply.samples_acknowledged, sent.notes, at_s)
+        self.link.post(self.agent.run_once())
 
 
 def pause_s(cpu_s: float, period_s: float) -> float:

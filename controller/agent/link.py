@@ -13,6 +13,7 @@ import time
 import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,7 +41,7 @@ NO_MASTER = (OSError, http.client.HTTPException, *UNREADABLE, Refused, Unavailab
 """Errors of a call that brought nothing to act upon: the last orders stay in force and the call is tried again."""
 
 
-class Gate:
+class OrderFilter:
     """The cluster and generation that may give orders to this worker, and the other cluster that has tried last."""
 
     def __init__(self, cluster_id: str) -> None:
@@ -56,20 +57,18 @@ class Gate:
         self.generation = desired.generation
 
 
-class Link:
-    """The link. `report` returns the newest report to send, `deliver` takes reply and note count; both are called on link
-    threads."""
+class AcceptedReply(NamedTuple):
+    """A reply, the report that it answers, and the time when it came (monotonic seconds)."""
 
-    def __init__(
-        self,
-        url: str,
-        ca: Path,
-        token: str,
-        worker_id: str,
-        gate: Gate,
-        report: Callable[[], WorkerSync],
-        deliver: Callable[[WorkerReply, WorkerSync], None],
-    ) -> None:
+    reply: WorkerReply
+    sent: WorkerSync
+    at_s: float
+
+
+class Link:
+    """The link. `wake` is called on a link thread when an answer brings another version of the desired state."""
+
+    def __init__(self, url: str, ca: Path, token: str, worker_id: str, orders: OrderFilter, wake: Callable[[], None]) -> None:
         self._url, self._ca = url, ca
         self._headers = {
             "Authorization": f"Bearer {token}",
@@ -77,11 +76,28 @@ class Link:
             version.HEADER: version.SPOKEN,
         }
         self._base = f"/v1/workers/{urllib.parse.quote(worker_id, safe='')}"
-        self.gate, self.report, self.deliver = gate, report, deliver
+        self._orders, self._wake = orders, wake
+        self._lock = threading.Lock()
+        self._report: WorkerSync | None = None
+        self._answers: list[AcceptedReply] = []
         self.send_now = threading.Event()
         self.version = -1
+        self._accepted: int | None = None
+        """Version of the last answer."""
         self._connections = threading.local()
         self._away_since: float | None = None
+
+    def post(self, report: WorkerSync) -> None:
+        """Send this report soon, and again until there is a newer one."""
+        with self._lock:
+            self._report = report
+        self.send_now.set()
+
+    def take(self) -> list[AcceptedReply]:
+        """Return the answers that have come since the last call."""
+        with self._lock:
+            answers, self._answers = self._answers, []
+        return answers
 
     def run_sync(self, stop: threading.Event, beat: Beat) -> None:
         """Post a report whenever `send_now` is set, else every `REPEAT_S`: a long period is no silence."""
@@ -119,12 +135,18 @@ class Link:
                 stop.wait(1.0)
 
     def _sync(self) -> None:
-        sent = self.report()
+        with self._lock:
+            sent = self._report
+        assert sent is not None, "a report is posted before the threads begin"
         data = self._call("POST", f"{self._base}/sync", msgspec.json.encode(sent), 10.0)
         reply = msgspec.json.decode(data, type=WorkerReply)
-        self.gate.check(reply.desired)
+        self._orders.check(reply.desired)
         self.version = max(self.version, reply.desired.version)
-        self.deliver(reply, sent)
+        with self._lock:
+            self._answers.append(AcceptedReply(reply, sent, time.monotonic()))
+        if reply.desired.version != self._accepted:
+            self._accepted = reply.desired.version
+            self._wake()
 
     def _call(self, method: str, path: str, body: bytes | None, timeout_s: float) -> bytes:
         connection = getattr(self._connections, "it", None)

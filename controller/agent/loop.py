@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,20 +17,15 @@ from pathlib import Path
 from msgspec import structs
 
 from controller.agent.core.apply import SAME_CORES, QuotaChange
-from controller.agent.core.foreign import Foreign
-from controller.agent.core.step import Orders, Seen, Snapshot, State, TimedPlan, next_period_s, step
-from controller.agent.executors.beginning import Spec, Start
+from controller.agent.core.estimates import OtherLoad
+from controller.agent.core.step import ExecutorInput, LoopState, Orders, Snapshot, TimedPlan, next_period_s, step
 from controller.agent.executors.known import KnownExecutor, KnownExecutors
-from controller.agent.executors.launch import Site
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.local_use import OVER_CODE
 from controller.agent.executors.resizing import Resizing
-from controller.agent.outbox import Outbox
-from controller.agent.phases import Phases
-from controller.agent.report_of import Standing, report_of
+from controller.agent.executors.starting import Spec, Start
+from controller.agent.report import Outbox, Standing
 from controller.agent.timings import PeriodTimings
-from controller.machine.process_identity import seen_here
-from controller.machine.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed, Runtime, TakesNeeds
 from controller.wire.states import ExecutorState
 from controller.wire.worker import Desired, WorkerInfo, WorkerSync
@@ -40,8 +34,6 @@ from stage_model.settings import QuotaSettings
 
 log = logging.getLogger("sparkpace.agent")
 
-REPEATED_S = 60.0
-"""Time for which a stage's counters are reported after it ran, or after the master last answered: a report may be lost."""
 UNHEARD_S = 10.0
 """Silence after which an executor that reports through its driver, every 2 s, may have work that is not known here."""
 
@@ -55,73 +47,65 @@ class Received:
 
 
 class Agent:
-    """One worker's controller. `clock` is monotonic seconds; `received` returns the newest accepted desired state."""
+    """One worker's controller. `instance` names this life of it; `received` is the newest accepted desired state."""
 
     def __init__(
         self,
         worker: WorkerInfo,
-        site: Site,
-        runtime: Runtime,
         launcher: Launcher,
+        quota: QuotaSettings,
         *,
         instance: str,
-        period_s: float,
-        quota: QuotaSettings,
-        clock: Callable[[], float] = time.monotonic,
         over_limit: Callable[[], Mapping[str, str]] = dict,
         machine_busy_s: Callable[[], float] | None = None,
-        nodes: int = 1,
     ) -> None:
         """`over_limit`: applications that keep too much on the disk, with the reason; each finding is returned once.
-        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too. `nodes`: number of nodes
-        that share the worker's cores equally."""
-        self.worker, self.site, self.runtime, self.launcher = worker, site, runtime, launcher
-        self.instance, self.period_s, self.quota, self.clock = instance, period_s, quota, clock
+        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too."""
+        self.worker, self.launcher, self.quota, self.instance = worker, launcher, quota, instance
+        self.runtime: Runtime = launcher.runtime
         self.received: Received | None = None
-        self._node_cores = worker.cores / nodes
-        self._knowing = KnownExecutors(worker.adopts, self._node_cores, site, launcher, clock, self.note)
-        self.known = self._knowing.by_key
-        self.state = State()
-        self.phases, self.timings = Phases(clock), PeriodTimings()
         self.outbox = Outbox()
+        self._executors = KnownExecutors(worker, launcher, self.outbox.note)
+        self.known = self._executors.by_key
         self.plans: dict[str, TimedPlan] = {}
-        self.resizing = Resizing(worker, site, runtime, launcher, self.note)
+        self.state = LoopState()
+        self.resizing = Resizing(worker, launcher, self.outbox.note)
+        self.timings = PeriodTimings(launcher.clock)
         self._over_limit = over_limit
-        self._machine_busy_s, self._foreign = machine_busy_s, Foreign()
+        self._machine_busy_s, self._other_load = machine_busy_s, OtherLoad()
         self._ended: dict[ExecutorKey, str] = {}
         """Executors that this agent ended by itself, with the reason."""
-        self._heard_s = 0.0
-        self._troubles: dict[ExecutorKey, str] = {}
-        self._drivers: dict[ProcessId, bool] = {}
-        """True for drivers found alive in this period: executors of one application share the answer."""
+
+    @property
+    def _desired(self) -> Desired | None:
+        return self.received.desired if self.received else None
 
     def next_period_s(self) -> float:
         """Return the seconds from one period's start to the next one's."""
-        return next_period_s(self.plans.values(), self.period_s, self.clock())
+        return next_period_s(self.plans.values(), self.quota.period_s, self.launcher.clock())
 
     def run_once(self) -> WorkerSync:
         """Run one period; return the report for the master."""
-        now_s = self.phases.begin()
-        self._drivers.clear()
+        now_s = self.timings.begin()
+        self._executors.begin_period()
         self._take_desired()
         observed = dict(self.runtime.observe())
         self._read_progress(observed)
-        self._count_told(observed)
-        self.phases.ended("look")
+        self._count_claims(observed)
+        self.timings.ended("look")
         self._share_memory(observed)
-        self.phases.ended("share memory")
+        self.timings.ended("share memory")
         orders, self.state = step(self._snapshot(observed), self.state, now_s)
-        self.phases.ended("decide")
+        self.timings.ended("decide")
         for key, error in orders.troubles.items():
-            self._tell_trouble(key, error)
+            self.outbox.note_trouble(key, error)
         self._apply(orders, observed)
-        self.phases.ended("write quotas")
+        self.timings.ended("write quotas")
         self._reconcile(observed, orders.grants)
         self.outbox.keep(orders.samples)
         report = self._report(observed)
-        self.phases.ended("reconcile and report")
-        self.phases.tell(self.period_s)
-        self.timings.add_period(self.phases.took_s)
+        self.timings.ended("reconcile and report")
+        self.timings.end(self.quota.period_s)
         return report
 
     @contextmanager
@@ -130,14 +114,7 @@ class Agent:
         try:
             yield
         except Exception as error:  # noqa: BLE001 - it is reported
-            self._tell_trouble(key, error)
-
-    def _tell_trouble(self, key: ExecutorKey, error: Exception) -> None:
-        said = f"{type(error).__name__}: {error}"
-        if self._troubles.get(key) != said:
-            self._troubles[key] = said
-            log.error("executor %s", key.text, exc_info=error)
-            self.note(f"executor {key.executor_id} of {key.application_id} cannot be handled as usual: {said[:300]}")
+            self.outbox.note_trouble(key, error)
 
     # ------------------------------------------------------------------ observe
 
@@ -150,18 +127,18 @@ class Agent:
         for spec in specs:
             key = ExecutorKey(spec.application_id, spec.executor_id)
             with self._trouble_of(key):
-                self._knowing.take(key, spec)
+                self._executors.take(key, spec)
 
     def _read_progress(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         for key, seen in observed.items():
             with self._trouble_of(key):
-                self._knowing.read(key, seen, self.received.desired if self.received else None)
+                self._executors.read(key, seen, self._desired)
 
-    def _count_told(self, observed: dict[ExecutorKey, Observed]) -> None:
+    def _count_claims(self, observed: dict[ExecutorKey, Observed]) -> None:
         """Take the executor's own report of its CPU, within its quota, where the runtime cannot count it."""
         for key, seen in observed.items():
             if not seen.counted and key in self.known:
-                observed[key] = replace(seen, cpu_s=self._knowing.told_cpu_s(key, seen))
+                observed[key] = replace(seen, cpu_s=self._executors.claimed_cpu_s(key, seen))
 
     def _share_memory(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         """Give orders and limits of memory, and decide which executors may start: before CPU is shared, because an executor
@@ -169,30 +146,30 @@ class Agent:
         if self.worker.adopts:  # their memory is their cluster manager's affair
             return
         self.resizing.share(
-            self.received.desired if self.received else None,
+            self._desired,
             observed,
             {key: known.spec for key, known in self.known.items()},
             {key: known.memory for key, known in self.known.items()},
         )
 
     def _snapshot(self, observed: Mapping[ExecutorKey, Observed]) -> Snapshot:
+        now_s, cores = self.launcher.clock(), self._executors.node_cores
         executors = {
-            key: Seen(
+            key: ExecutorInput(
                 slots=known.slots,
                 observed=observed.get(key),
                 progress=known.progress if key in observed else None,
                 floor=max(self.quota.floor, self.resizing.least_cores(key)),
                 waits=self._waits(key, known),
-                silent=known.heard is not None and self.clock() - known.heard[1] > UNHEARD_S,
+                silent=known.heard is not None and now_s - known.heard[1] > UNHEARD_S,
             )
             for key, known in self.known.items()
         }
-        cores = self._node_cores
         if self._machine_busy_s is not None:
             own_s = sum([seen.cpu_s for seen in observed.values()])
-            self._foreign = self._foreign.after(self.clock(), self._machine_busy_s(), own_s)
-            cores = self._foreign.leaves(cores)
-        return Snapshot(cores, self.period_s, self.quota, executors, self.plans)
+            self._other_load = self._other_load.after(now_s, self._machine_busy_s(), own_s)
+            cores = self._other_load.available(cores)
+        return Snapshot(cores, self.quota, executors, self.plans)
 
     def _waits(self, key: ExecutorKey, known: KnownExecutor) -> bool:
         """Return True if an executor that is not there yet may not begin."""
@@ -217,43 +194,44 @@ class Agent:
     def _has_room(self, current: Mapping[ExecutorKey, float | None], change: QuotaChange) -> bool:
         """Return True if the raise keeps the sum of the quotas really set within the node; asked after a failed lowering."""
         others = sum(math.inf if cores is None else cores for key, cores in current.items() if key != change.key)
-        return others + change.cores <= self._node_cores + SAME_CORES
+        return others + change.cores <= self._executors.node_cores + SAME_CORES
 
     def _tell_needs(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         """Tell executors' needs to a runtime that sets cores aside for them."""
         if not isinstance(self.runtime, TakesNeeds):
             return
-        for key, held in self.state.held.items():
+        for key, history in self.state.executors.items():
             known = self.known.get(key)
             if known is None or key not in observed:
                 continue
-            known.needed = known.needed.after(self.clock(), held.decision)
-            if known.needed.cores is not None:
-                self.runtime.tell_need(key, known.needed.cores)
+            known.peak = known.peak.after(self.launcher.clock(), history.decision)
+            if known.peak.cores is not None:
+                self.runtime.tell_need(key, known.peak.cores)
 
     def _set_quota(self, change: QuotaChange) -> bool:
         """Write the quota; return False, and note it, if that failed. A gone executor needs none: that counts as written."""
-        held, begun_s = self.state.held.get(change.key), self.clock()
+        history, clock = self.state.executors.get(change.key), self.launcher.clock
+        begun_s = clock()
         try:
             self.runtime.set_quota(change.key, change.cores)
         except Exception as error:
-            self.timings.add_quota_write(self.clock() - begun_s, written=False)
+            self.timings.add_quota_write(clock() - begun_s, written=False)
             if not isinstance(error, RuntimeFailed):
                 log.exception("quota %s", change.key.text)  # unforeseen; the other executors get theirs all the same
-            self.note(f"quota of executor {change.key.executor_id} was not set and will be tried again: {error}")
+            self.outbox.note(f"quota of executor {change.key.executor_id} was not set and will be tried again: {error}")
             return False
-        self.timings.add_quota_write(self.clock() - begun_s, written=True)
+        self.timings.add_quota_write(clock() - begun_s, written=True)
         log.info(
             "quota %s %s -> %.2f cores: %s",
             change.key.text,
             "none" if change.before is None else f"{change.before:.2f}",
             change.cores,
-            held.decision.reason if held and held.decision else "",
+            history.decision.reason if history and history.decision else "",
         )
         return True
 
     def _reconcile(self, observed: Mapping[ExecutorKey, Observed], grants: Mapping[ExecutorKey, float]) -> None:
-        desired = self.received.desired if self.received else None
+        desired = self._desired
         stopped = {ExecutorKey.parse(text) for text in desired.stopped} if desired else set()
         for spec in desired.executors if desired else ():
             key = ExecutorKey(spec.application_id, spec.executor_id)
@@ -267,7 +245,7 @@ class Agent:
                 self.launcher.start(Start(key, adopted, grants.get(key, self.quota.floor)))
         for key in set(observed) | set(self.known):
             with self._trouble_of(key):
-                if key in stopped or self._orphaned(key):
+                if key in stopped or self._executors.orphaned(key):
                     self._remove(key, observed.get(key))
         self._end_over_limit(observed)
         applications = {key.application_id for key in self.known}
@@ -282,72 +260,49 @@ class Agent:
                 if key.application_id == application and seen.running:
                     self._ended[key] = reason
                     self.launcher.stop(key)
-                    self.note(f"executor {key.executor_id} of {application} is ended: {reason}")
+                    self.outbox.note(f"executor {key.executor_id} of {application} is ended: {reason}")
 
     def places(self) -> dict[str, list[Path]]:
         """Return the folders of each application's files on this worker; may be called on any thread."""
         places: dict[str, list[Path]] = {}
+        site = self.launcher.site
         for key in list(self.known):
-            places.setdefault(key.application_id, [self.site.local_dir(key)]).append(self.site.log_dir(key))
+            places.setdefault(key.application_id, [site.local_dir(key)]).append(site.log_dir(key))
         return places
-
-    def _orphaned(self, key: ExecutorKey) -> bool:
-        """Return True if the executor's driver provably died here; silence makes no orphan."""
-        known = self.known.get(key)
-        spec = known.spec if known else None
-        if spec is None or not spec.driver_pid or spec.driver_boot_id != self.worker.boot_id:
-            return False
-        if not seen_here(spec.driver_pid_namespace):
-            return False
-        driver = ProcessId(pid=spec.driver_pid, start=spec.driver_pid_start, boot_id=spec.driver_boot_id)
-        if driver not in self._drivers:
-            self._drivers[driver] = alive(driver)
-        return not self._drivers[driver]
 
     def _remove(self, key: ExecutorKey, seen: Observed | None) -> None:
         if seen is not None:
             if seen.running:
                 self.launcher.stop(key)
                 return
-            if key not in self.known or self._told(key):
+            if key not in self.known or self._is_stopped(key):
                 self.runtime.remove(key)
         if seen is None:
             self.launcher.withdraw(key)
-        if seen is None and self._told(key) and not self.launcher.busy(key):
-            desired = self.received.desired if self.received else None
-            over = desired is not None and key.application_id in desired.ended
-            self.launcher.forget(key, application_over=over)
+        if seen is None and self._is_stopped(key) and not self.launcher.busy(key):
+            desired = self._desired
+            self.launcher.forget(key, application_over=desired is not None and key.application_id in desired.ended)
             if not self.worker.adopts:
                 self.resizing.forget(key)
             self.known.pop(key, None)
-            self._troubles.pop(key, None)
+            self.outbox.forget(key)
             self._ended.pop(key, None)
 
-    def _told(self, key: ExecutorKey) -> bool:
-        """Return True if the master has said that this executor is over, so its last report has arrived."""
-        desired = self.received.desired if self.received else None
-        return desired is not None and key.text in desired.stopped
+    def _is_stopped(self, key: ExecutorKey) -> bool:
+        """Return True if the master lists this executor as stopped, so its last report has arrived."""
+        return self._desired is not None and key.text in self._desired.stopped
 
     # ------------------------------------------------------------------ report
-
-    def acknowledge(self, number: int, notes: Collection[str], at_s: float) -> None:
-        """Take the news that at `at_s` (monotonic) the master had stored samples below `number` and seen these notes."""
-        self.outbox.acknowledge(number, notes)
-        self._heard_s = at_s
-
-    def note(self, text: str) -> None:
-        """Note a line for the master; may be called on any thread."""
-        self.outbox.note(text)
 
     def _report(self, observed: Mapping[ExecutorKey, Observed]) -> WorkerSync:
         reports, gone = [], set()
         for key, known in self.known.items():
-            if self._orphaned(key):
+            if self._executors.orphaned(key):
                 gone.add(key.application_id)
-            seen, held, container = observed.get(key), self.state.held.get(key), self.resizing.container(key)
-            since_s = self._heard_s - REPEATED_S
-            reports.append(report_of(key, self._standing(key, seen), seen, held, container, known.log_dir, since_s))
-        desired = self.received.desired if self.received else None
+            seen, history, container = observed.get(key), self.state.executors.get(key), self.resizing.container(key)
+            standing = self._standing(key, seen)
+            reports.append(self.outbox.report_on(key, standing, seen, history, container, known.log_dir))
+        desired = self._desired
         return WorkerSync(
             instance=self.instance,
             cluster_id=desired.cluster_id if desired else "",
@@ -358,7 +313,7 @@ class Agent:
             samples=self.outbox.next_samples(),
             drivers_gone=tuple(sorted(gone)),
             notes=self.outbox.notes(),
-            timings=self.timings.told(),
+            timings=self.timings.message(),
         )
 
     def _standing(self, key: ExecutorKey, seen: Observed | None) -> Standing:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import urllib.parse
+from collections.abc import Callable
 from pathlib import Path
 
-from controller.agent.executors.beginning import AdoptingBeginner, Beginner, StartingBeginner
 from controller.agent.executors.launch import Site
+from controller.agent.executors.launcher import Launcher
+from controller.agent.executors.local_use import LocalUse
+from controller.agent.executors.starting import AdoptingStarter, LaunchingStarter
+from controller.asks.local_limit import parse_local_limit
 from controller.asks.options import AgentOptions
 from controller.home import ORDERS
 from controller.machine.files import cache_root
@@ -64,16 +68,33 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
 
 def make_runtime(options: AgentOptions, cluster_id: str) -> Starter | Adopter:
     """Make the runtime that `options` name. Raise `Unavailable` when it cannot work here and never has."""
-    folder = options.home / "agents" / options.worker_id
     pool = parse_pool(options.network_pool) if options.own_networks else None
     owner = Owner(
-        cluster_id, options.worker_id, folder, options.image, pool, options.tmp_mb, options.signals, options.namespace
+        cluster_id,
+        options.worker_id,
+        _folder(options),
+        options.image,
+        pool,
+        options.tmp_mb,
+        options.signals,
+        options.namespace,
     )
     return runtime_module(options.runtime).make(owner)
 
 
-def make_beginner(runtime: Starter | Adopter, site: Site) -> Beginner:
-    return AdoptingBeginner(runtime) if isinstance(runtime, Adopter) else StartingBeginner(runtime, site)
+def make_launcher(options: AgentOptions, runtime: Starter | Adopter) -> Launcher:
+    site = make_site(options)
+    starter = AdoptingStarter(runtime) if isinstance(runtime, Adopter) else LaunchingStarter(runtime, site)
+    return Launcher(runtime, starter, site, _folder(options))
+
+
+def make_local_use(options: AgentOptions, cpu_clock: Callable[[], float]) -> LocalUse:
+    return LocalUse(parse_local_limit(options.local_limit), make_site(options).local_root, cpu_clock)
+
+
+def _folder(options: AgentOptions) -> Path:
+    """Return the folder of this worker's records."""
+    return options.home / "agents" / options.worker_id
 
 
 def _address(options: AgentOptions) -> str:

@@ -25,7 +25,7 @@ Beat = Callable[[], None]
 
 
 @dataclass(slots=True)
-class _One:
+class _Watched:
     name: str
     work: Callable[[Beat], None]
     patience_s: float
@@ -41,49 +41,51 @@ class Threads:
         self, stop: threading.Event, note: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._stop, self._note, self._clock = stop, note, clock
-        self._all: list[_One] = []
+        self._all: list[_Watched] = []
 
     def add(self, name: str, work: Callable[[Beat], None], *, patience_s: float) -> None:
         """Begin `work`, which should go on until `stop` is set."""
-        one = _One(name, work, patience_s, self._clock())
-        self._all.append(one)
-        self._begin(one)
+        watched = _Watched(name, work, patience_s, self._clock())
+        self._all.append(watched)
+        self._begin(watched)
 
     def check(self) -> list[str]:
         """Start ended threads again; return the names of those that hang."""
-        for one in self._all:
-            if one.thread is not None and not one.thread.is_alive() and not self._stop.is_set():
-                self._failed(one, "its thread ended")
-                self._begin(one)
-        return [one.name for one in self._all if self._clock() - one.beat_s > one.patience_s]
+        for watched in self._all:
+            if watched.thread is not None and not watched.thread.is_alive() and not self._stop.is_set():
+                self._failed(watched, "its thread ended")
+                self._begin(watched)
+        return [watched.name for watched in self._all if self._clock() - watched.beat_s > watched.patience_s]
 
-    def _begin(self, one: _One) -> None:
-        self._beat(one)
-        one.thread = threading.Thread(target=self._run, args=(one,), name=one.name, daemon=True)
-        one.thread.start()
+    def _begin(self, watched: _Watched) -> None:
+        self._beat(watched)
+        watched.thread = threading.Thread(target=self._run, args=(watched,), name=watched.name, daemon=True)
+        watched.thread.start()
 
-    def _run(self, one: _One) -> None:
+    def _run(self, watched: _Watched) -> None:
         failures = 0
         while not self._stop.is_set():
             begun_s = self._clock()
             try:
-                one.work(lambda: self._beat(one))
+                watched.work(lambda: self._beat(watched))
                 if self._stop.is_set():
                     return
                 reason = "it returned"
             except Exception as error:
-                log.exception("the agent's thread %s failed", one.name)
+                log.exception("the agent's thread %s failed", watched.name)
                 reason = f"{type(error).__name__}: {error}"
             if self._clock() - begun_s > BACK_OFF.most_s:
                 failures = 0
             failures += 1
-            self._failed(one, reason)
-            self._beat(one)
+            self._failed(watched, reason)
+            self._beat(watched)
             self._stop.wait(BACK_OFF.wait_s(failures))
 
-    def _failed(self, one: _One, reason: str) -> None:
-        one.failures += 1
-        self._note(f"the agent's thread {one.name} failed and is begun again (failure {one.failures}): {reason[:300]}")
+    def _failed(self, watched: _Watched, reason: str) -> None:
+        watched.failures += 1
+        self._note(
+            f"the agent's thread {watched.name} failed and is begun again (failure {watched.failures}): {reason[:300]}"
+        )
 
-    def _beat(self, one: _One) -> None:
-        one.beat_s = self._clock()
+    def _beat(self, watched: _Watched) -> None:
+        watched.beat_s = self._clock()

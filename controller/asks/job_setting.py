@@ -85,9 +85,9 @@ def declared(default: Any, name: str, read: Callable[[str, Reading], Any], help:
 
 def settings_of(options: Any) -> Iterator[tuple[str, JobSetting]]:
     """Yield the names of the fields of a dataclass that are settings, each with its declaration."""
-    for one in fields(options):
-        if "setting" in one.metadata:
-            yield one.name, one.metadata["setting"]
+    for option_field in fields(options):
+        if "setting" in option_field.metadata:
+            yield option_field.name, option_field.metadata["setting"]
 
 
 def fields_from(options: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:

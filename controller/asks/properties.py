@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _KEY = re.compile(r"((?:\\.|[^\\:=\s])+)\s*[:=]?\s*(.*)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -20,7 +21,7 @@ def parse_properties(text: str) -> dict[str, str]:
     return found
 
 
-def format_properties(settings: dict[str, str]) -> str:
+def format_properties(settings: Mapping[str, str]) -> str:
     """Return one `key=value` per line, sorted; read back unchanged by `parse_properties` and by Spark."""
     return "".join(f"{_escape(key, key=True)}={_escape(settings[key])}\n" for key in sorted(settings))
 

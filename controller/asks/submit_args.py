@@ -40,9 +40,9 @@ _NO_SETTINGS = (
     ),
     SubmitOption(shown="--home DIR", kind="path", help="the cluster's directory"),
 )
-OPTIONS = {one.option: one for one in (*SETTINGS.values(), *_NO_SETTINGS) if one.option}
+OPTIONS = {option.option: option for option in (*SETTINGS.values(), *_NO_SETTINGS) if option.option}
 """Options of `sparkpace submit` that are not spark-submit's, by name."""
-OWN_VALUES = frozenset(name for name, one in OPTIONS.items() if one.takes_value)
+OWN_VALUES = frozenset(name for name, option in OPTIONS.items() if option.takes_value)
 OWN_FLAGS = OPTIONS.keys() - OWN_VALUES
 REFUSED = {
     "--remote": "the Spark Connect server is the driver there; its sessions set spark.pace.deadline themselves",

@@ -124,11 +124,11 @@ def option_words(values: Mapping[str, Any]) -> tuple[str, ...]:
     it, None and "" are left out."""
     words: list[str] = []
     for name, value in values.items():
-        for one in value if isinstance(value, tuple) else (value,):
-            if one is True:
+        for item in value if isinstance(value, tuple) else (value,):
+            if item is True:
                 words.append(f"--{name}")
-            elif one is not None and one is not False and one != "":
-                words += (f"--{name}", str(one))
+            elif item is not None and item is not False and item != "":
+                words += (f"--{name}", str(item))
     return tuple(words)
 
 

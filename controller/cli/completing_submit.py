@@ -35,7 +35,7 @@ class SubmitCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - Click's
         with formatter.section("Options"):
-            formatter.write_dl([(one.shown, one.help) for one in OPTIONS.values() if not one.ours])
+            formatter.write_dl([(option.shown, option.help) for option in OPTIONS.values() if not option.ours])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         return complete_submit(ctx, self.params[0], incomplete)
@@ -49,7 +49,7 @@ def complete_submit(context: click.Context, parameter: click.Parameter, incomple
     if application:
         return files
     if option := _waiting(options, word):
-        homes = [one.value for one in options if one.name == "--home" and one.value]
+        homes = [typed.value for typed in options if typed.name == "--home" and typed.value]
         with suppress(RuntimeError):  # the home of an unknown user
             context.params["home"] = find_home(Path(homes[-1]) if homes else None, os.environ)
         known = KNOWN.get(option, _NOTHING)
@@ -57,7 +57,7 @@ def complete_submit(context: click.Context, parameter: click.Parameter, incomple
         return kept or _begun(known.choices, incomplete) or (files if known.kind in ("path", "profile") else [])
     if not word.startswith("-"):
         return files
-    given = {one.name for one in options if not KNOWN.get(one.name, _NOTHING).repeated}
+    given = {typed.name for typed in options if not KNOWN.get(typed.name, _NOTHING).repeated}
     return _begun(sorted(OFFERED - given), incomplete)
 
 

@@ -135,9 +135,9 @@ def _shown(value: object) -> str:
 def options_of(command: click.Command) -> dict[str, click.Option]:
     """Return the options that a table may have, by their names there: as on the command line, without dashes before them."""
     return {
-        one.opts[-1].lstrip("-"): one
-        for one in command.params
-        if isinstance(one, click.Option) and one.expose_value and one.name != "home"
+        parameter.opts[-1].lstrip("-"): parameter
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and parameter.expose_value and parameter.name != "home"
     }
 
 
@@ -146,7 +146,7 @@ def _kind(option: click.Option) -> tuple[str, Callable[[Any], bool]]:
     if option.is_flag:
         return "true or false", lambda value: isinstance(value, bool)
     if option.multiple:
-        return "a list of strings", lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value)
+        return "a list of strings", lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value)
     if isinstance(option.type, IntParamType):
         return "a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)
     if isinstance(option.type, FloatParamType):
@@ -161,7 +161,7 @@ def _with_paths(option: click.Option, value: Any, folder: Path) -> Any:
     if not isinstance(option.type, click.Path):
         return value
     if option.multiple:
-        return [_from(folder, one) for one in value]
+        return [_from(folder, path) for path in value]
     return _from(folder, value)
 
 

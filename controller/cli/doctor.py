@@ -28,8 +28,8 @@ from stage_model.errors import PaceError, Unavailable
 Check = Callable[[], str]
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """A thing looked at. `state`: ok, missing (works without) or bad; `found` is what is there, or the remedy."""
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A thing that was checked. `state`: ok, missing (works without) or bad; `found` is what is there, or the remedy."""
 
     what: str
     state: str
@@ -60,18 +60,18 @@ def doctor(home: Home, as_json: bool, port: int) -> None:
         "isolation": lambda: isolation(home.cluster()),
         "limits": lambda: limits(found.runtime if (found := home.cluster()) else choose_runtime("auto").name),
     }
-    looks = [_look(name, check, "bad") for name, check in needed.items()]
-    looks += (_look(name, check, "missing") for name, check in optional.items())
+    findings = [_checked(name, check, "bad") for name, check in needed.items()]
+    findings += (_checked(name, check, "missing") for name, check in optional.items())
     if as_json:
-        print_json(looks)
+        print_json(findings)
     else:
         table = Table(box=None, pad_edge=False)
         for heading in ("what", "state", "found, or remedy"):
             table.add_column(heading, overflow="fold")
-        for one in looks:
-            table.add_row(one.what, one.state, one.found)
+        for finding in findings:
+            table.add_row(finding.what, finding.state, finding.found)
         table_console().print(table)
-    if bad := [one.what for one in looks if one.state == "bad"]:
+    if bad := [finding.what for finding in findings if finding.state == "bad"]:
         raise Unavailable(f"not usable yet: {', '.join(bad)}; see the remedies above")
 
 
@@ -114,11 +114,11 @@ def limits(runtime: str) -> str:
     )
 
 
-def _look(what: str, check: Check, otherwise: str) -> Look:
+def _checked(what: str, check: Check, otherwise: str) -> Finding:
     try:
-        return Look(what=what, state="ok", found=check())
+        return Finding(what=what, state="ok", found=check())
     except PaceError as error:
-        return Look(what=what, state=otherwise, found=str(error))
+        return Finding(what=what, state=otherwise, found=str(error))
 
 
 def _python() -> str:

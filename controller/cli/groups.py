@@ -24,7 +24,8 @@ class NamingGroup(click.Group):
         width = max(map(len, self.list_commands(ctx)))
         for heading, names in self.sections(ctx).items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
-            rows = [(name.ljust(width), one.get_short_help_str(WHOLE_SENTENCE)) for name, one in commands if one is not None]
+            helps = ((name, command.get_short_help_str(WHOLE_SENTENCE)) for name, command in commands if command is not None)
+            rows = [(name.ljust(width), text) for name, text in helps]
             with formatter.section(heading):
                 formatter.write_dl(rows)
 

@@ -33,8 +33,8 @@ SECTIONS = {
         "profile": "profiles:profile_commands",
     },
     "Cluster and this machine": {
-        "up": "up_down:up",
-        "down": "up_down:down",
+        "up": "up:up",
+        "down": "down:down",
         "label": "placement:label",
         "doctor": "doctor:doctor",
         "config": "config:config_commands",

@@ -96,7 +96,7 @@ def explanation_table(found: Explanation) -> Table:
 
 def _why(worker: WorkerExplanation) -> str:
     if worker.refused:
-        return "; ".join(f"{one.filter}: {one.reason}" for one in worker.refused)
+        return "; ".join(f"{refusal.filter}: {refusal.reason}" for refusal in worker.refused)
     parts = [f"available {worker.available:.2f}"]
     parts += [f"{name} {score:g}" for name, score in worker.scores.items()]
     parts += ["the driver's host"] if worker.local else []

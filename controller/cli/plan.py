@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -65,20 +67,7 @@ OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executo
 @output_option
 @click.pass_context
 def plan(
-    context: click.Context,
-    home: Home,
-    logs: tuple[Path, ...],
-    profile: str | None,
-    deadline: str | None,
-    cores: str | None,
-    curve: bool,
-    out: Path | None,
-    log_cores: str | None,
-    num_executors: int | None,
-    executor_cores: int | None,
-    priority: str,
-    law: str | None,
-    as_json: bool,
+    context: click.Context, /, home: Home, logs: tuple[Path, ...], profile: str | None, *, as_json: bool, **given: Any
 ) -> None:
     """Say whether a deadline can be met, and with how many cores.
 
@@ -86,31 +75,11 @@ def plan(
     cluster had, or for --cores. EVENTLOG are logs of one application on any cluster: plain, zstd, gzip, zip or tar, each a
     file or a directory with one log. With --law paper, the deadline of each stage is shown, too.
     """
-    if bool(logs) == (profile is not None):
-        given = "both --profile and event logs" if logs else "neither a profile nor an event log"
-        raise BadInput(f"plan was given {given}; give --profile NAME, or EVENTLOG...")
-    if out is not None and not curve:
-        raise BadInput(f"-o {out} is only for a curve; add --curve")
-    if log_cores is not None and not logs:
-        raise BadInput(f"--log-cores {log_cores} is only for event logs; name an EVENTLOG")
+    _check(context, logs, profile, given)
     now = datetime.now(local_zone(os.environ))
-    request = PlanRequest(
-        deadline_s=None if deadline is None else parse_deadline(deadline, now, option="--deadline"),
-        most_cores=None if cores is None else parse_cores(cores, option="--cores"),
-        curve=curve,
-        executors=num_executors,
-        executor_cores=executor_cores,
-        law=law,
-        priority=parse_priority(priority),
-    )
-    if profile is None:
-        for name, option in OF_A_CLUSTER.items():
-            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                raise BadInput(f"{option} is only for a cluster, and event logs are planned without one; give --profile")
-        reply = _of_logs(logs, request, None if log_cores is None else parse_cores(log_cores, option="--log-cores"))
-    else:
-        reply = _of_profile(profile, request, home)
-    if out is not None:
+    request = _request(given, now)
+    reply = _of_logs(logs, request, given["log_cores"]) if profile is None else _of_profile(profile, request, home)
+    if (out := given["out"]) is not None:
         if reply.curve is None:
             raise Unavailable(f"-o {out} cannot be drawn ({reply.reason}); start a worker")
         draw_curve(reply.curve, out, deadline_s=request.deadline_s, cores=reply.cores)
@@ -118,14 +87,42 @@ def plan(
         print_json(reply)
     else:
         print_plan(reply)
-        if deadline is not None and request.deadline_s is not None and is_time(deadline):
+        if request.deadline_s is not None and is_time(given["deadline"]):
             due = datetime.fromtimestamp(now.timestamp() + request.deadline_s, now.tzinfo)
             click.echo(f"the deadline is {due:%A, %Y-%m-%d %H:%M %Z}")
     context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
 
 
-def _of_logs(logs: tuple[Path, ...], request: PlanRequest, log_cores: float | None) -> PlanReply:
-    known, told = logged_profile(logs, log_cores)
+def _check(context: click.Context, logs: tuple[Path, ...], profile: str | None, given: Mapping[str, Any]) -> None:
+    """Raise `BadInput` for options that do not go together."""
+    if bool(logs) == (profile is not None):
+        both = "both --profile and event logs" if logs else "neither a profile nor an event log"
+        raise BadInput(f"plan was given {both}; give --profile NAME, or EVENTLOG...")
+    if given["out"] is not None and not given["curve"]:
+        raise BadInput(f"-o {given['out']} is only for a curve; add --curve")
+    if given["log_cores"] is not None and not logs:
+        raise BadInput(f"--log-cores {given['log_cores']} is only for event logs; name an EVENTLOG")
+    for name, option in OF_A_CLUSTER.items():
+        if logs and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise BadInput(f"{option} is only for a cluster, and event logs are planned without one; give --profile")
+
+
+def _request(given: Mapping[str, Any], now: datetime) -> PlanRequest:
+    """Return the request of these options. Raise `BadInput`."""
+    deadline, cores = given["deadline"], given["cores"]
+    return PlanRequest(
+        deadline_s=None if deadline is None else parse_deadline(deadline, now, option="--deadline"),
+        most_cores=None if cores is None else parse_cores(cores, option="--cores"),
+        curve=given["curve"],
+        executors=given["num_executors"],
+        executor_cores=given["executor_cores"],
+        law=given["law"],
+        priority=parse_priority(given["priority"]),
+    )
+
+
+def _of_logs(logs: tuple[Path, ...], request: PlanRequest, log_cores: str | None) -> PlanReply:
+    known, told = logged_profile(logs, None if log_cores is None else parse_cores(log_cores, option="--log-cores"))
     for sentence in told:
         click.echo(f"sparkpace: {sentence}", err=True)
     return plan_without_cluster(request, known)

@@ -44,7 +44,7 @@ class Selection:
 @click.option(
     "--state",
     "states",
-    type=click.Choice([one.value for one in ApplicationState]),
+    type=click.Choice([state.value for state in ApplicationState]),
     multiple=True,
     help="Only applications in this state (repeat).",
 )

@@ -104,19 +104,20 @@ def values_of(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> dic
 def option_defaults(options: Iterable[ServiceOption]) -> dict[str, Any]:
     """Return what a service gets where only what it requires is said, by key."""
     there = [option for option in options if not option.required]
-    return values_of(there, {one.key: () if one.multiple else False if one.flag else one.default for one in there})
+    unset = {option.key: () if option.multiple else False if option.flag else option.default for option in there}
+    return values_of(there, unset)
 
 
 def handed_on(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the words by which `up` hands its options on to a service. Raise `BadInput`."""
-    return option_words({one.name: one.handed_on(given) for one in options if one.up})
+    return option_words({option.name: option.handed_on(given) for option in options if option.up})
 
 
 def check_runtime(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> None:
     """Raise `BadInput` for an option that the runtime does not have."""
     runtime = given["runtime"]
-    for one in options:
-        said = given[one.key] not in (one.default, False)
-        if said and one.everywhere is not None and one.everywhere != (runtime in EVERYWHERE):
-            having = " or ".join(name for name in ADOPTING if (name in EVERYWHERE) == one.everywhere)
-            raise BadInput(f"--runtime {runtime} has no --{one.name}; leave it out, or give --runtime {having}")
+    for option in options:
+        said = given[option.key] not in (option.default, False)
+        if said and option.everywhere is not None and option.everywhere != (runtime in EVERYWHERE):
+            having = " or ".join(name for name in ADOPTING if (name in EVERYWHERE) == option.everywhere)
+            raise BadInput(f"--runtime {runtime} has no --{option.name}; leave it out, or give --runtime {having}")

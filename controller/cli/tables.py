@@ -87,10 +87,9 @@ def figures_table(*headings: str) -> Table:
 def short_ids(ids: Sequence[str]) -> list[str]:
     """Return each id of ours without its random end where its date and time still name one of them only: commands take
     that."""
-    starts = [match[1] if (match := _OUR_ID.fullmatch(one)) else one for one in ids]
-    return [
-        start if sum(one.startswith(start) for one in ids) == 1 else whole for start, whole in zip(starts, ids, strict=True)
-    ]
+    starts = [match[1] if (match := _OUR_ID.fullmatch(text)) else text for text in ids]
+    alone = {start for start in starts if sum(text.startswith(start) for text in ids) == 1}
+    return [start if start in alone else whole for start, whole in zip(starts, ids, strict=True)]
 
 
 def _state(view: ApplicationView) -> str:

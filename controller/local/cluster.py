@@ -1,4 +1,4 @@
-"""Starting and healing the processes of a local cluster. Everything was checked before; see `controller.cli.up_down`.
+"""Starting and healing the processes of a local cluster. Everything was checked before; see `controller.cli.up`.
 
 Not here: what is to be healed (`controller.local.healing`), the end (`controller.local.ending`).
 """
@@ -21,9 +21,11 @@ from controller.home import CONFIG_VARIABLE, AgentProcess, Cluster, Home
 from controller.local.healing import Found, FoundAgent, Healing
 from controller.locks import Holder, holder
 from controller.machine.addresses import url_of
+from controller.machine.log_files import tail
 from controller.machine.processes import ProcessId, alive, identify
 from controller.machine.waiting import wait_until
 from controller.start import ours
+from controller.wire.states import ApplicationState
 from stage_model.errors import Unavailable
 
 JOIN_S = 120.0
@@ -182,6 +184,11 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
     return _as_found(home, cluster)
 
 
+def unfinished(home: Home) -> int:
+    """Return the number of applications that have not ended. Raise `PaceError`."""
+    return sum(view.state is not ApplicationState.ENDED for view in admin_client(home).applications())
+
+
 def _as_found(home: Home, cluster: Cluster) -> Cluster:
     """Return the cluster with the processes that live now, written down."""
     found = look(home, cluster)
@@ -199,16 +206,6 @@ def _as_found(home: Home, cluster: Cluster) -> Cluster:
     )
     home.write_cluster(cluster)
     return cluster
-
-
-def tail(log: Path, lines: int = 12) -> str:
-    """Return the last lines of a log file; empty when it does not exist."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
-            return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
-    except FileNotFoundError:
-        return ""
 
 
 def _spawn(name: str, words: Sequence[str], home: Home) -> _Child:

@@ -18,6 +18,16 @@ KEPT = 2
 STDERR = 2
 
 
+def tail(log: Path, lines: int = 12) -> str:
+    """Return the last lines of a log file; empty when it does not exist."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
+            return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
+    except FileNotFoundError:
+        return ""
+
+
 def keep_small(folder: Path, descriptor: int = STDERR, largest: int = LARGEST) -> None:
     """Put the log aside if it is too large; do nothing to a file that is no log in `folder`. Lines that others write in the
     moment between copying and emptying are lost. Raise nothing: where no copy can be made, for instance on a full disk, the

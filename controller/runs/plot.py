@@ -107,12 +107,12 @@ def curves(samples: Sequence[Sample]) -> Curves:
         used = math.fsum(math.nan if s.usage is None else s.usage for s in alive)
         cores.append((now_s, math.fsum(s.quota for s in alive), used))
         best: dict[int, tuple[float, float, float]] = {}
-        for one in tick:
-            if one.stage is not None and one.progress is not None:
-                planned = math.nan if one.set_point is None else one.set_point
-                row = (now_s, one.progress, planned)
-                if one.stage not in best or row[1] > best[one.stage][1]:
-                    best[one.stage] = row
+        for sample in tick:
+            if sample.stage is not None and sample.progress is not None:
+                planned = math.nan if sample.set_point is None else sample.set_point
+                row = (now_s, sample.progress, planned)
+                if sample.stage not in best or row[1] > best[sample.stage][1]:
+                    best[sample.stage] = row
         for stage, row in best.items():
             stages.setdefault(stage, []).append(row)
     plan = [row for _, rows in sorted(stages.items()) for row in (*rows, (rows[-1][0], math.nan, math.nan))]

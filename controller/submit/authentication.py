@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from controller.asks.properties import format_properties
 from stage_model.errors import BadInput
 
 ON, SECRET, ENCRYPTED = "spark.authenticate", "spark.authenticate.secret", "spark.network.crypto.enabled"
@@ -39,14 +40,15 @@ def authenticated(file: Mapping[str, str], conf: Mapping[str, str], *, encrypt: 
 
 
 @contextmanager
-def in_memory(text: str) -> Iterator[int]:
-    """Provide the descriptor of a file (0600) that lies on no disk and goes with the last process that has it open: not even
-    SIGKILL leaves anything behind. A child that gets the descriptor reads `path_of` it, as often as it likes."""
+def in_memory(settings: Mapping[str, str]) -> Iterator[int]:
+    """Provide the descriptor of a file (0600) of settings that lies on no disk and goes with the last process that has it
+    open: not even SIGKILL leaves anything behind. A child that gets the descriptor reads `path_of` it, as often as it
+    likes."""
     descriptor = os.memfd_create("spark.conf")
     try:
         os.fchmod(descriptor, 0o600)
         with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(format_properties(settings))
         yield descriptor
     finally:
         os.close(descriptor)

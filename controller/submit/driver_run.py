@@ -7,6 +7,7 @@ the master too, so that no container outlives a driver that did not listen.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -16,7 +17,6 @@ from functools import partial
 from types import FrameType
 
 from controller.client import MasterClient
-from controller.submit.parent_death import end_with_parent
 from controller.wire.command import ApplicationView
 from controller.wire.states import ApplicationState, Outcome
 from stage_model.errors import OtherVersion, PaceError, Unavailable
@@ -31,6 +31,7 @@ TELL_S = 120.0
 NO_SUCCESS = 1
 """Exit code if the driver ended with 0, though its application was killed, or stopped by the master."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM)
+PRCTL, PR_SET_PDEATHSIG = ctypes.CDLL(None).prctl, 1
 
 Show = Callable[[ApplicationView | None], None]
 
@@ -156,6 +157,14 @@ class DriverRun:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def end_with_parent(parent: int) -> None:
+    """Have this process get a SIGTERM when its parent, process number `parent`, ends, also by SIGKILL. A child calls it
+    before it becomes its program (`preexec_fn`)."""
+    PRCTL(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
+    if os.getppid() != parent:  # it has ended already; the parent's signal handlers still hold here, so this one just ends
+        os._exit(128 + signal.SIGTERM)
 
 
 def find(client: MasterClient, submission: str) -> ApplicationView | None:

@@ -117,7 +117,7 @@ def check_submission(
         application=application,
         main=main,
         asked=asked,
-        given={name: settings[one.key] for name, one in SETTINGS.items() if one.key in settings},
+        given={name: settings[setting.key] for name, setting in SETTINGS.items() if setting.key in settings},
         profile=read_profile(asked.profile, working_dir, None if asked.force else main),
         executors=most_executors(arguments.conf, _count(arguments, "--num-executors", INSTANCES)),
         executor_cores=_count(arguments, "--executor-cores", "spark.executor.cores"),
@@ -251,8 +251,8 @@ def _pace_settings(job: Submission) -> dict[str, str]:
 def _settings(arguments: SubmitArguments) -> dict[str, str]:
     """Return the settings by key, where an option wins over `--conf`."""
     given = {**arguments.own, **dict.fromkeys(arguments.flags, "true")}
-    options = (one for one in SETTINGS.values() if one.option[2:] in given and not one.ours)
-    return arguments.conf | {one.key: given[one.option[2:]] for one in options}
+    options = (setting for setting in SETTINGS.values() if setting.option[2:] in given and not setting.ours)
+    return arguments.conf | {setting.key: given[setting.option[2:]] for setting in options}
 
 
 def _named(arguments: SubmitArguments, name: str) -> str:

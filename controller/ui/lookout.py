@@ -103,7 +103,7 @@ class Lookout:
         ids = sorted({application_id for _, granted in self._past for application_id in granted})
         return PastGrants(
             times=[at for at, _ in self._past],
-            grants={one: [granted.get(one, 0.0) for _, granted in self._past] for one in ids},
+            grants={id_: [granted.get(id_, 0.0) for _, granted in self._past] for id_ in ids},
         )
 
     @contextmanager
@@ -112,7 +112,7 @@ class Lookout:
         Raise `Unavailable`."""
         watched = self._watched.get(application_id)
         if watched is None:
-            if sum(one.viewers > 0 for one in self._watched.values()) >= MOST_WATCHED:
+            if sum(kept.viewers > 0 for kept in self._watched.values()) >= MOST_WATCHED:
                 raise Unavailable(f"{MOST_WATCHED} applications are watched here already; close one of the pages")
             watched = self._watched[application_id] = _Watched(Fold(application_id))
         watched.viewers += 1
@@ -120,9 +120,9 @@ class Lookout:
             yield watched.fold
         finally:
             watched.viewers -= 1
-            unwatched = [one for one, kept in self._watched.items() if not kept.viewers]
-            for one in unwatched[:-KEPT_UNWATCHED]:
-                del self._watched[one]
+            unwatched = [id_ for id_, kept in self._watched.items() if not kept.viewers]
+            for id_ in unwatched[:-KEPT_UNWATCHED]:
+                del self._watched[id_]
 
     # ------------------------------------------------------------------ on a thread, one look at a time
 

@@ -178,8 +178,8 @@ class Page:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             return 0 if self.over.is_set() else self.lookout.looks
         finally:
-            for one in waits:
-                one.cancel()
+            for wait in waits:
+                wait.cancel()
 
     async def runs(self, _: Request) -> Response:
         async with self._runs_lock:

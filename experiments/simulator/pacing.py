@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from controller.agent.core.apply import QuotaChange
-from controller.agent.core.step import Seen, Snapshot, State, TimedPlan, next_period_s, step
+from controller.agent.core.step import ExecutorInput, LoopState, Snapshot, TimedPlan, next_period_s, step
 from controller.asks.job_options import JobOptions
 from controller.master import planning
 from controller.master.application import Application, ApplicationRecord
@@ -95,7 +95,7 @@ class Pacing:
         self.paced: dict[int, PacedApp] = {}
         self.running: dict[int, PacedApp] = {}
         self.on_worker: dict[str, list[_Tracked]] = {}
-        self.states: dict[str, State] = {}
+        self.states: dict[str, LoopState] = {}
         self.woken: set[str] = set()
         self.due_s: dict[str, float] = {}
         """Time at which the next period of a worker's agent begins."""
@@ -246,12 +246,11 @@ class Pacing:
         by_key = {one.key: one for one in here}
         snapshot = Snapshot(
             cores=self.by_name[name].cores,
-            period_s=self.period_s,
             quota=self.quota,
             executors={key: self._seen(one) for key, one in by_key.items()},
             plans={one.key.application_id: one.paced.plans[name] for one in here},
         )
-        orders, state = step(snapshot, self.states.get(name, State()), now_s)
+        orders, state = step(snapshot, self.states.get(name, LoopState()), now_s)
         for error in orders.troubles.values():
             raise error
         self.states[name] = state
@@ -271,7 +270,7 @@ class Pacing:
                 one.paced.trace.append((now_s - one.paced.app.asked.at_s, sum(other.grant for other in one.paced.executors)))
         return here
 
-    def _seen(self, one: _Tracked) -> Seen:
+    def _seen(self, one: _Tracked) -> ExecutorInput:
         executor, engine = one.executor, self.engine
         engine.advance(executor)
         one.sequence += 1
@@ -290,7 +289,7 @@ class Pacing:
             )
         told = Progress(schema=SCHEMA, executor=executor.name, sequence=one.sequence, stages=tuple(stages))
         observed = Observed(one.key, True, executor.ordered, executor.cpu_core_s, 0, throttled_s=executor.throttled_s)
-        return Seen(executor.slots, observed, told if executor.ready else None, self.quota.floor)
+        return ExecutorInput(executor.slots, observed, told if executor.ready else None, self.quota.floor)
 
     def _write(self, one: _Tracked, change: QuotaChange) -> None:
         self.engine.set_quota(one.executor, change.cores)
@@ -300,8 +299,8 @@ class Pacing:
         paced.turns += paced.directions.get(name, direction) == -direction
         paced.directions[name] = direction
 
-    def _report(self, one: _Tracked, state: State) -> None:
-        core = state.held[one.key]
+    def _report(self, one: _Tracked, state: LoopState) -> None:
+        core = state.executors[one.key]
         assert core.decision is not None
         one.paced.application.take(
             one.known,

@@ -62,7 +62,7 @@ def reads_remembered(path: Path, data: bytes) -> None:
         file.write_bytes(data)
     worker.restart()
     worker.tick()
-    assert not worker.agent._troubles
+    assert not worker.agent.outbox._troubles
     assert MINE in worker.running()
 
 

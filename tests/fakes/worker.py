@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from controller.agent.executors.beginning import StartingBeginner
 from controller.agent.executors.launch import Site
 from controller.agent.executors.launcher import Launcher
+from controller.agent.executors.starting import LaunchingStarter
 from controller.agent.loop import Agent, Received
 from controller.machine import process_identity
 from controller.runtime.base import ExecutorKey
@@ -67,7 +67,7 @@ class FakeWorker:
 
     def start_with(self, runtime: FakeRuntime) -> None:
         """Use another runtime from now on, for starts and stops."""
-        self.launcher.runtime, self.launcher._beginner = runtime, StartingBeginner(runtime, self.site)
+        self.launcher.runtime, self.launcher._starter = runtime, LaunchingStarter(runtime, self.site)
 
     def restart(self) -> None:
         self.lives += 1
@@ -83,7 +83,7 @@ class FakeWorker:
         )
         self.launcher = Launcher(
             self.runtime,
-            StartingBeginner(self.runtime, self.site),
+            LaunchingStarter(self.runtime, self.site),
             self.site,
             self.folder / "records",
             clock=lambda: self.now_s,
@@ -99,13 +99,9 @@ class FakeWorker:
         )
         self.agent = Agent(
             worker,
-            self.site,
-            self.runtime,
             self.launcher,
+            QuotaSettings(period_s=self.period_s),
             instance=f"life-{self.lives}",
-            period_s=self.period_s,
-            quota=QuotaSettings(period_s=self.period_s),
-            clock=lambda: self.now_s,
             over_limit=self._take_over_limit,
         )
 

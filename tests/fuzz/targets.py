@@ -22,8 +22,7 @@ from typing import Any
 
 import msgspec
 
-from controller.agent.executors.progress_file import NAME as PROGRESS
-from controller.agent.executors.progress_file import ProgressRefused, read_progress
+from controller.agent.executors.known import PROGRESS_FILE, ProgressRefused, read_progress
 from controller.asks.job_options import job_options
 from controller.asks.mounts import parse_mounts
 from controller.asks.properties import format_properties, parse_properties
@@ -117,7 +116,7 @@ def _answer(data: bytes) -> None:
 
 def _progress(data: bytes) -> None:
     with folder() as path:
-        (path / PROGRESS).write_bytes(data)
+        (path / PROGRESS_FILE).write_bytes(data)
         read_progress(path, "1", path.stat().st_uid)
 
 
@@ -133,7 +132,7 @@ def _agent(data: bytes) -> None:
         for cores in (1, 2):
             here.tick(cores)
         assert _key(other) in here.running(), "another executor does not run"
-        assert not here.agent._troubles, here.agent._troubles
+        assert not here.agent.outbox._troubles, here.agent.outbox._troubles
 
 
 def _key(one: worker.ExecutorSpec) -> Any:

@@ -26,7 +26,7 @@ def plan_of(story: Story, application: Application, law: str) -> ApplicationPlan
 
 
 def decided(story: Story, plan: ApplicationPlan, held: float | None) -> Decision:
-    return decide_demand(plan, story.seen, LawState(held), dt_s=1.0, period_s=1.0, quota=QuotaSettings())
+    return decide_demand(plan, story.seen, LawState(held), dt_s=1.0, quota=QuotaSettings())
 
 
 def usable(story: Story, plan: ApplicationPlan) -> float:

@@ -7,7 +7,7 @@ from copy import deepcopy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.agent.core.step import Seen, Snapshot, State, TimedPlan, step
+from controller.agent.core.step import ExecutorInput, LoopState, Snapshot, TimedPlan, step
 from controller.runtime.base import ExecutorKey, Observed
 from stage_model.progress import SCHEMA, Progress
 from stage_model.settings import QuotaSettings
@@ -21,7 +21,7 @@ def looks(draw: st.DrawFn, number: int, now_s: float) -> Snapshot:
         key = ExecutorKey(name, "1")
         observed = Observed(key, draw(st.booleans()), draw(st.none() | st.floats(0.1, 4)), draw(st.floats(0, 50)), 0)
         told = Progress(schema=SCHEMA, executor="1", sequence=1, stages=tuple(draw(st.lists(progress, max_size=3))))
-        executors[key] = Seen(
+        executors[key] = ExecutorInput(
             draw(st.integers(1, 4)),
             draw(st.none() | st.just(observed)),
             draw(st.none() | st.just(told)),
@@ -30,13 +30,13 @@ def looks(draw: st.DrawFn, number: int, now_s: float) -> Snapshot:
         )
         if draw(st.booleans()):
             timed[name] = TimedPlan(draw(plans(name)), now_s - draw(st.floats(0, 5)))
-    return Snapshot(draw(st.floats(0.5, 8)), 1.0, QuotaSettings(), executors, timed)
+    return Snapshot(draw(st.floats(0.5, 8)), QuotaSettings(), executors, timed)
 
 
 @settings(max_examples=60)
 @given(st.data(), st.integers(1, 4))
 def test_a_step_changes_nothing_and_repeats_itself(data: st.DataObject, number: int) -> None:
-    state, now_s = State(), 0.0
+    state, now_s = LoopState(), 0.0
     for _ in range(data.draw(st.integers(1, 5))):
         now_s += data.draw(st.floats(0.05, 5))
         look = data.draw(looks(number, now_s))

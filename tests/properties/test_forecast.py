@@ -123,7 +123,7 @@ def states(draw: st.DrawFn) -> tuple[ApplicationPlan, ObservedExecutor]:
 
 
 def decided(plan: ApplicationPlan, executor: ObservedExecutor, held: float | None = None) -> Decision:
-    return decide_demand(plan, executor, LawState(held), dt_s=1.0, period_s=1.0, quota=QUOTA)
+    return decide_demand(plan, executor, LawState(held), dt_s=1.0, quota=QUOTA)
 
 
 @given(states(), st.floats(0, 100), st.none() | st.floats(0, 4))

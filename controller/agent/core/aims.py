@@ -25,8 +25,9 @@ def by_law(law: Law, view: View) -> Decision:
     if not aims or not law.foresees:
         return law.decide(view)
     decisions = [_for_aim(law, structs.replace(view, left_s=aim.left_s, deadline_s=aim.deadline_s), aim) for aim in aims]
-    most = max(decisions, key=lambda one: one.demand)
-    kept = next((aim for aim, one in zip(aims, decisions, strict=True) if aim.left_s > 0 and not one.beyond_saving), None)
+    most = max(decisions, key=lambda decision: decision.demand)
+    timely = (aim for aim, its in zip(aims, decisions, strict=True) if aim.left_s > 0 and not its.beyond_saving)
+    kept = next(timely, None)
     return structs.replace(
         most,
         beyond_saving=kept is None,
@@ -64,7 +65,7 @@ def _fair(law: Law, view: View, aim: Aim) -> Decision:
     mine = [stage for stage in view.stages if stage.plan.key in aim.stages]
     total = view.total / (len(actions) + others)
     alone = law.decide(structs.replace(view, plan=_with_future(view.plan, aim, [aim]), stages=mine, total=total))
-    return min(everything, alone, key=lambda one: one.demand)
+    return min(everything, alone, key=lambda decision: decision.demand)
 
 
 def _with_future(plan: ApplicationPlan, aim: Aim, beside: Sequence[Aim]) -> ApplicationPlan:

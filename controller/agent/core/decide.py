@@ -131,7 +131,6 @@ def decide_demand(
     state: LawState,
     *,
     dt_s: float,
-    period_s: float,
     quota: QuotaSettings,
     age_s: float = 0.0,
 ) -> Decision:
@@ -139,12 +138,7 @@ def decide_demand(
     decision."""
     stages = live_stages(plan, executor)
     waiting = sum([s.waiting for s in stages])
-    own_running = sum([s.running for s in executor.stages.values()])
-    # a waiting task may come to any executor: each counts it, so that few waiting tasks starve none of them, and in the total
-    # it counts for each of them (as if all were alike), so that together they ask for no more than the application needs
-    own = min(executor.slots, own_running + waiting)
-    executors = plan.slots / max(1, executor.slots)
-    total = max(own, min(plan.slots, sum([s.running for s in stages]) + executors * waiting))
+    own, total = _runnable(plan, executor, stages, waiting)
     if plan.left_s is None or plan.deadline_s is None:
         constrained = None
     else:
@@ -166,7 +160,7 @@ def decide_demand(
     elif constrained is not None and LAWS[plan.law].always:
         decision = LAWS[plan.law].decide(constrained)
     elif not own:
-        decision = _idle(plan, executor, constrained, state, period_s, others_run=total > 0)
+        decision = _idle(plan, executor, constrained, state, quota.period_s, others_run=total > 0)
     elif constrained is None:
         decision = Decision(own * plan.speed_limit, state, "no deadline")
     elif age_s > SILENT_S and LAWS[plan.law].stage_deadlines and _undescribed(plan, executor):
@@ -175,6 +169,23 @@ def decide_demand(
         decision = Decision(own * plan.speed_limit, state, "no profile")
     else:
         decision = by_law(LAWS[plan.law], constrained)
+    return _with_progress(decision, stages)
+
+
+def _runnable(
+    plan: ApplicationPlan, executor: ObservedExecutor, stages: Sequence[StageLive], waiting: int
+) -> tuple[int, float]:
+    """Return the tasks that this executor, and all executors of the application, could run now.
+
+    A waiting task may come to any executor: each counts it, so that few waiting tasks starve none of them. In the total it
+    counts for each of them (as if all were alike), so that together they ask for no more than the application needs."""
+    own = min(executor.slots, sum([s.running for s in executor.stages.values()]) + waiting)
+    executors = plan.slots / max(1, executor.slots)
+    return own, max(own, min(plan.slots, sum([s.running for s in stages]) + executors * waiting))
+
+
+def _with_progress(decision: Decision, stages: Sequence[StageLive]) -> Decision:
+    """Return the decision with the progress to show: that of the stage that most tasks of the executor belong to."""
     shown = max(stages, key=lambda s: (s.own_running, s.running, s.plan.stage), default=None)
     return structs.replace(
         decision,

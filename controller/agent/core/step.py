@@ -16,14 +16,14 @@ from msgspec import Struct, structs
 from controller.agent.core.accounting import Account
 from controller.agent.core.apply import QuotaChange, changes
 from controller.agent.core.arbitrate import CoreRequest, arbitrate
-from controller.agent.core.asking import is_squeezed, request
-from controller.agent.core.decide import ObservedExecutor, aged, decide_demand, with_others
+from controller.agent.core.decide import aged, decide_demand, with_others
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.worker import OrderedQuota, Sample
 from stage_model.laws.base import Decision, LawState
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import Progress
 from stage_model.settings import SHORTEST_PERIOD_S, QuotaSettings
+from stage_model.units import NORMAL_PRIORITY
 
 SAMPLED_AFTER = 0.9
 """Part of a period since the last samples after which a look takes new ones: stage events wake the loop in between."""
@@ -46,7 +46,7 @@ class TimedPlan(Struct, frozen=True):
         return aged(self.plan, now_s - self.at_s)
 
 
-class Seen(Struct, frozen=True):
+class ExecutorInput(Struct, frozen=True):
     """One executor in this period. `observed` None: it has not started, or is gone. `progress` None: it reported nothing that
     can be believed. `waits`: it is not there yet and may not start. `floor`: cores that it must have. `silent`: its last
     report is too old to go by."""
@@ -72,15 +72,14 @@ class Snapshot(Struct, frozen=True):
     """A worker with its executors and their applications' plans, by application. It has `cores`, or each of its nodes has."""
 
     cores: float
-    period_s: float
     quota: QuotaSettings
-    executors: Mapping[ExecutorKey, Seen]
+    executors: Mapping[ExecutorKey, ExecutorInput]
     plans: Mapping[str, TimedPlan]
 
 
-class Held(Struct, frozen=True):
-    """Memory of one executor. `sampled`: time and container CPU at its last sample; `over`: it has exited and its last sample
-    is taken; `ordered`: quotas since that sample."""
+class ExecutorHistory(Struct, frozen=True):
+    """One executor's earlier periods. `sampled`: time and container CPU at its last sample; `over`: it has exited and its
+    last sample is taken; `ordered`: quotas since that sample."""
 
     account: Account
     law: LawState = LawState()
@@ -90,10 +89,10 @@ class Held(Struct, frozen=True):
     ordered: tuple[OrderedQuota, ...] = ()
 
 
-class State(Struct, frozen=True):
-    """Memory from period to period. `at_s`, `sampled_s`: times of the last step and of the last step with samples, if any."""
+class LoopState(Struct, frozen=True):
+    """State from period to period. `at_s`, `sampled_s`: times of the last step and of the last step with samples, if any."""
 
-    held: Mapping[ExecutorKey, Held] = {}
+    executors: Mapping[ExecutorKey, ExecutorHistory] = {}
     at_s: float | None = None
     sampled_s: float = -math.inf
 
@@ -118,153 +117,193 @@ def next_period_s(plans: Iterable[TimedPlan], period_s: float, now_s: float) -> 
     return period_s
 
 
-def step(snapshot: Snapshot, state: State, now_s: float) -> tuple[Orders, State]:
+def step(snapshot: Snapshot, state: LoopState, now_s: float) -> tuple[Orders, LoopState]:
     """Run one period at `now_s` (monotonic seconds). Change neither argument; raise nothing because of one executor."""
-    dt_s = snapshot.period_s if state.at_s is None else now_s - state.at_s
-    troubles: dict[ExecutorKey, Exception] = {}
-    looks: list[tuple[ExecutorKey, Seen, Held, Account, Decision | None]] = []
-    requests = defaultdict[str, list[CoreRequest[ExecutorKey]]](list)
-    """Requests by node."""
-    accounts: dict[ExecutorKey, Account] = {}
-    # an executor's error concerns only that executor: the shell that carries out the orders reports it
-    for key, seen in snapshot.executors.items():
-        accounts[key] = state.held[key].account if key in state.held else Account(seen.slots)
+    period = _Period(snapshot, state, now_s)
+    period.decide()
+    grants = period.divide()
+    changed = period.changed(grants)
+    samples = period.sample(grants, changed)
+    orders = Orders(grants, tuple(changed.values()), samples, period.troubles)
+    return orders, LoopState(period.histories, now_s, now_s if period.samples_due else state.sampled_s)
+
+
+def request(key: ExecutorKey, decision: Decision, plan: ApplicationPlan | None, floor: float) -> CoreRequest[ExecutorKey]:
+    """Return the executor's request to the arbiter. `plan` is aged to now; None: no plan has come yet. `floor` in cores."""
+    return CoreRequest(
+        key=key,
+        application_id=key.application_id,
+        demand=decision.demand,
+        floor=floor,
+        priority=plan.priority if plan else NORMAL_PRIORITY,
+        left_s=decision.ranked_s if decision.ranked_s is not None or plan is None else plan.left_s,
+        beyond_saving=decision.beyond_saving,
+        debt_core_s=plan.debt_core_s if plan else 0.0,
+    )
+
+
+class _Look(Struct):
+    """One executor, as far as this period has come with it. `timed` None: no plan has come yet; `plan`: the plan of now, with
+    the application's further executors here; `decision` None: the executor asks for no cores."""
+
+    seen: ExecutorInput
+    before: ExecutorHistory
+    account: Account
+    timed: TimedPlan | None
+    plan: ApplicationPlan | None = None
+    decision: Decision | None = None
+
+    @property
+    def runs(self) -> bool:
+        return self.seen.observed is not None and self.seen.observed.running
+
+
+class _Period:
+    """The steps of one period, in their order. An executor's error concerns only that executor: the shell that carries out
+    the orders reports it."""
+
+    def __init__(self, snapshot: Snapshot, state: LoopState, now_s: float) -> None:
+        self._snapshot, self._quota, self._now_s = snapshot, snapshot.quota, now_s
+        self._dt_s = self._quota.period_s if state.at_s is None else now_s - state.at_s
+        self.samples_due = now_s - state.sampled_s >= SAMPLED_AFTER * self._quota.period_s
+        self.troubles: dict[ExecutorKey, Exception] = {}
+        self.histories: dict[ExecutorKey, ExecutorHistory] = {}
+        self._looks = {key: self._look(key, seen, state.executors.get(key)) for key, seen in snapshot.executors.items()}
+
+    def _look(self, key: ExecutorKey, seen: ExecutorInput, before: ExecutorHistory | None) -> _Look:
+        account = before.account if before else Account(seen.slots)
+        before = before or ExecutorHistory(account)
         try:
-            accounts[key] = _accounted(accounts[key], seen, now_s)
+            account = _accounted(account, seen, self._now_s)
         except Exception as error:  # noqa: BLE001 - the shell reports it
-            troubles[key] = error
-    beside = _beside(snapshot.executors, accounts)
-    for key, seen in snapshot.executors.items():
-        before = state.held.get(key) or Held(accounts[key])
-        account, plan, decision = accounts[key], None, None
-        if seen.shares:
+            self.troubles[key] = error
+        return _Look(seen, before, account, self._snapshot.plans.get(key.application_id))
+
+    def decide(self) -> None:
+        """Decide how many cores each executor needs."""
+        others = self._others()
+        for key, look in self._looks.items():
+            if not look.seen.shares:
+                continue
             # fail open: where nothing can be decided, an executor gets all it can use
-            decision = Decision(float(account.slots), before.law, "no plan yet")
+            decision = Decision(float(look.account.slots), look.before.law, "no plan yet")
             try:
-                if timed := snapshot.plans.get(key.application_id):
-                    plan = with_others(timed.now(now_s), beside.get(key, ()))
-                    executor = account.executor(now_s)
-                    decision = _decision(snapshot, seen, executor, before.law, plan, dt_s, now_s - timed.at_s)
+                if look.timed is not None:
+                    look.plan = with_others(look.timed.now(self._now_s), others.get(key, ()))
+                    decision = self._by_plan(look, look.plan, self._now_s - look.timed.at_s)
             except Exception as error:  # noqa: BLE001 - the shell reports it
-                troubles[key] = error
+                self.troubles[key] = error
             # cores that it cannot have are left to others
-            decision = structs.replace(decision, demand=min(decision.demand, seen.most_cores))
-            node = seen.observed.node if seen.observed else ""
-            requests[node].append(request(key, key.application_id, decision, plan, seen.floor))
-        looks.append((key, seen, before, account, decision))
-    grants: dict[ExecutorKey, float] = {}
-    for alike in requests.values():
-        shared = arbitrate(alike, snapshot.cores, snapshot.quota.core_quantum, period_s=snapshot.period_s)
-        # quanta may round a demand up to more than it can have
-        grants |= {key: min(cores, snapshot.executors[key].most_cores) for key, cores in shared.items()}
-    due = now_s - state.sampled_s >= SAMPLED_AFTER * snapshot.period_s
-    held: dict[ExecutorKey, Held] = {}
-    current = {
-        key: seen.observed.quota_cores for key, seen, *_ in looks if seen.observed is not None and seen.observed.running
-    }
-    changed = {change.key: change for change in changes(current, grants)}
-    samples = []
-    for key, seen, before, account, decision in looks:
-        law = decision.state if decision else before.law
-        sampled, over = before.sampled, before.over
-        timed, observed = snapshot.plans.get(key.application_id), seen.observed
-        ordered = before.ordered
-        if timed is not None and decision is not None and (change := changed.get(key)) is not None:
-            ordered = (*ordered, _ordered(change, snapshot, decision, timed, now_s))[-MOST_ORDERED:]
-        if observed is not None and timed is not None and not over and (due or not observed.running):
-            try:
-                shown = decision or Decision(0.0, law, "exited")
-                sample = _sample(key, snapshot, shown, grants.get(key, 0.0), observed, sampled, timed, now_s)
-                samples.append(structs.replace(sample, ordered=ordered) if ordered else sample)
-            except Exception as error:  # noqa: BLE001 - the shell reports it
-                troubles[key] = error
-            sampled, over, ordered = (now_s, observed.cpu_s), not observed.running, ()
-        held[key] = Held(account, law, decision, sampled, over, ordered)
-    orders = Orders(grants, tuple(changed.values()), tuple(samples), troubles)
-    return orders, State(held, now_s, now_s if due else state.sampled_s)
+            look.decision = structs.replace(decision, demand=min(decision.demand, look.seen.most_cores))
+
+    def _others(self) -> dict[ExecutorKey, list[Account]]:
+        """Return the accounts of an application's other executors on this worker, where it has several."""
+        running = defaultdict[str, list[ExecutorKey]](list)
+        for key, look in self._looks.items():
+            if look.runs:
+                running[key.application_id].append(key)
+        return {
+            key: [self._looks[other].account for other in together if other != key]
+            for together in running.values()
+            if len(together) > 1
+            for key in together
+        }
+
+    def _by_plan(self, look: _Look, plan: ApplicationPlan, age_s: float) -> Decision:
+        """Decide by the application's plan, which came `age_s` ago and is aged to now."""
+        executor, law = look.account.executor(self._now_s), look.before.law
+        if look.seen.silent:
+            return Decision(float(executor.slots), law, "no recent report")
+        decision = decide_demand(plan, executor, law, dt_s=self._dt_s, quota=self._quota, age_s=age_s)
+        if math.isnan(decision.demand):
+            raise ValueError(f"its law asks for {decision.demand} cores")
+        return decision
+
+    def divide(self) -> dict[ExecutorKey, float]:
+        """Return the cores that the arbiter gives each executor that asks; each node has its own."""
+        requests = defaultdict[str, list[CoreRequest[ExecutorKey]]](list)
+        for key, look in self._looks.items():
+            if look.decision is not None:
+                node = look.seen.observed.node if look.seen.observed else ""
+                requests[node].append(request(key, look.decision, look.plan, look.seen.floor))
+        grants: dict[ExecutorKey, float] = {}
+        for of_node in requests.values():
+            shared = arbitrate(of_node, self._snapshot.cores, self._quota.core_quantum, period_s=self._quota.period_s)
+            # quanta may round a demand up to more than it can have
+            grants |= {key: min(cores, self._looks[key].seen.most_cores) for key, cores in shared.items()}
+        return grants
+
+    def changed(self, grants: Mapping[ExecutorKey, float]) -> dict[ExecutorKey, QuotaChange]:
+        """Return the quota writes that bring about the grants, in their order."""
+        executors = self._snapshot.executors.items()
+        current = {key: seen.observed.quota_cores for key, seen in executors if seen.observed and seen.observed.running}
+        return {change.key: change for change in changes(current, grants)}
+
+    def sample(self, grants: Mapping[ExecutorKey, float], changed: Mapping[ExecutorKey, QuotaChange]) -> tuple[Sample, ...]:
+        """Return the samples that are due; fill `histories`."""
+        samples = []
+        for key, look in self._looks.items():
+            ordered = self._ordered(look, changed.get(key))
+            sampled, over, observed = look.before.sampled, look.before.over, look.seen.observed
+            if observed is not None and look.timed is not None and not over and (self.samples_due or not observed.running):
+                try:
+                    samples.append(self._sample(key, look, grants.get(key, 0.0), ordered))
+                except Exception as error:  # noqa: BLE001 - the shell reports it
+                    self.troubles[key] = error
+                sampled, over, ordered = (self._now_s, observed.cpu_s), not observed.running, ()
+            law = look.decision.state if look.decision else look.before.law
+            self.histories[key] = ExecutorHistory(look.account, law, look.decision, sampled, over, ordered)
+        return tuple(samples)
+
+    def _ordered(self, look: _Look, change: QuotaChange | None) -> tuple[OrderedQuota, ...]:
+        """Return the quotas ordered since the last sample. The reason of a change is the law's, and says so if others came
+        first."""
+        decision = look.decision
+        if look.timed is None or decision is None or change is None:
+            return look.before.ordered
+        reason = decision.reason[:LONGEST_REASON]
+        if self._is_squeezed(decision, change.cores):
+            reason += f"; squeezed: {decision.demand:.2f} asked for"
+        now = OrderedQuota(time_s=self._run_s(look.timed), before=change.before, cores=change.cores, reason=reason)
+        return (*look.before.ordered, now)[-MOST_ORDERED:]
+
+    def _sample(self, key: ExecutorKey, look: _Look, grant: float, ordered: tuple[OrderedQuota, ...]) -> Sample:
+        observed, timed = look.seen.observed, look.timed
+        assert observed is not None
+        assert timed is not None
+        decision = look.decision or Decision(0.0, look.before.law, "exited")
+        return Sample(
+            application_id=key.application_id,
+            executor_id=key.executor_id,
+            time_s=self._run_s(timed),
+            stage=decision.stage,
+            set_point=decision.set_point,
+            progress=decision.progress,
+            demand=decision.demand,
+            grant=grant,
+            squeezed=self._is_squeezed(decision, grant),
+            quota=(observed.quota_cores or 0.0) if observed.running else 0.0,
+            usage=_rate(look.before.sampled, self._now_s, observed.cpu_s),
+            cpu_core_s=observed.cpu_s,
+            forecast_end_s=decision.forecast_end_s,
+            ordered=ordered,
+        )
+
+    def _run_s(self, timed: TimedPlan) -> float:
+        """Return the seconds since the application's submission."""
+        return timed.plan.elapsed_s + self._now_s - timed.at_s
+
+    def _is_squeezed(self, decision: Decision, grant: float) -> bool:
+        """Return True if others took cores that a law asked for: `grant` is less than the worker could have given."""
+        return decision.planned and grant < min(decision.demand, self._snapshot.cores) - self._quota.core_quantum
 
 
-def _beside(
-    executors: Mapping[ExecutorKey, Seen], accounts: Mapping[ExecutorKey, Account]
-) -> dict[ExecutorKey, list[Account]]:
-    """Return the accounts of an application's other executors on this worker, where it has several."""
-    running = defaultdict[str, list[ExecutorKey]](list)
-    for key, seen in executors.items():
-        if seen.observed is not None and seen.observed.running:
-            running[key.application_id].append(key)
-    return {
-        key: [accounts[other] for other in together if other != key]
-        for together in running.values()
-        if len(together) > 1
-        for key in together
-    }
-
-
-def _accounted(account: Account, seen: Seen, now_s: float) -> Account:
+def _accounted(account: Account, seen: ExecutorInput, now_s: float) -> Account:
     account = account if account.slots == seen.slots else structs.replace(account, slots=seen.slots)
     if seen.observed is None:
         return account
     now = seen.observed
     return account.observed(now_s, now.cpu_s, now.quota_cores or 0.0, seen.progress, now.throttled_s)
-
-
-def _decision(
-    snapshot: Snapshot,
-    seen: Seen,
-    executor: ObservedExecutor,
-    law: LawState,
-    plan: ApplicationPlan,
-    dt_s: float,
-    age_s: float,
-) -> Decision:
-    """Decide by the application's plan, which came `age_s` ago and is aged to now, how many cores the executor needs."""
-    if seen.silent:
-        return Decision(float(executor.slots), law, "no recent report")
-    period_s, quota = snapshot.period_s, snapshot.quota
-    decision = decide_demand(plan, executor, law, dt_s=dt_s, period_s=period_s, quota=quota, age_s=age_s)
-    if math.isnan(decision.demand):
-        raise ValueError(f"its law asks for {decision.demand} cores")
-    return decision
-
-
-def _sample(
-    key: ExecutorKey,
-    snapshot: Snapshot,
-    decision: Decision,
-    grant: float,
-    observed: Observed,
-    before: tuple[float, float] | None,
-    timed: TimedPlan,
-    now_s: float,
-) -> Sample:
-    return Sample(
-        application_id=key.application_id,
-        executor_id=key.executor_id,
-        time_s=timed.plan.elapsed_s + now_s - timed.at_s,
-        stage=decision.stage,
-        set_point=decision.set_point,
-        progress=decision.progress,
-        demand=decision.demand,
-        grant=grant,
-        squeezed=is_squeezed(decision, grant, snapshot.cores, snapshot.quota.core_quantum),
-        quota=(observed.quota_cores or 0.0) if observed.running else 0.0,
-        usage=_rate(before, now_s, observed.cpu_s),
-        cpu_core_s=observed.cpu_s,
-        forecast_end_s=decision.forecast_end_s,
-    )
-
-
-def _ordered(change: QuotaChange, snapshot: Snapshot, decision: Decision, timed: TimedPlan, now_s: float) -> OrderedQuota:
-    """Return the order; its reason is the law's, and says so if others came first."""
-    reason = decision.reason[:LONGEST_REASON]
-    if is_squeezed(decision, change.cores, snapshot.cores, snapshot.quota.core_quantum):
-        reason += f"; squeezed: {decision.demand:.2f} asked for"
-    return OrderedQuota(
-        time_s=timed.plan.elapsed_s + now_s - timed.at_s,
-        before=change.before,
-        cores=change.cores,
-        reason=reason,
-    )
 
 
 def _rate(before: tuple[float, float] | None, now_s: float, cpu_s: float) -> float | None:

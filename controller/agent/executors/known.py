@@ -2,27 +2,38 @@
 
 An executor reports in a file, or through its driver where another cluster manager has started it. Its report is user code's
 word: it is checked, and errors in it are noted, not obeyed.
+
+The file comes from a container, so it is hostile input. It is opened without following links, and must be a regular file of
+the executor's user, at most `progress.MAX_BYTES` and `progress.MAX_STAGES`, of the schema, for that executor; counters may
+not be negative. Anything else is no progress at all, with the reason. Claimed progress is bounded further at its use: by
+tasks (`stage_model.live`) and by container CPU (`accounting`).
 """
 
 from __future__ import annotations
 
 import math
+import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.agent.core.needed import Needed
-from controller.agent.core.told_cpu import ToldCpu
-from controller.agent.executors.beginning import Spec
-from controller.agent.executors.launch import Site
+import msgspec
+
+from controller.agent.core.estimates import ClaimedCpu, PeakDemand
 from controller.agent.executors.launcher import Launcher
-from controller.agent.executors.progress_file import ProgressRefused, read_progress
+from controller.agent.executors.starting import Spec
+from controller.machine.process_identity import seen_here
+from controller.machine.processes import ProcessId, alive
 from controller.runtime.base import ExecutorKey, Observed
-from controller.wire.worker import AdoptedSpec, Desired, ExecutorSpec
-from stage_model.progress import MemoryProgress, Progress, what_is_wrong
+from controller.wire.worker import AdoptedSpec, Desired, ExecutorSpec, WorkerInfo
+from stage_model.decoding import UNREADABLE
+from stage_model.progress import MAX_BYTES, MemoryProgress, Progress, what_is_wrong
 
 COMPLAINT_S = 60.0
 """Shortest time between two notes about one executor's progress file."""
+PROGRESS_FILE = "progress.json"
+_decoder = msgspec.json.Decoder(Progress)
 
 
 @dataclass(slots=True)
@@ -41,9 +52,9 @@ class KnownExecutor:
     """The executor's report in this period."""
     heard: tuple[int, float] | None = None
     """Number of the last report through the driver and the time when it was new; None without such a report."""
-    told_cpu: ToldCpu = field(default_factory=ToldCpu)
+    claimed_cpu: ClaimedCpu = field(default_factory=ClaimedCpu)
     """The executor's CPU as reported, where the runtime cannot count it."""
-    needed: Needed = field(default_factory=Needed)
+    peak: PeakDemand = field(default_factory=PeakDemand)
     memory: MemoryProgress | None = None
     """The executor's last report on its off-heap memory."""
     complaint: str = ""
@@ -51,21 +62,17 @@ class KnownExecutor:
 
 
 class KnownExecutors:
-    """The executors of a worker that `adopts` or starts them. `clock` is monotonic seconds; `note` takes a line for the
-    master."""
+    """The executors of a worker. `node_cores` are the cores of each of its nodes; `note` takes a line for the master."""
 
-    def __init__(
-        self,
-        adopts: bool,
-        node_cores: float,
-        site: Site,
-        launcher: Launcher,
-        clock: Callable[[], float],
-        note: Callable[[str], None],
-    ) -> None:
-        self._adopts, self._node_cores, self._site, self._launcher = adopts, node_cores, site, launcher
-        self._clock, self._note = clock, note
+    def __init__(self, worker: WorkerInfo, launcher: Launcher, note: Callable[[str], None]) -> None:
+        self._worker, self._launcher, self._note = worker, launcher, note
+        self.node_cores = worker.cores / worker.nodes
         self.by_key: dict[ExecutorKey, KnownExecutor] = {}
+        self._drivers: dict[ProcessId, bool] = {}
+        """True for drivers found alive in this period: executors of one application share the answer."""
+
+    def begin_period(self) -> None:
+        self._drivers.clear()
 
     def take(self, key: ExecutorKey, spec: Spec) -> None:
         """Take the master's description of an executor."""
@@ -86,20 +93,20 @@ class KnownExecutors:
             known.progress = self._told_progress(key, desired) if known.adopted else self._written_progress(key, known)
             known.complaint = ""
         except (ProgressRefused, OSError) as error:
-            now_s = self._clock()
+            now_s = self._launcher.clock()
             # a file that is wrong in another way each time must not fill the logs
             if str(error) != known.complaint and seen.running and now_s - known.complained_s > COMPLAINT_S:
                 known.complaint, known.complained_s = str(error), now_s
                 self._note(f"{error}; its container CPU is used instead")
         known.memory = known.progress.memory if known.progress else known.memory
 
-    def told_cpu_s(self, key: ExecutorKey, seen: Observed) -> float:
+    def claimed_cpu_s(self, key: ExecutorKey, seen: Observed) -> float:
         """Return the executor's CPU seconds as it reports them, within its quota."""
         known = self.by_key[key]
-        told_s = known.progress.cpu_s if known.progress else None
-        quota = self._node_cores if seen.quota_cores is None else seen.quota_cores
-        known.told_cpu = known.told_cpu.after(self._clock(), told_s, quota)
-        return known.told_cpu.cpu_s
+        claimed_s = known.progress.cpu_s if known.progress else None
+        quota = self.node_cores if seen.quota_cores is None else seen.quota_cores
+        known.claimed_cpu = known.claimed_cpu.after(self._launcher.clock(), claimed_s, quota)
+        return known.claimed_cpu.cpu_s
 
     @staticmethod
     def _written_progress(key: ExecutorKey, known: KnownExecutor) -> Progress | None:
@@ -111,22 +118,68 @@ class KnownExecutors:
         progress = desired.progress.get(key.text) if desired else None
         known = self.by_key[key]
         if progress is not None and (known.heard is None or known.heard[0] != progress.sequence):
-            known.heard = progress.sequence, self._clock()
+            known.heard = progress.sequence, self._launcher.clock()
         if progress is not None and (wrong := what_is_wrong(progress, key.executor_id)):
             raise ProgressRefused(f"what executor {key.executor_id} tells {wrong}")
         return progress
 
+    def orphaned(self, key: ExecutorKey) -> bool:
+        """Return True if the executor's driver provably died here; silence makes no orphan."""
+        known = self.by_key.get(key)
+        spec = known.spec if known else None
+        if spec is None or not spec.driver_pid or spec.driver_boot_id != self._worker.boot_id:
+            return False
+        if not seen_here(spec.driver_pid_namespace):
+            return False
+        driver = ProcessId(pid=spec.driver_pid, start=spec.driver_pid_start, boot_id=spec.driver_boot_id)
+        if driver not in self._drivers:
+            self._drivers[driver] = alive(driver)
+        return not self._drivers[driver]
+
     def _adopt(self, key: ExecutorKey, seen: Observed) -> KnownExecutor:
         """Take over an executor found here: its slots are the worker's until the master describes it again."""
         spec = self._launcher.remembered(key)
-        slots = spec.slots if spec else max(1, round(self._node_cores + 0.49))
+        slots = spec.slots if spec else max(1, round(self.node_cores + 0.49))
         known = self.by_key[key] = self._know(key, slots, spec)
         what = "running" if seen.running else "ended"
         self._note(f"adopted {what} executor {key.executor_id} of {key.application_id}")
         return known
 
     def _know(self, key: ExecutorKey, slots: int, spec: Spec | None) -> KnownExecutor:
-        if self._adopts:
-            return KnownExecutor(slots, self._site.control_dir(key), "", adopted=True)
+        site = self._launcher.site
+        if self._worker.adopts:
+            return KnownExecutor(slots, site.control_dir(key), "", adopted=True)
         assert not isinstance(spec, AdoptedSpec)
-        return KnownExecutor(slots, self._site.control_dir(key), str(self._site.log_dir(key)), spec)
+        return KnownExecutor(slots, site.control_dir(key), str(site.log_dir(key)), spec)
+
+
+class ProgressRefused(Exception):
+    """The file is there but cannot be believed; the message says why."""
+
+
+def read_progress(directory: Path, executor_id: str, uid: int) -> Progress | None:
+    """Return the executor's progress, None when there is no file yet. Raise `ProgressRefused`."""
+    try:
+        descriptor = os.open(f"{directory}/{PROGRESS_FILE}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ProgressRefused(f"progress file of executor {executor_id} cannot be opened: {error.strerror}") from error
+    try:
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
+            raise ProgressRefused(f"progress file of executor {executor_id} is not a regular file")
+        if info.st_uid != uid:
+            raise ProgressRefused(f"progress file of executor {executor_id} belongs to uid {info.st_uid}, not {uid}")
+        if info.st_size > MAX_BYTES:
+            raise ProgressRefused(f"progress file of executor {executor_id} has {info.st_size} bytes, over {MAX_BYTES}")
+        data = os.read(descriptor, MAX_BYTES)
+    finally:
+        os.close(descriptor)
+    try:
+        progress = _decoder.decode(data)
+    except UNREADABLE as error:
+        raise ProgressRefused(f"progress file of executor {executor_id} does not fit its schema: {error}") from error
+    if wrong := what_is_wrong(progress, executor_id):
+        raise ProgressRefused(f"progress file of executor {executor_id} {wrong}")
+    return progress

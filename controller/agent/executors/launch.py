@@ -9,7 +9,6 @@ any of these are masked (`controller.agent.executors.masks`).
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -19,9 +18,8 @@ from pathlib import Path
 
 import msgspec
 
-from controller.agent.executors.as_user import groups_of_user, with_rights_of
-from controller.agent.executors.bridge_copy import own_copy
 from controller.agent.executors.masks import ShowReason, Wanted, masked
+from controller.agent.executors.opened_paths import OpenedPaths, groups_of_user, own_copy
 from controller.agent.executors.secret_places import find_secrets
 from controller.machine.addresses import is_local
 from controller.machine.process_identity import boot_id
@@ -38,8 +36,6 @@ RESOURCES_FILE = "resources.json"
 """Name of the file with the executor's pieces of resources, for Spark, among the executor's orders."""
 CREDENTIALS_FILE = "credentials"
 """Name of the file, also there, with which the executor proves itself to its driver; only its user may read it."""
-NOT_FILES = ("/proc", "/sys", "/dev")
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - files like others, from any maker
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +102,7 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
     own = [(site.local_dir(key), True), (site.log_dir(key), True)]
     if _has_orders(spec):
         own.append((site.orders_dir(key), False))
-    opened = _Opened(spec)
+    opened = OpenedPaths(spec)
     wanted = [Wanted(path, path.resolve(), ShowReason.OWN, writable) for path, writable in own]
     shown = [mount for mount in spec.mounts if site.mounts or _reason(mount, spec) is ShowReason.NEEDED]
     wanted += [_mount_wanted(mount, spec, site, opened) for mount in shown]
@@ -241,51 +237,13 @@ def _make_beneath(root: Path, directory: Path, spec: ExecutorSpec, *, owned_from
         os.close(here)
 
 
-class _Opened:
-    """Targets of a submitter's paths, each looked at once: a path that is named twice means the same both times."""
-
-    def __init__(self, spec: ExecutorSpec) -> None:
-        self._spec = spec
-        self._held: dict[str, HeldPath] = {}
-
-    def __call__(self, path: str) -> HeldPath:
-        """Open `path` once. Raise `RuntimeRefused` if the submitter cannot reach it, or it is no file or directory."""
-        if path not in self._held:
-            self._held[path] = self._open(path)
-        return self._held[path]
-
-    def _open(self, path: str) -> HeldPath:
-        uid, gid = self._spec.uid, self._spec.gid
-        try:
-            held = HeldPath(with_rights_of(uid, gid, lambda: os.open(path, os.O_PATH | os.O_CLOEXEC)))
-        except (FileNotFoundError, NotADirectoryError):
-            raise RuntimeRefused(f"mount {path!r} does not exist on this worker") from None
-        except PermissionError as error:
-            who = f"uid {uid}" if os.geteuid() in (0, uid) else "this agent's user"
-            raise RuntimeRefused(
-                f"mount {path!r} cannot be reached by {who} ({error.strerror or error}); name a path that "
-                f"the submitter may open"
-            ) from error
-        except OSError as error:
-            if error.errno not in (errno.ELOOP, errno.ENAMETOOLONG):
-                raise
-            raise RuntimeRefused(
-                f"mount {path!r:.200} is no path here ({error.strerror}); name a file or directory"
-            ) from None
-        if not held.folder and not held.file:
-            raise RuntimeRefused(f"mount {path!r} is not allowed: it is a socket, device or pipe; name a file or directory")
-        if any(held.real.is_relative_to(root) for root in NOT_FILES) and not held.real.is_relative_to(SHARED_MEMORY):
-            raise RuntimeRefused(f"mount {path!r} is not allowed: what lies there is the kernel's; name a path on a disk")
-        return held
-
-
-def _mount_wanted(mount: Mount, spec: ExecutorSpec, site: Site, opened: _Opened) -> Wanted:
+def _mount_wanted(mount: Mount, spec: ExecutorSpec, site: Site, opened: OpenedPaths) -> Wanted:
     held = _checked(mount, site, opened)
     shown = own_copy(held, spec.uid, spec.gid, site.bridge_root) if mount.bridge else held
     return Wanted(Path(mount.path), held.real, _reason(mount, spec), mount.writable, shown, shown.is_firm(spec.uid))
 
 
-def _checked(mount: Mount, site: Site, opened: _Opened) -> HeldPath:
+def _checked(mount: Mount, site: Site, opened: OpenedPaths) -> HeldPath:
     path = Path(mount.path)
     if wrong := no_mount_name(mount.path):
         raise RuntimeRefused(f"mount {mount.path!r} {wrong}")
@@ -308,13 +266,13 @@ def _reason(mount: Mount, spec: ExecutorSpec) -> ShowReason:
 
 
 def _masked(wanted: list[Wanted], spec: ExecutorSpec, site: Site) -> list[Bind]:
-    binds = masked(wanted, find_secrets(spec.uid, [one.real for one in wanted], site.home))
-    for path in {one.path for one in wanted} - {bind.path for bind in binds}:
+    binds = masked(wanted, find_secrets(spec.uid, [path.real for path in wanted], site.home))
+    for path in {shown.path for shown in wanted} - {bind.path for bind in binds}:
         log.warning("executors of %s do not see %s: it lies where secrets do", spec.application_id, path)
     return binds
 
 
-def _python_wanted(spec: ExecutorSpec, opened: _Opened) -> list[Wanted]:
+def _python_wanted(spec: ExecutorSpec, opened: OpenedPaths) -> list[Wanted]:
     wanted = []
     for path in python_roots(spec.python) if spec.python else ():
         held = opened(str(path))
@@ -324,7 +282,7 @@ def _python_wanted(spec: ExecutorSpec, opened: _Opened) -> list[Wanted]:
 
 def python_binds(spec: ExecutorSpec, site: Site) -> list[Bind]:
     """Return the binds of a program that runs the Python of `spec`. Raise `RuntimeRefused`."""
-    return _masked(_python_wanted(spec, _Opened(spec)), spec, site)
+    return _masked(_python_wanted(spec, OpenedPaths(spec)), spec, site)
 
 
 def python_roots(python: PythonEnvironment) -> list[Path]:

@@ -1,7 +1,7 @@
 """Starts and stops of executors outside of the control loop, so that a slow engine never delays a quota.
 
 Starts are done one at a time on one thread, stops on another: a start may have to wait for an image or a class archive. The
-way in which an executor begins is `beginning`'s. Level-triggered: the loop says each period which executors should start or
+way in which an executor starts is `starting`'s. Level-triggered: the loop says each period which executors should start or
 stop; a start or stop under way is not begun twice. An error with one executor concerns only that executor: it is reported,
 counted and tried again. The launcher keeps a 0600 record of every executor started (without its environment), so that a
 restarted agent can adopt it and tell its driver's fate.
@@ -22,8 +22,8 @@ from queue import Empty, SimpleQueue
 import msgspec
 from msgspec import structs
 
-from controller.agent.executors.beginning import Beginner, Spec, Start
 from controller.agent.executors.launch import Site
+from controller.agent.executors.starting import ExecutorStarter, Spec, Start
 from controller.agent.threads import Beat
 from controller.machine.back_off import BackOff
 from controller.machine.files import write_whole
@@ -58,13 +58,13 @@ class Launcher:
     def __init__(
         self,
         runtime: Runtime,
-        beginner: Beginner,
+        starter: ExecutorStarter,
         site: Site,
         record_dir: Path,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.runtime, self.site, self.record_dir, self.clock = runtime, site, record_dir, clock
-        self._beginner = beginner
+        self._starter = starter
         self._lock = threading.Lock()
         self._starts: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stops: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -80,7 +80,7 @@ class Launcher:
 
     def run_starts(self, wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
         """Run the thread of starts: work them off until `stop`; `wake` tells the loop that something changed."""
-        self.images = self._beginner.images()
+        self.images = self._starter.images()
         self._run(self._starts, wake, stop, beat)
 
     def run_stops(self, wake: Callable[[], None], stop: threading.Event, beat: Beat) -> None:
@@ -149,7 +149,7 @@ class Launcher:
     def remembered(self, key: ExecutorKey) -> Spec | None:
         """Return the spec (without environment) of an executor that began in an earlier life of this agent."""
         try:
-            return self._beginner.read_spec(self._record(key).read_bytes())
+            return self._starter.read_spec(self._record(key).read_bytes())
         except (FileNotFoundError, *UNREADABLE):
             return None
 
@@ -162,10 +162,10 @@ class Launcher:
             if not self._wanted(key):
                 return
             self._remember(key, start.spec)
-            self._beginner.begin(start, lambda: self._cores[key], lambda: self._wanted(key))
-            self.images = self._beginner.images()
+            self._starter.start(start, lambda: self._cores[key], lambda: self._wanted(key))
+            self.images = self._starter.images()
             self._retry.pop(key, None)
-            log.info("executor %s has begun with %.2f cores", key.text, self._cores[key])
+            log.info("executor %s has started with %.2f cores", key.text, self._cores[key])
         except RuntimeRefused as error:
             log.error("executor %s is refused: %s", key.text, error)
             self._refused[key] = str(error)

@@ -64,14 +64,14 @@ def masked(wanted: Sequence[Wanted], secrets: Sequence[Secret]) -> list[Bind]:
     """Return one bind per path, shorter paths first, each with its masks; a path that is writable anywhere is writable.
 
     Raise `RuntimeRefused` for a path that is needed or asked for and cannot be shown."""
-    asked = {one.real for one in wanted if one.reason == ShowReason.ASKED}
+    asked = {shown.real for shown in wanted if shown.reason == ShowReason.ASKED}
     secrets = _not_asked_for(secrets, asked)
     binds: dict[Path, Bind] = {}
-    for one in wanted:
-        reason = ShowReason.ASKED if one.real in asked and one.reason != ShowReason.OWN else one.reason
-        if _may_be_shown(one, reason, secrets):
-            writable = one.writable or (one.path in binds and binds[one.path].writable)
-            binds[one.path] = Bind(one.path, writable, _masks(one, secrets), one.held, one.firm)
+    for shown in wanted:
+        reason = ShowReason.ASKED if shown.real in asked and shown.reason != ShowReason.OWN else shown.reason
+        if _may_be_shown(shown, reason, secrets):
+            writable = shown.writable or (shown.path in binds and binds[shown.path].writable)
+            binds[shown.path] = Bind(shown.path, writable, _masks(shown, secrets), shown.held, shown.firm)
     return sorted(binds.values(), key=lambda bind: len(bind.path.parts))
 
 
@@ -86,30 +86,30 @@ def _not_asked_for(secrets: Sequence[Secret], asked: set[Path]) -> list[Secret]:
     return left
 
 
-def _may_be_shown(one: Wanted, reason: ShowReason, secrets: Sequence[Secret]) -> bool:
-    """Return True if no secret around `one` keeps it from being shown. Raise `RuntimeRefused`."""
+def _may_be_shown(shown: Wanted, reason: ShowReason, secrets: Sequence[Secret]) -> bool:
+    """Return True if no secret around `shown` keeps it from being shown. Raise `RuntimeRefused`."""
     if reason == ShowReason.OWN:
         return True
     for secret in secrets:
         hides = bool(secret.closed) or reason != ShowReason.ASKED
-        if not hides or not any(one.real.is_relative_to(place.path) for place in secret.places):
+        if not hides or not any(shown.real.is_relative_to(place.path) for place in secret.places):
             continue
         if reason == ShowReason.OPTIONAL:
             return False
         what = f", {secret.closed}," if secret.closed else ","
         raise RuntimeRefused(
-            f"mount {str(one.path)!r} leads into {secret.name}{what} which executors do not see; mount a path outside"
+            f"mount {str(shown.path)!r} leads into {secret.name}{what} which executors do not see; mount a path outside"
         )
     return True
 
 
-def _masks(one: Wanted, secrets: Sequence[Secret]) -> tuple[Mask, ...]:
-    """Return masks over the secrets in `one`; a mask within a mask would hide nothing more."""
+def _masks(shown: Wanted, secrets: Sequence[Secret]) -> tuple[Mask, ...]:
+    """Return masks over the secrets in `shown`; a mask within a mask would hide nothing more."""
     inside = {
         place.path: place
         for secret in secrets
         for place in secret.places
-        if place.path != one.real and place.path.is_relative_to(one.real)
+        if place.path != shown.real and place.path.is_relative_to(shown.real)
     }
-    outermost = (place for path, place in sorted(inside.items()) if not inside.keys() & {*path.parents})
-    return tuple(Mask(one.path / place.path.relative_to(one.real), place.folder) for place in outermost)
+    outermost = (place for real, place in sorted(inside.items()) if not inside.keys() & {*real.parents})
+    return tuple(Mask(shown.path / place.path.relative_to(shown.real), place.folder) for place in outermost)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from controller.agent.executors.launch import Site, make_orders_dir
+from controller.agent.executors.launch import make_orders_dir
 from controller.agent.executors.launcher import Launcher
-from controller.runtime.base import ExecutorKey, Observed, Runtime
+from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.states import ExecutorState
 from controller.wire.worker import Desired, ExecutorSpec, WorkerInfo
 from master_memory.resize import Answer, Begin, BudgetOrder, Container, GiveOrder, Move, SetLimit, moves
@@ -48,10 +48,9 @@ class Resizing:
     """Memory of the executors. `note` takes a line for the master. `share` is called once a period; the rest are questions
     about the last call."""
 
-    def __init__(
-        self, worker: WorkerInfo, site: Site, runtime: Runtime, launcher: Launcher, note: Callable[[str], None]
-    ) -> None:
-        self._worker, self._site, self._runtime, self._launcher, self._note = worker, site, runtime, launcher, note
+    def __init__(self, worker: WorkerInfo, launcher: Launcher, note: Callable[[str], None]) -> None:
+        self._worker, self._launcher, self._note = worker, launcher, note
+        self._site, self._runtime = launcher.site, launcher.runtime
         self._orders: dict[ExecutorKey, BudgetOrder | None] = {}
         self._begun: dict[ExecutorKey, int] = {}
         self._containers: dict[ExecutorKey, Container] = {}
@@ -141,8 +140,8 @@ class Resizing:
         return self._orders[key]
 
     def _say_unenforced(self) -> None:
-        for key, one in self._containers.items():
-            if one.running and one.limit_mb is None and one.floor_mb is not None:
+        for key, container in self._containers.items():
+            if container.running and container.limit_mb is None and container.floor_mb is not None:
                 self._complain(key, "free", "nothing here can limit its memory; only its off-heap budget is kept")
 
     def _say_slow(self) -> None:

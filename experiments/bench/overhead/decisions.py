@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.agent.core.step import Seen, Snapshot, State, TimedPlan, step
+from controller.agent.core.step import ExecutorInput, LoopState, Snapshot, TimedPlan, step
 from controller.runtime.base import ExecutorKey, Observed
 from stage_model.forecast.virtual_time import add, stage_busy
 from stage_model.plan import ApplicationPlan, StagePlan
@@ -89,15 +89,15 @@ def snapshot(here: Sequence[One], capacity: float, age_s: float) -> Snapshot:
     for one in here:
         key = ExecutorKey(one.plan.application_id, "1")
         observed = Observed(key, True, 0.5, one.cpu_s + 0.5 * age_s, 1 << 30)
-        executors[key] = Seen(SLOTS, observed, one.progress, QUOTA.floor)
+        executors[key] = ExecutorInput(SLOTS, observed, one.progress, QUOTA.floor)
         plans[key.application_id] = TimedPlan(one.plan, 0.0)
-    return Snapshot(capacity, QUOTA.period_s, QUOTA, executors, plans)
+    return Snapshot(capacity, QUOTA, executors, plans)
 
 
 def timed_steps(here: Sequence[One], steps: int) -> list[float]:
     """Return the milliseconds of each of `steps` periods in a row, on a worker with half the cores that all together could
     use."""
-    state, took_ms = State(), []
+    state, took_ms = LoopState(), []
     for number in range(steps):
         age_s = 0.02 * number
         seen = snapshot(here, SLOTS * len(here) / 2, age_s)

@@ -131,7 +131,7 @@ def test_a_runtime_whose_background_has_ended_ends_the_child(
 def test_a_child_that_does_not_know_its_cluster_from_its_master_ends_when_that_is_of_another(
     alive: Child, sure: bool
 ) -> None:
-    alive._sure, alive.gate.foreign = sure, "theirs"
+    alive._sure, alive.orders.foreign = sure, "theirs"
     if sure:  # the master's home may have been lost, or its address taken: executors here are not to be given up for that
         alive._asked_to_stop()
     assert alive.run() == (0 if sure else OTHER_CLUSTER_CODE)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.link import Gate, Link, Refused
+from controller.agent.link import Link, OrderFilter, Refused
 from controller.home import Home
 from controller.wire.worker import Desired, WorkerReply, WorkerSync
 from tests.fakes.master import TOKEN, serving
@@ -21,20 +21,20 @@ def orders(cluster_id: str = "mine", generation: int = 3) -> Desired:
 
 
 def test_orders_of_a_foreign_cluster_are_refused() -> None:
-    gate = Gate("mine")
+    orders_of = OrderFilter("mine")
     with pytest.raises(Refused, match="cluster foreign refused; this agent belongs to mine"):
-        gate.check(orders("foreign", 99))
+        orders_of.check(orders("foreign", 99))
     # and leave no trace
-    gate.check(orders(generation=1))
+    orders_of.check(orders(generation=1))
 
 
 def test_orders_of_an_older_generation_are_refused() -> None:
-    gate = Gate("mine")
-    gate.check(orders(generation=3))
+    orders_of = OrderFilter("mine")
+    orders_of.check(orders(generation=3))
     with pytest.raises(Refused, match="generation 2 refused; 3 was seen"):
-        gate.check(orders(generation=2))
-    gate.check(orders(generation=3))
-    gate.check(orders(generation=4))
+        orders_of.check(orders(generation=2))
+    orders_of.check(orders(generation=3))
+    orders_of.check(orders(generation=4))
 
 
 class Stop(threading.Event):
@@ -55,16 +55,16 @@ def test_orders_of_a_newer_version_are_not_obeyed_which_is_told_once_and_tried_a
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     report = msgspec.json.decode(made_up(WorkerSync, full=True), type=WorkerSync)
-    orders: list[WorkerReply] = []
     with serving(Home(tmp_path)) as master, caplog.at_level(logging.WARNING, "sparkpace.agent"):
         master.speaks, master.refuse = "3", (200, made_up(WorkerReply, full=True))
-        link = Link(
-            master.url, master.home.ca_file, TOKEN, "w1", Gate("mine"), lambda: report, lambda reply, _: orders.append(reply)
-        )
+        woken = threading.Event()
+        link = Link(master.url, master.home.ca_file, TOKEN, "w1", OrderFilter("mine"), woken.set)
+        link.post(report)
         link.send_now = Stop(0)
         link.run_sync(Stop(3), lambda: None)
         link.run_notices(Stop(3), lambda: None)
     (told,) = [record.getMessage() for record in caplog.records]
     assert "the master speaks wire version '3', this agent '1'; " in told
     assert "going on towards the last deadlines" in told
-    assert orders == []
+    assert link.take() == []
+    assert not woken.is_set()

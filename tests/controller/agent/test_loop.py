@@ -14,7 +14,7 @@ import pytest
 
 from controller.agent.executors.known import COMPLAINT_S
 from controller.agent.open_quotas import open_all
-from controller.agent.outbox import SAMPLES_KEPT
+from controller.agent.report import SAMPLES_KEPT
 from controller.machine.processes import ProcessId, identify
 from controller.runtime.base import ExecutorKey
 from controller.wire.worker import Sample
@@ -306,7 +306,7 @@ class TestRestart:
         assert report.instance == "life-2"
         assert report_of(report, KEY).state == "running"
         assert any("adopted" in note for note in report.notes)
-        assert busy.agent.state.held[KEY].account.slots == 2
+        assert busy.agent.state.executors[KEY].account.slots == 2
         assert busy.running() == {KEY}
 
     def test_an_adopted_executor_has_all_it_can_use_until_the_master_speaks(self, busy: FakeWorker) -> None:
@@ -326,7 +326,7 @@ class TestRestart:
         busy.tick()
         assert busy.running() == {KEY}
         # as many slots as the worker has cores, until the master says otherwise
-        assert busy.agent.state.held[KEY].account.slots == 2
+        assert busy.agent.state.executors[KEY].account.slots == 2
 
     def test_another_workers_executors_are_not_touched(self, busy: FakeWorker) -> None:
         foreign = FakeRuntime(busy.host, "another cluster", "w1")
@@ -387,7 +387,7 @@ class TestSamples:
         assert len(first.samples) >= 2
         again = busy.tick()
         assert again.samples[: len(first.samples)] == first.samples
-        busy.agent.acknowledge(len(first.samples), (), 0.0)
+        busy.agent.outbox.acknowledge(len(first.samples), (), 0.0)
         after = busy.tick()
         assert after.sample_seq == len(first.samples)
         assert after.samples[0] == again.samples[len(first.samples)]
@@ -431,10 +431,10 @@ class TestSamples:
     def test_old_or_impossible_acknowledgements_do_no_harm(self, busy: FakeWorker) -> None:
         busy.tick()
         count = len(busy.tick().samples)
-        busy.agent.acknowledge(2, (), 0.0)
-        busy.agent.acknowledge(1, (), 0.0)
+        busy.agent.outbox.acknowledge(2, (), 0.0)
+        busy.agent.outbox.acknowledge(1, (), 0.0)
         assert (busy.agent.outbox.first, len(busy.agent.outbox.samples)) == (2, count - 2)
-        busy.agent.acknowledge(1_000_000, (), 0.0)
+        busy.agent.outbox.acknowledge(1_000_000, (), 0.0)
         assert (busy.agent.outbox.first, busy.agent.outbox.samples) == (count, [])
 
     def test_the_oldest_are_dropped_while_the_master_is_away_for_long(self, busy: FakeWorker) -> None:
@@ -450,10 +450,10 @@ class TestHostileProgress:
     """Control goes on by container CPU, and the note says why."""
 
     def refused(self, busy: FakeWorker) -> str:
-        before = busy.agent.state.held[KEY].account.stages[1, 0].cpu_core_s
+        before = busy.agent.state.executors[KEY].account.stages[1, 0].cpu_core_s
         report = busy.tick()
-        assert busy.agent.state.held[KEY].account.stages[1, 0].cpu_core_s > before
-        assert busy.agent.state.held[KEY].decision is not None
+        assert busy.agent.state.executors[KEY].account.stages[1, 0].cpu_core_s > before
+        assert busy.agent.state.executors[KEY].decision is not None
         assert 0.1 <= busy.quotas()[KEY] <= 2.0
         (note,) = [n for n in report.notes if "container CPU is used instead" in n]
         return note
@@ -499,7 +499,7 @@ class TestHostileProgress:
     def test_claims_that_fit_the_schema_but_not_the_stage(self, busy: FakeWorker) -> None:
         busy.progress(KEY, running(tasks=1 << 40, done=1 << 50))
         busy.tick()
-        decision = busy.agent.state.held[KEY].decision
+        decision = busy.agent.state.executors[KEY].decision
         assert decision is not None
         assert 0.0 <= decision.demand <= 2.0
         assert decision.progress == 1.0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.executors.beginning import AdoptingBeginner
 from controller.agent.executors.launcher import Launcher
+from controller.agent.executors.starting import AdoptingStarter
 from controller.agent.loop import Agent, Received
 from controller.agent.site import make_site, make_worker
 from controller.runtime.base import ExecutorKey
@@ -35,19 +35,9 @@ class PodsWorker:
         self.world, self.now_s, self.cpu_s = world, 1000.0, 40.0
         self.runtime, site = world.runtime(), make_site(options)
         self.launcher = Launcher(
-            self.runtime, AdoptingBeginner(self.runtime), site, world.folder / "records", clock=lambda: self.now_s
+            self.runtime, AdoptingStarter(self.runtime), site, world.folder / "records", clock=lambda: self.now_s
         )
-        self.agent = Agent(
-            make_worker(options),
-            site,
-            self.runtime,
-            self.launcher,
-            instance="life",
-            period_s=1.0,
-            quota=QuotaSettings(),
-            clock=lambda: self.now_s,
-            nodes=options.nodes,
-        )
+        self.agent = Agent(make_worker(options), self.launcher, QuotaSettings(), instance="life")
 
     def want(self, pod: PodCpu, *plans: ApplicationPlan, told: Progress | None = None) -> None:
         serves = self.world.serves()

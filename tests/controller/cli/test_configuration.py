@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from controller.cli.configuration import CONFIGURED, config_option, find_config, options_of
 from controller.cli.main import main
-from controller.cli.up_down import _of_one_source, up
+from controller.cli.up import _of_one_source, up
 from controller.home import Home
 from stage_model.errors import BadInput
 

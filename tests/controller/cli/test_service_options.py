@@ -13,7 +13,7 @@ from controller.cli.growth_options import checked_growth
 from controller.cli.service_option import ServiceOption, handed_on, values_of
 from controller.cli.service_options import AGENT, GROWTH, MASTER, UP
 from controller.cli.services import agent, master
-from controller.cli.up_down import up
+from controller.cli.up import up
 
 REQUIRED = (
     *("--worker-id", "w1", "--cores", "1", "--memory", "1g", "--runtime", "kubernetes"),

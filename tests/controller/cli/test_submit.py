@@ -126,7 +126,7 @@ def test_the_plan_is_asked_for_with_the_arguments_by_which_runs_are_compared(pla
 def test_a_driver_starts_when_what_it_comes_after_has_ended(
     place: Place, monkeypatch: pytest.MonkeyPatch, after: list[str]
 ) -> None:
-    monkeypatch.setattr("controller.submit.start_wait.ASK_S", 0.2)
+    monkeypatch.setattr("controller.submit.before_start.ASK_S", 0.2)
     waits = StartReply(reason="it comes after pace-1 (load), which has not ended", comes_after={"load": "pace-1"})
     place.master.starts = [StartReply(known=False), waits, waits, StartReply()]
     done = place.submit("--deadline", "90s", "--name", "report", *after, "app.py")
@@ -155,7 +155,7 @@ def test_one_that_never_starts_says_why_and_starts_no_driver(place: Place) -> No
 
 
 def test_one_that_waits_ends_with_its_cluster(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.submit.start_wait.ASK_S", 0.1)
+    monkeypatch.setattr("controller.submit.before_start.ASK_S", 0.1)
     place.master.starts = [StartReply(reason="it comes after 'load', which was not submitted yet")]
     down = threading.Timer(0.5, place.home.forget_cluster)
     down.start()

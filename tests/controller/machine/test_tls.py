@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.link import NO_MASTER, Gate, Link
+from controller.agent.link import NO_MASTER, Link, OrderFilter
 from controller.client import MasterClient
 from controller.home import Home
 from controller.machine.authority import certify, names_of
 from controller.machine.tls import connect_master
-from controller.wire.worker import WorkerSync
 from stage_model.errors import BadInput, Unavailable
 from tests.fakes.master import serving
 from tests.fakes.tls import Squatter, make_ca, squatting
@@ -35,10 +34,7 @@ def ask(squatter: Squatter, home: Home) -> None:
 
 
 def sync(squatter: Squatter, home: Home) -> None:
-    def report() -> WorkerSync:
-        raise AssertionError("asked for")
-
-    link = Link(squatter.url, home.ca_file, TOKEN, "w1", Gate("c"), report, lambda _reply, _sent: None)
+    link = Link(squatter.url, home.ca_file, TOKEN, "w1", OrderFilter("c"), lambda: None)
     link._call("POST", "/v1/workers/w1/sync", b"{}", 10.0)
 
 

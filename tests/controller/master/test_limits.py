@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from controller.agent.core.accounting import Account
-from controller.agent.executors.progress_file import ProgressRefused, read_progress
+from controller.agent.executors.known import ProgressRefused, read_progress
 from controller.master import driver_events, drivers, executors
 from controller.master.application import Application
 from controller.master.storage import recorder

@@ -67,13 +67,13 @@ def test_series_of_one_that_has_ended_are_gone_and_its_end_is_counted(tmp_path: 
 
 
 def test_what_an_agent_tells_of_its_speed_is_shown_by_worker_and_phase(tmp_path: Path) -> None:
-    timings = PeriodTimings()
+    timings = PeriodTimings(lambda: 0.0)
     timings.add_period({"look": 0.001, "write quotas": 0.03, "of a newer release": 1.0})
     timings.add_period({"look": 20.0, "write quotas": 0.03})
     timings.add_quota_write(0.004, written=True)
     timings.add_quota_write(0.25, written=False)
     cluster = FakeCluster(tmp_path)
-    cluster.worker("w1", timings=timings.told())
+    cluster.worker("w1", timings=timings.message())
     series = scrape(cluster)
     looks = {
         le: value(series, "agent_tick_seconds_bucket", worker="w1", phase="look", le=le) for le in ("0.001", "10.0", "+Inf")

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.link import Gate
+from controller.agent.link import OrderFilter
 from controller.master.agents import COME_BACK_S
 from controller.master.application import skip_unknown_ids
 from controller.master.storage.identity import Identity, begin_life
@@ -69,10 +69,10 @@ class TestIdentity:
 
 class TestLostDatabase:
     def test_agents_obey_the_master_that_lost_its_database(self, cluster: FakeCluster) -> None:
-        gate = Gate(cluster.state.identity.cluster_id)
-        gate.check(cluster.worker("w1").desired)
+        orders = OrderFilter(cluster.state.identity.cluster_id)
+        orders.check(cluster.worker("w1").desired)
         lose_database(cluster)
-        gate.check(cluster.worker("w1").desired)
+        orders.check(cluster.worker("w1").desired)
 
     def test_a_job_that_is_half_done_goes_on_under_its_id(self, cluster: FakeCluster) -> None:
         cluster.state.profiles.add(taught())  # a minute on this worker: more than the second that is left

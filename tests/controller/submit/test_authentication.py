@@ -49,7 +49,7 @@ def test_encryption_is_one_option() -> None:
 
 
 def test_a_child_reads_the_file_more_than_once_and_nothing_is_left_of_it(tmp_path: Path) -> None:
-    with in_memory("a=b\n") as file:
+    with in_memory({"a": "b"}) as file:
         status = os.fstat(file)
         assert (status.st_mode & 0o777, status.st_nlink) == (0o600, 0), "no name in any directory"
         words = ["cat", path_of(file), path_of(file)]

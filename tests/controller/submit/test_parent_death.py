@@ -9,7 +9,7 @@ import sys
 
 
 def test_a_child_whose_parent_has_ended_already_does_not_go_on() -> None:
-    load = "import sys; from controller.submit.parent_death import end_with_parent"
+    load = "import sys; from controller.submit.driver_run import end_with_parent"
     program = f"{load}; end_with_parent(int(sys.argv[1])); print('goes on')"
 
     def run(parent: int) -> tuple[int, str]:

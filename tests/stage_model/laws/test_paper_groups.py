@@ -34,7 +34,7 @@ def decided(
     if running:
         own[(stages[0].stage, 0)] = OwnStage(running)
     state = LawState(None, {group: PaperState(cores) for group, cores in (csi or {}).items()})
-    return decide_demand(plan, ObservedExecutor(4, own, 0.0), state, dt_s=1.0, period_s=1.0, quota=QuotaSettings())
+    return decide_demand(plan, ObservedExecutor(4, own, 0.0), state, dt_s=1.0, quota=QuotaSettings())
 
 
 def test_a_stage_that_begins_when_no_time_is_left_gets_all_slots() -> None:

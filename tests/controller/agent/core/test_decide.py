@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.agent.core.asking import request
 from controller.agent.core.decide import ObservedExecutor, OwnStage, aged, decide_demand, live_stages
+from controller.agent.core.step import request
+from controller.runtime.base import ExecutorKey
 from stage_model.laws.base import Decision, LawState
 from stage_model.plan import Aim, ApplicationPlan, StagePlan
 from stage_model.settings import QuotaSettings
@@ -27,7 +28,7 @@ def executor(
 
 
 def decided(plan: ApplicationPlan, seen: ObservedExecutor, state: LawState = LawState()) -> Decision:  # noqa: B008
-    return decide_demand(plan, seen, state, dt_s=1.0, period_s=1.0, quota=QuotaSettings())
+    return decide_demand(plan, seen, state, dt_s=1.0, quota=QuotaSettings())
 
 
 def test_before_its_first_task_an_executor_asks_for_all_its_slots_when_tasks_wait_and_else_for_a_core_to_start_with() -> None:
@@ -256,7 +257,7 @@ class TestSeveralAims:
             plan = msgspec.structs.replace(self.FIFO, aims=aims, left_s=aims[0].left_s)
             own = {(3, 0): OwnStage(2, 0)}
             decision = decided(plan, ObservedExecutor(4, own, 0.0))
-            asked = request("key", "a", decision, plan, 0.0)
+            asked = request(ExecutorKey("a", "1"), decision, plan, 0.0)
             assert (asked.beyond_saving, asked.left_s) == (kept is None, aims[0].left_s if kept is None else kept)
 
     def test_the_paper_law_goes_by_the_stages_deadlines(self) -> None:

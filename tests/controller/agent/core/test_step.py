@@ -12,8 +12,17 @@ from msgspec import structs
 
 from controller.agent.core.accounting import Account
 from controller.agent.core.apply import QuotaChange
-from controller.agent.core.step import Held, Orders, Seen, Snapshot, State, TimedPlan, next_period_s, step
-from controller.agent.report_of import Standing, report_of
+from controller.agent.core.step import (
+    ExecutorHistory,
+    ExecutorInput,
+    LoopState,
+    Orders,
+    Snapshot,
+    TimedPlan,
+    next_period_s,
+    step,
+)
+from controller.agent.report import Outbox, Standing
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.states import ExecutorState
 from stage_model.plan import Aim, ApplicationPlan, StagePlan
@@ -42,24 +51,27 @@ def plan(application: str = "app", **changed: object) -> ApplicationPlan:
 
 def seen(
     key: ExecutorKey = KEY, *, quota: float | None = 0.5, cpu_s: float = 0.0, running: bool = True, tasks: int | None = 2
-) -> Seen:
+) -> ExecutorInput:
     claim = StageProgress(stage=1, attempt=0, running=tasks or 0, done=0)
     told = Progress(schema=SCHEMA, executor=key.executor_id, sequence=1, stages=(claim,))
-    return Seen(2, Observed(key, running, quota, cpu_s, 0), told if tasks is not None else None, QUOTA.floor)
+    return ExecutorInput(2, Observed(key, running, quota, cpu_s, 0), told if tasks is not None else None, QUOTA.floor)
 
 
-def period(state: State, now_s: float, executors: dict[ExecutorKey, Seen], *plans: ApplicationPlan) -> tuple[Orders, State]:
+def period(
+    state: LoopState, now_s: float, executors: dict[ExecutorKey, ExecutorInput], *plans: ApplicationPlan
+) -> tuple[Orders, LoopState]:
     """Step a worker of two cores, with plans that came at 0 s."""
     timed = {p.application_id: TimedPlan(p, 0.0) for p in plans}
-    return step(Snapshot(2.0, 1.0, QUOTA, executors, timed), state, now_s)
+    return step(Snapshot(2.0, QUOTA, executors, timed), state, now_s)
 
 
 def test_what_a_quota_held_back_is_reported_of_the_executor_and_of_its_stage() -> None:
-    state = State()
+    state = LoopState()
     for now_s, throttled_s in ((0.0, 5.0), (1.0, 5.5)):
         looked = structs.replace(seen(cpu_s=now_s), observed=Observed(KEY, True, 0.5, now_s, 0, throttled_s=throttled_s))
         _, state = period(state, now_s, {KEY: looked}, plan())
-    told = report_of(KEY, Standing(ExecutorState.RUNNING), looked.observed, state.held[KEY], None, "", 0.0)
+    standing = Standing(ExecutorState.RUNNING)
+    told = Outbox().report_on(KEY, standing, looked.observed, state.executors[KEY], None, "")
     assert told.throttled_s == 5.5
     assert [use.throttled_s for use in told.stages] == [0.5]
 
@@ -90,17 +102,17 @@ def test_what_an_owner_does_not_allow_is_left_to_others_and_written_by_nobody() 
     first, second = plan(left_s=100 / 3), plan("other", left_s=100 / 3)
     capped = structs.replace(seen(quota=0.33), observed=Observed(KEY, True, 0.33, 0.0, 0, most_cores=0.33))
     free = seen(OTHER, quota=1.5)
-    orders, _ = period(State(), 0.0, {KEY: capped, OTHER: free}, first, second)
+    orders, _ = period(LoopState(), 0.0, {KEY: capped, OTHER: free}, first, second)
     assert orders.grants == {KEY: 0.33, OTHER: 1.5}
     assert orders.changes == ()
-    orders, _ = period(State(), 0.0, {KEY: seen(quota=1.0), OTHER: seen(OTHER, quota=1.0)}, first, second)
+    orders, _ = period(LoopState(), 0.0, {KEY: seen(quota=1.0), OTHER: seen(OTHER, quota=1.0)}, first, second)
     assert orders.grants == {KEY: 1.0, OTHER: 1.0}, "without that they share"
-    [sample, _] = period(State(), 0.0, {KEY: capped, OTHER: free}, first, second)[0].samples
+    [sample, _] = period(LoopState(), 0.0, {KEY: capped, OTHER: free}, first, second)[0].samples
     assert not sample.squeezed, "no other executor has taken from it"
 
 
 def test_a_law_a_grant_a_write_and_a_sample() -> None:
-    orders, state = period(State(), 0.0, {KEY: seen()}, plan())
+    orders, state = period(LoopState(), 0.0, {KEY: seen()}, plan())
     # 50 core-seconds in 100 s: what is set already, so nothing is written
     assert (orders.grants, orders.changes) == ({KEY: 0.5}, ())
     orders, state = period(state, 10.0, {KEY: seen(cpu_s=2.0)}, plan())
@@ -116,7 +128,7 @@ def test_a_law_a_grant_a_write_and_a_sample() -> None:
 
 
 def test_each_quota_that_was_ordered_is_told_once_with_its_reason() -> None:
-    _, state = period(State(), 0.0, {KEY: seen(quota=0.3)}, plan())
+    _, state = period(LoopState(), 0.0, {KEY: seen(quota=0.3)}, plan())
     told = []
     # between samples, too: 50 core-seconds in ever less time; it is set as it was ordered
     for now_s, quota in ((0.5, 0.5), (0.8, 0.3), (1.0, 0.3), (2.0, 0.55)):
@@ -128,7 +140,7 @@ def test_each_quota_that_was_ordered_is_told_once_with_its_reason() -> None:
 
 def test_a_squeeze_is_part_of_the_reason() -> None:
     executors = {KEY: seen(quota=0.1), OTHER: seen(OTHER, quota=1.9)}
-    orders, _ = period(State(), 0.0, executors, plan(priority=100, left_s=30.0), plan("other", priority=0, left_s=30.0))
+    orders, _ = period(LoopState(), 0.0, executors, plan(priority=100, left_s=30.0), plan("other", priority=0, left_s=30.0))
     reasons = {sample.application_id: [one.reason for one in sample.ordered] for sample in orders.samples}
     assert ["squeezed: 1.67 asked for" in reason for reason in reasons["other"]] == [True]
     assert ["squeezed" in reason for reason in reasons["app"]] == [False]
@@ -136,7 +148,7 @@ def test_a_squeeze_is_part_of_the_reason() -> None:
 
 def test_what_lowers_is_written_before_what_raises() -> None:
     executors = {KEY: seen(quota=0.1), OTHER: seen(OTHER, quota=1.9)}
-    orders, _ = period(State(), 0.0, executors, plan(priority=100, left_s=30.0), plan("other", priority=0, left_s=30.0))
+    orders, _ = period(LoopState(), 0.0, executors, plan(priority=100, left_s=30.0), plan("other", priority=0, left_s=30.0))
     # 50 core-seconds in 30 s are 1.67 cores
     assert orders.grants == {KEY: 1.7, OTHER: pytest.approx(0.3)}
     assert [change.key for change in orders.changes] == [OTHER, KEY]
@@ -144,7 +156,7 @@ def test_what_lowers_is_written_before_what_raises() -> None:
 
 
 def test_without_a_plan_it_has_all_it_can_use_and_no_sample() -> None:
-    orders, _ = period(State(), 0.0, {KEY: seen()})
+    orders, _ = period(LoopState(), 0.0, {KEY: seen()})
     assert (orders.grants, orders.samples) == ({KEY: 2.0}, ())
 
 
@@ -152,29 +164,30 @@ def test_a_stage_that_an_absent_master_has_not_described_has_all_it_can_use() ->
     # by the stage deadlines that the agent knows nothing runs; the plan came at 0 s, and the master is away from 10 s on
     granted = []
     for now_s in (5.0, 11.0):
-        orders, _ = period(State(), now_s, {KEY: seen()}, plan(law="paper", stages=()))
+        orders, _ = period(LoopState(), now_s, {KEY: seen()}, plan(law="paper", stages=()))
         granted.append(orders.grants[KEY])
     assert granted == [QUOTA.floor, 2.0]
 
 
 def test_an_unlimited_executor_is_limited() -> None:
-    orders, _ = period(State(), 0.0, {KEY: seen(quota=None)}, plan())
+    orders, _ = period(LoopState(), 0.0, {KEY: seen(quota=None)}, plan())
     assert orders.changes == (QuotaChange(KEY, None, 0.5),)
 
 
 def test_what_does_not_run_holds_no_cores() -> None:
-    ended, waiting, starting = seen(running=False), Seen(2, None, None, 0.1, waits=True), Seen(2, None, None, 0.1)
+    ended, starting = seen(running=False), ExecutorInput(2, None, None, 0.1)
+    waiting = structs.replace(starting, waits=True)
     for other in (ended, waiting):
-        orders, _ = period(State(), 0.0, {KEY: other, OTHER: seen(OTHER, tasks=None)})
+        orders, _ = period(LoopState(), 0.0, {KEY: other, OTHER: seen(OTHER, tasks=None)})
         assert orders.grants == {OTHER: 2.0}
-    orders, _ = period(State(), 0.0, {KEY: starting, OTHER: seen(OTHER, tasks=None)})
+    orders, _ = period(LoopState(), 0.0, {KEY: starting, OTHER: seen(OTHER, tasks=None)})
     # both ask for two cores; nothing is written to what is not there yet
     assert orders.grants == {KEY: 1.0, OTHER: 1.0}
     assert [change.key for change in orders.changes] == [OTHER]
 
 
 def test_samples_come_once_a_period_and_at_once_when_it_exits_for_the_last_time() -> None:
-    counts, state = [], State()
+    counts, state = [], LoopState()
     for now_s, running in ((0.0, True), (0.5, True), (0.95, True), (1.0, False), (2.0, False)):
         orders, state = period(state, now_s, {KEY: seen(running=running)}, plan())
         counts.append(len(orders.samples))
@@ -189,7 +202,7 @@ def test_each_node_shares_its_own_cores_among_its_own_executors() -> None:
         for key, node in zip(keys, nodes, strict=True)
     }
     # without a plan each asks for its two slots; a node has two cores
-    orders, _ = period(State(), 0.0, executors)
+    orders, _ = period(LoopState(), 0.0, executors)
     shares = [orders.grants[key] for key in keys]
     assert sum(shares[:3]) == pytest.approx(2.0)
     assert max(shares[:3]) - min(shares[:3]) <= 0.05 + 1e-9
@@ -198,39 +211,39 @@ def test_each_node_shares_its_own_cores_among_its_own_executors() -> None:
 
 def test_a_floor_of_its_own_is_kept() -> None:
     # nothing to do
-    orders, _ = period(State(), 0.0, {KEY: Seen(2, seen().observed, None, 0.75)}, plan(stages=()))
+    orders, _ = period(LoopState(), 0.0, {KEY: ExecutorInput(2, seen().observed, None, 0.75)}, plan(stages=()))
     assert orders.grants[KEY] >= 0.75
 
 
 def test_an_error_is_its_executors_alone_and_gives_it_all_it_can_use() -> None:
     executors = {KEY: seen(), OTHER: seen(OTHER)}
-    orders, state = period(State(), 0.0, executors, plan(law="of a later release", left_s=150.0), plan("other"))
+    orders, state = period(LoopState(), 0.0, executors, plan(law="of a later release", left_s=150.0), plan("other"))
     assert list(orders.troubles) == [KEY]
     assert orders.grants[OTHER] == 0.5
     # it asks for its two slots and has what is left
     assert orders.grants[KEY] == 1.5
-    decision = state.held[KEY].decision
+    decision = state.executors[KEY].decision
     assert decision is not None
     assert decision.demand == 2.0
 
 
 def test_a_demand_that_is_no_number_is_an_error() -> None:
-    orders, _ = period(State(), 0.0, {KEY: seen()}, plan(speed_limit=math.nan))
+    orders, _ = period(LoopState(), 0.0, {KEY: seen()}, plan(speed_limit=math.nan))
     assert list(orders.troubles) == [KEY]
     assert orders.grants == {KEY: 2.0}
 
 
 def test_slots_that_become_known_later_count_from_then_on() -> None:
-    state = State({KEY: Held(Account(4))})
+    state = LoopState({KEY: ExecutorHistory(Account(4))})
     _, state = period(state, 0.0, {KEY: seen(tasks=3)}, plan())
-    assert state.held[KEY].account.slots == 2
-    assert state.held[KEY].account.stages[1, 0].running == 2
+    assert state.executors[KEY].account.slots == 2
+    assert state.executors[KEY].account.stages[1, 0].running == 2
 
 
 def test_who_is_no_longer_there_is_forgotten() -> None:
-    _, state = period(State(), 0.0, {KEY: seen(), OTHER: seen(OTHER)}, plan())
+    _, state = period(LoopState(), 0.0, {KEY: seen(), OTHER: seen(OTHER)}, plan())
     _, state = period(state, 1.0, {OTHER: seen(OTHER)}, plan())
-    assert set(state.held) == {OTHER}
+    assert set(state.executors) == {OTHER}
 
 
 def test_executors_of_one_application_on_a_worker_count_what_the_others_do() -> None:
@@ -238,11 +251,11 @@ def test_executors_of_one_application_on_a_worker_count_what_the_others_do() -> 
     96 s are left, for both."""
     one, two = KEY, ExecutorKey("app", "2")
 
-    def both(cpu_s: float) -> dict[ExecutorKey, Seen]:
+    def both(cpu_s: float) -> dict[ExecutorKey, ExecutorInput]:
         return {key: seen(key, quota=0.25, cpu_s=cpu_s, tasks=1) for key in (one, two)}
 
     of_both = plan(slots=4)
-    orders, state = period(State(), 0.0, both(0.0), of_both)
+    orders, state = period(LoopState(), 0.0, both(0.0), of_both)
     assert orders.grants == {one: 0.25, two: 0.25}
     orders, state = period(state, 4.0, both(1.1), of_both)
     assert orders.grants == {one: 0.25, two: 0.25}
@@ -254,7 +267,7 @@ def test_executors_of_one_application_on_a_worker_count_what_the_others_do() -> 
 def test_an_executor_that_has_not_been_heard_of_gets_all_it_can_use_at_its_own_priority() -> None:
     # it said that nothing runs; by that it gets its floor, and a stage may have begun since
     quiet, low = seen(tasks=0), plan(priority=10, stages=())
-    _, state = period(State(), 1.0, {KEY: seen()}, plan(priority=10))
+    _, state = period(LoopState(), 1.0, {KEY: seen()}, plan(priority=10))
     _, state = period(state, 2.0, {KEY: quiet}, low)
     orders, state = period(state, 20.0, {KEY: quiet}, low)
     assert orders.grants[KEY] == QUOTA.floor
@@ -263,6 +276,6 @@ def test_an_executor_that_has_not_been_heard_of_gets_all_it_can_use_at_its_own_p
     # of two cores the other one, of normal priority, comes first
     assert orders.grants[KEY] == pytest.approx(2.0 - orders.grants[OTHER])
     assert orders.grants[OTHER] > 0.5
-    decision = state.held[KEY].decision
+    decision = state.executors[KEY].decision
     assert decision is not None
     assert decision.reason == "no recent report"

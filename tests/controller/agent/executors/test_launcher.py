@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.executors.beginning import Start
 from controller.agent.executors.launch import CREDENTIALS_FILE
 from controller.agent.executors.launcher import BACK_OFF
+from controller.agent.executors.starting import Start
 from controller.runtime.base import ExecutorKey, Launch
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec

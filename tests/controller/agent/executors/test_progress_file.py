@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.executors.progress_file import NAME, ProgressRefused, read_progress
+from controller.agent.executors.known import PROGRESS_FILE, ProgressRefused, read_progress
 from stage_model.progress import MAX_BYTES, MemoryProgress
 
 STAGE = {"stage": 1, "attempt": 0, "running": 1, "done": 2}
@@ -16,7 +16,7 @@ GOOD = {"schema": 1, "executor": "7", "sequence": 3, "stages": [STAGE]}
 
 
 def write(directory: Path, content: object) -> None:
-    (directory / NAME).write_bytes(content if isinstance(content, bytes) else msgspec.json.encode(content))
+    (directory / PROGRESS_FILE).write_bytes(content if isinstance(content, bytes) else msgspec.json.encode(content))
 
 
 def refusal(directory: Path) -> str:
@@ -38,24 +38,24 @@ def test_no_file_is_no_progress_yet(tmp_path: Path) -> None:
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
-    (tmp_path / NAME).rename(tmp_path / "elsewhere")
-    (tmp_path / NAME).symlink_to(tmp_path / "elsewhere")
+    (tmp_path / PROGRESS_FILE).rename(tmp_path / "elsewhere")
+    (tmp_path / PROGRESS_FILE).symlink_to(tmp_path / "elsewhere")
     assert "cannot be opened" in refusal(tmp_path)
 
 
 def test_a_pipe_neither_hangs_nor_counts(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / NAME)
+    os.mkfifo(tmp_path / PROGRESS_FILE)
     assert "not a regular file" in refusal(tmp_path)
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
-    (tmp_path / NAME).mkdir()
+    (tmp_path / PROGRESS_FILE).mkdir()
     assert "not a regular file" in refusal(tmp_path)
 
 
 def test_a_large_file_is_not_read(tmp_path: Path) -> None:
     write(tmp_path, b"")
-    os.truncate(tmp_path / NAME, 1 << 30)
+    os.truncate(tmp_path / PROGRESS_FILE, 1 << 30)
     assert f"has {1 << 30} bytes, over {MAX_BYTES}" in refusal(tmp_path)
 
 
@@ -71,7 +71,7 @@ def test_another_owner_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProgressRefused, match="belongs to uid"):
         read_progress(tmp_path, "7", os.getuid() + 1)
     if os.geteuid() == 0:
-        os.chown(tmp_path / NAME, 12345, 12345)
+        os.chown(tmp_path / PROGRESS_FILE, 12345, 12345)
         assert "belongs to uid 12345" in refusal(tmp_path)
 
 

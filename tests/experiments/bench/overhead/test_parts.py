@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.agent.core.step import State, step
+from controller.agent.core.step import LoopState, step
 from experiments.bench.overhead import decisions, executor
 from experiments.bench.overhead.made_up import WORK_CORES, MadeUpDriver, made_up_profile
 from experiments.bench.overhead.where import shares
@@ -59,9 +59,9 @@ def test_stages_of_different_applications_begin_at_different_moments() -> None:
 
 def test_a_decide_step_grants_cores_to_every_executor_within_the_worker() -> None:
     here = decisions.executors(5, seed=1)
-    orders, state = step(decisions.snapshot(here, 10.0, 1.0), State(), 1.0)
+    orders, state = step(decisions.snapshot(here, 10.0, 1.0), LoopState(), 1.0)
     assert len(orders.grants) == 5
     assert all(cores >= decisions.QUOTA.floor for cores in orders.grants.values())
     assert sum(orders.grants.values()) <= 10.0 + 1e-9
     # a law decided, so that what is measured is not a special case
-    assert all(one.decision and one.decision.planned for one in state.held.values())
+    assert all(one.decision and one.decision.planned for one in state.executors.values())

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.agent.core.told_cpu import KEPT_S, ToldCpu
+from controller.agent.core.estimates import KEPT_S, ClaimedCpu
 
 
-def after(*looks: tuple[float, float | None, float]) -> ToldCpu:
+def after(*looks: tuple[float, float | None, float]) -> ClaimedCpu:
     """Return the CPU use after looks: times, the CPU that the executor reported, quotas."""
-    told = ToldCpu()
+    claimed = ClaimedCpu()
     for look in looks:
-        told = told.after(*look)
-    return told
+        claimed = claimed.after(*look)
+    return claimed
 
 
 def test_it_counts_from_the_first_word_on() -> None:
@@ -44,11 +44,11 @@ def test_of_a_quota_that_changed_between_the_looks_the_larger_one_counts() -> No
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.none() | st.floats(0, 1e6), st.floats(0, 8)), max_size=30))
 def test_it_never_falls_and_never_passes_the_quota(looks: list[tuple[float, float | None, float]]) -> None:
-    told, now_s, most, quota_before = ToldCpu(), 0.0, 0.0, 0.0
+    claimed, now_s, most, quota_before = ClaimedCpu(), 0.0, 0.0, 0.0
     for wait_s, said_s, quota in looks:
         now_s += wait_s
-        before, told = told, told.after(now_s, said_s, quota)
-        assert told.cpu_s >= before.cpu_s
+        before, claimed = claimed, claimed.after(now_s, said_s, quota)
+        assert claimed.cpu_s >= before.cpu_s
         most += max(quota, quota_before) * wait_s if before.at_s is not None else 0.0
-        assert told.cpu_s <= most + 1e-6
+        assert claimed.cpu_s <= most + 1e-6
         quota_before = quota

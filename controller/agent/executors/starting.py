@@ -1,4 +1,4 @@
-"""The ways in which an executor begins on this worker: started here, or adopted after another cluster manager started it.
+"""The ways in which an executor starts on this worker: launched here, or adopted after another cluster manager started it.
 
 All of this runs on a thread of the launcher's, which decides when, counts failures and tries again.
 """
@@ -30,7 +30,7 @@ Spec = ExecutorSpec | AdoptedSpec
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """An executor to begin. `memory_mb` is the container's limit; `credentials` go into the executor's own file, None: the
+    """An executor to start. `memory_mb` is the container's limit; `credentials` go into the executor's own file, None: the
     executor needs no credentials, or they are not known yet. An adopted executor has neither."""
 
     key: ExecutorKey
@@ -40,11 +40,11 @@ class Start:
     credentials: bytes | None = field(default=None, repr=False)
 
 
-class Beginner(Protocol):
-    """One way in which executors begin."""
+class ExecutorStarter(Protocol):
+    """One way in which executors start."""
 
-    def begin(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:
-        """Begin the executor unless it is not `wanted` any more; `cores` gives the newest grant. Raise `RuntimeRefused`,
+    def start(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:
+        """Start the executor unless it is not `wanted` any more; `cores` gives the newest grant. Raise `RuntimeRefused`,
         `RuntimeFailed` and `OSError`."""
 
     def read_spec(self, data: bytes) -> Spec:
@@ -54,13 +54,13 @@ class Beginner(Protocol):
         """Return the executor images that are here, as far as is known."""
 
 
-class AdoptingBeginner:
+class AdoptingStarter:
     """Executors of other cluster managers."""
 
     def __init__(self, runtime: Adopter) -> None:
         self._runtime = runtime
 
-    def begin(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:  # noqa: ARG002 - at once
+    def start(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:  # noqa: ARG002 - at once
         spec = start.spec
         assert isinstance(spec, AdoptedSpec)
         serves = Serves(spec.spark_application_id, spec.executor_id, spec.driver_url)
@@ -74,7 +74,7 @@ class AdoptingBeginner:
         return ()
 
 
-class StartingBeginner:
+class LaunchingStarter:
     """Executors that this worker's runtime starts."""
 
     def __init__(self, runtime: Starter, site: Site) -> None:
@@ -84,7 +84,7 @@ class StartingBeginner:
         self._images: tuple[str, ...] | None = None
         """Images that were here at the last look."""
 
-    def begin(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:
+    def start(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:
         spec = start.spec
         assert isinstance(spec, ExecutorSpec)
         self._check_python(spec)

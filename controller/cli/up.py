@@ -1,11 +1,11 @@
-"""`sparkpace up` and `sparkpace down`: a cluster of this machine in the background."""
+"""`sparkpace up`: a cluster of this machine in the background."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,29 +14,25 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from controller.cli.checks import LEAST_MB, check_port
+from controller.cli.checks import check_port
 from controller.cli.common import home_option
 from controller.cli.configuration import config_option, only_check
 from controller.cli.growth_options import checked_growth
 from controller.cli.service_option import check_runtime, handed_on, takes
 from controller.cli.service_options import AGENT, GROWTH, MASTER, UP
 from controller.cli.steps import Steps
-from controller.cli.worker_words import parse_worker
-from controller.client import admin_client
+from controller.cli.worker_words import workers_alike, workers_each
 from controller.home import Cluster, Home
-from controller.local.cluster import Plan, WorkerPlan, heal, look, start
+from controller.local.cluster import Plan, WorkerPlan, heal, look, start, unfinished
 from controller.local.healing import Healing, decide_healing
 from controller.local.prepare import prepare
 from controller.locks import turn
 from controller.runtime.docker import packet_filter
-from controller.runtime.engines import MEMORY_SHARE, SERVICE_CORES, Java, find_java, machine_cores, machine_memory_mb
+from controller.runtime.engines import Java, find_java
 from controller.runtime.networks import parse_pool, room_for
 from controller.runtime.table import ADOPTING, EVERYWHERE, Choice, choose_runtime, runtime_module
 from controller.submit.spark_install import find_spark
-from controller.wire.states import ApplicationState
-from stage_model.errors import BadInput, PaceError, Unavailable
-from stage_model.settings import CORE_QUANTUM
-from stage_model.units import parse_memory_mb
+from stage_model.errors import BadInput, Unavailable
 
 
 @click.command(epilog="Example: sparkpace up --workers 2")
@@ -52,12 +48,12 @@ def up(context: click.Context, /, home: Home, **given: Any) -> None:
     """
     runtime, floor = given["runtime"], given["floor"]
     each, workers = _of_one_source(context, given["each"]), given["workers"]
-    check_runtime((one for one in AGENT if one.up), given)
+    check_runtime((option for option in AGENT if option.up), given)
     if runtime in ADOPTING:
         workers = _only_one(context, each, workers, runtime)
     if runtime in EVERYWHERE and given["cores"] is None and not each:
         raise BadInput(f"--runtime {runtime} cannot know how large the nodes are; give the cores of each node by --cores")
-    sizes = _each(each, floor) if each else _alike(workers, given["cores"], given["memory"], floor)
+    sizes = workers_each(each, floor) if each else workers_alike(workers, given["cores"], given["memory"], floor)
     agent_words = handed_on(AGENT, given | {"network_pool": room_for(parse_pool(given["network_pool"]), len(sizes))})
     checked_growth(given)
     started = shlex.join((*agent_words, *shlex.split(given["agent_options"])))
@@ -162,11 +158,10 @@ def _heal(home: Home, recorded: Cluster, healing: Healing) -> None:
         click.echo(f"Started the agent of {name}, which had died.")
     for name in healing.restarting:
         click.echo(f"The agent of {name} had lost its child and has started another.")
-    going_on = [view for view in admin_client(home).applications() if view.state is not ApplicationState.ENDED]
     click.echo(
         f"Sparkpace runs at {cluster.url} with {len(cluster.agents)} worker(s); "
         + ("" if healing.needed else "nothing was missing; ")
-        + f"{len(going_on)} application(s) go on."
+        + f"{unfinished(home)} application(s) go on."
     )
 
 
@@ -181,35 +176,6 @@ def _check_old_port(recorded: Cluster) -> None:
         ) from error
 
 
-@click.command(epilog="Example: sparkpace down")
-@home_option
-def down(home: Home) -> None:
-    """End the applications and the local cluster, however it was started.
-
-    Executors, containers and control groups that outlived them are removed. Exit code 1 if something is left.
-    """
-    from controller.local.ending import stop  # here, because the other commands need no engine's library
-
-    with turn(home) if home.path.exists() else nullcontext():
-        stopped = stop(home, home.cluster())
-    if stopped is None:
-        click.echo(f"No local cluster in {home.path}.")
-        return
-    for view in stopped.late:
-        click.echo(
-            f"sparkpace: application {view} was not over when its agents were stopped: its driver may go on, or its record "
-            f"could not be written",
-            err=True,
-        )
-    for sentence in (*stopped.notes, *stopped.left):
-        click.echo(f"sparkpace: {sentence}", err=True)
-    if said := stopped.removed.said():
-        click.echo(said)
-    if stopped.left:
-        raise PaceError(f"{len(stopped.left)} part(s) of the cluster were left; run `sparkpace down` again to try once more")
-    click.echo("Sparkpace is down.")
-
-
 def _options(context: click.Context) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return all options as JSON has them, by their names, and those of them that were given."""
     named = {parameter.name: parameter.opts[-1].lstrip("-") for parameter in context.command.params}
@@ -221,7 +187,7 @@ def _options(context: click.Context) -> tuple[dict[str, Any], dict[str, Any]]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value.expanduser().absolute())
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _given(context: click.Context, name: str) -> bool:
@@ -233,52 +199,3 @@ def _described(workers: Sequence[WorkerPlan]) -> str:
     if len(sizes) == 1:
         return f"{len(workers)} worker(s) of {workers[0].cores:g} cores and {workers[0].memory_mb} MiB"
     return "workers of " + ", ".join(f"{worker.cores:g} cores and {worker.memory_mb} MiB" for worker in workers)
-
-
-def _alike(workers: int, cores: float | None, memory: str | None, floor: float) -> tuple[WorkerPlan, ...]:
-    total_cores = machine_cores() - SERVICE_CORES if cores is None else cores
-    total_mb = int(machine_memory_mb() * MEMORY_SHARE) if memory is None else parse_memory_mb(memory, option="--memory")
-    cores_each, memory_each = _cores_each(total_cores, workers, floor), _memory_each(total_mb, workers)
-    return tuple(WorkerPlan(f"w{number}", cores_each, memory_each) for number in range(1, workers + 1))
-
-
-def _each(each: Sequence[str], floor: float) -> tuple[WorkerPlan, ...]:
-    """Return the workers as the user describes them. Raise `BadInput` for what cannot be, or is more than the machine has."""
-    workers = tuple(parse_worker(text, f"w{number}") for number, text in enumerate(each, 1))
-    if len({worker.worker_id for worker in workers}) < len(workers):
-        raise BadInput("--worker names one worker twice; give each id once")
-    for worker in workers:
-        _check_size(worker.cores, worker.memory_mb, floor, f"--worker {worker.worker_id}")
-    cores, memory_mb = sum(worker.cores for worker in workers), sum(worker.memory_mb for worker in workers)
-    _check_size(cores, memory_mb, floor, "all --worker together")
-    return workers
-
-
-def _check_size(cores: float, memory_mb: int, floor: float, what: str) -> None:
-    most_cores, most_mb = machine_cores(), machine_memory_mb()
-    if not floor <= cores <= most_cores or not LEAST_MB <= memory_mb <= most_mb:
-        raise BadInput(
-            f"{what}: {cores:g} cores and {memory_mb} MiB; accepted: {floor:g} to {most_cores:g} cores and {LEAST_MB} to "
-            f"{most_mb} MiB on this machine"
-        )
-
-
-def _cores_each(total: float, workers: int, floor: float) -> float:
-    """Return the cores of each worker, rounded down to steps of 0.05 core, the quota's step."""
-    if total / workers < floor:
-        raise BadInput(
-            f"--cores {total:g} for {workers} worker(s) is too little; each needs the floor, {floor:g} core, or more"
-        )
-    if total > machine_cores():
-        raise BadInput(f"--cores {total:g} is more than this machine's {machine_cores():g}; give that or less")
-    # The small addend keeps 1.7 / 2 = 0.85 from becoming 0.80 through binary fractions.
-    return int(total / workers / CORE_QUANTUM + 1e-6) * 5 / 100
-
-
-def _memory_each(total_mb: int, workers: int) -> int:
-    each = total_mb // workers
-    if each < LEAST_MB:
-        raise BadInput(f"--memory of {total_mb} MiB for {workers} worker(s) is too little; each needs {LEAST_MB} MiB or more")
-    if total_mb > machine_memory_mb():
-        raise BadInput(f"--memory of {total_mb} MiB is more than this machine's {machine_memory_mb()} MiB; give less")
-    return each

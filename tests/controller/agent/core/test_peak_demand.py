@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.agent.core.needed import LATELY_S, Needed
+from controller.agent.core.estimates import LATELY_S, PeakDemand
 from stage_model.laws.base import Decision, LawState
 
 
@@ -15,10 +15,10 @@ def planned(cores: float) -> Decision:
 
 
 def after(*asked: tuple[float, Decision | None]) -> float | None:
-    needed = Needed()
+    peak = PeakDemand()
     for now_s, decision in asked:
-        needed = needed.after(now_s, decision)
-    return needed.cores
+        peak = peak.after(now_s, decision)
+    return peak.cores
 
 
 def test_nothing_is_known_before_a_law_has_planned() -> None:
@@ -37,9 +37,9 @@ def test_between_stages_it_needs_what_it_needed() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 20), st.floats(0, 8)), min_size=1, max_size=40))
 def test_it_is_the_most_of_those_that_are_not_old(steps: list[tuple[float, float]]) -> None:
-    needed, now_s, asked = Needed(), 0.0, []
+    peak, now_s, asked = PeakDemand(), 0.0, []
     for wait_s, cores in steps:
         now_s += wait_s
         asked.append((now_s, cores))
-        needed = needed.after(now_s, planned(cores))
-    assert needed.cores == pytest.approx(max(cores for at_s, cores in asked if now_s - at_s <= LATELY_S))
+        peak = peak.after(now_s, planned(cores))
+    assert peak.cores == pytest.approx(max(cores for at_s, cores in asked if now_s - at_s <= LATELY_S))

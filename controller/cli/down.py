@@ -1,0 +1,41 @@
+"""`sparkpace down`: the end of a cluster of this machine."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import click
+
+from controller.cli.common import home_option
+from controller.home import Home
+from controller.locks import turn
+from stage_model.errors import PaceError
+
+
+@click.command(epilog="Example: sparkpace down")
+@home_option
+def down(home: Home) -> None:
+    """End the applications and the local cluster, however it was started.
+
+    Executors, containers and control groups that outlived them are removed. Exit code 1 if something is left.
+    """
+    from controller.local.ending import stop  # here, because the other commands need no engine's library
+
+    with turn(home) if home.path.exists() else nullcontext():
+        stopped = stop(home, home.cluster())
+    if stopped is None:
+        click.echo(f"No local cluster in {home.path}.")
+        return
+    for view in stopped.late:
+        click.echo(
+            f"sparkpace: application {view} was not over when its agents were stopped: its driver may go on, or its record "
+            f"could not be written",
+            err=True,
+        )
+    for sentence in (*stopped.notes, *stopped.left):
+        click.echo(f"sparkpace: {sentence}", err=True)
+    if said := stopped.removed.said():
+        click.echo(said)
+    if stopped.left:
+        raise PaceError(f"{len(stopped.left)} part(s) of the cluster were left; run `sparkpace down` again to try once more")
+    click.echo("Sparkpace is down.")
