@@ -20,17 +20,17 @@ from controller.asks.job_setting import PREFIX
 from controller.machine.local_zone import local_zone
 from controller.machine.process_identity import boot_id
 from controller.master.access.vouching import NOBODY
-from controller.master.application import ID, Application, ApplicationRecord, skip_unknown_ids
-from controller.master.capacity import Capacity
-from controller.master.dependencies import WaitingJob, check_dependencies
-from controller.master.executor_spec import executor_memory, executor_slots, executor_spec
-from controller.master.feasibility import feasibility, plan_reply
-from controller.master.from_record import make_application
+from controller.master.core.application import ID, Application, ApplicationRecord, skip_unknown_ids
+from controller.master.core.capacity import Capacity
+from controller.master.core.dependencies import WaitingJob, check_dependencies
+from controller.master.core.executor_spec import executor_memory, executor_slots, executor_spec
+from controller.master.core.feasibility import feasibility, plan_reply
+from controller.master.core.from_record import make_application
+from controller.master.core.pipelines import Pipelines
+from controller.master.core.placing import Placing
+from controller.master.core.registry import Registry
 from controller.master.growing import Growing
 from controller.master.off_loop import OffLoop
-from controller.master.pipelines import Pipelines
-from controller.master.placing import Placing
-from controller.master.registry import Registry
 from controller.runtime.shown_paths import not_shown
 from controller.runtime.table import MOUNTING
 from controller.wire.command import PlanReply, PlanRequest

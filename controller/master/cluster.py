@@ -25,23 +25,23 @@ from concurrent.futures import Executor as Pool
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from controller.master import driver_events
 from controller.master.admission import Admission
-from controller.master.agents import Agents
 from controller.master.commands import Commands
+from controller.master.core import driver_events
+from controller.master.core.agents import Agents
+from controller.master.core.guard import Parts
+from controller.master.core.lifecycle import Lifecycle
+from controller.master.core.pipelines import Pipelines
+from controller.master.core.placing import Placing
+from controller.master.core.registry import Registry
+from controller.master.core.versions import Versions
 from controller.master.drivers import Drivers
 from controller.master.finish import Finisher
 from controller.master.growing import Growing
-from controller.master.guard import Parts
-from controller.master.lifecycle import Lifecycle
 from controller.master.notify.notifying import Notifying
-from controller.master.pipelines import Pipelines
-from controller.master.placing import Placing
 from controller.master.providers import Provider
-from controller.master.registry import Registry
 from controller.master.storage.kept import Kept
 from controller.master.submissions import Submissions
-from controller.master.versions import Versions
 from placement.growth import Growth
 from placement.policies import Draw
 from placement.scores import Weights

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from controller.master.application import ID, Application
-from controller.master.change import change, check_claim, claim_after
-from controller.master.explanation import explanation
+from controller.master.core.application import ID, Application
+from controller.master.core.change import change, check_claim, claim_after
+from controller.master.core.explanation import explanation
+from controller.master.core.guard import guarded
+from controller.master.core.lifecycle import Lifecycle
+from controller.master.core.registry import AT_A_TIME, Registry
+from controller.master.core.view import application_view, bare_view
 from controller.master.finish import stage_spans
-from controller.master.guard import guarded
-from controller.master.lifecycle import Lifecycle
 from controller.master.off_loop import OffLoop
-from controller.master.registry import AT_A_TIME, Registry
 from controller.master.storage.recorder import Recorder
 from controller.master.submissions import Submissions
-from controller.master.view import application_view, bare_view
 from controller.runs.course import ended_runs, read_course
 from controller.wire.command import ApplicationView, Change, Explanation
 from controller.wire.course import Course, EndedRun

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from msgspec import structs
 
 from controller.machine.process_identity import boot_id
-from controller.master import attached, driver_events, executors
 from controller.master.access.tokens import digest, mint
 from controller.master.admission import Admission, check_usable, checked_id
-from controller.master.application import Application
-from controller.master.changes import Changes
-from controller.master.guard import guarded
-from controller.master.lifecycle import Lifecycle
-from controller.master.locality import locality
+from controller.master.core import attached, driver_events, executors
+from controller.master.core.application import Application
+from controller.master.core.changes import Changes
+from controller.master.core.guard import guarded
+from controller.master.core.lifecycle import Lifecycle
+from controller.master.core.locality import locality
+from controller.master.core.outcome import DriverEnd, driver_end
+from controller.master.core.registry import Registry
 from controller.master.off_loop import OffLoop
-from controller.master.outcome import DriverEnd, driver_end
-from controller.master.registry import Registry
 from controller.master.storage.recorder import Recorder
 from controller.wire.driver import DriverReply, DriverSync, Locality, Registered, Registration
 from controller.wire.limits import APPLICATIONS, OF_A_USER

@@ -17,13 +17,13 @@ from msgspec import structs
 from controller.asks.pipeline_options import PipelineOptions
 from controller.machine.back_off import BackOff
 from controller.machine.files import no_space
-from controller.master.actions import Action
-from controller.master.application import Application
-from controller.master.capacity import Capacity
-from controller.master.guard import Caught
-from controller.master.lesson import NoLesson, untaught, why_untaught
+from controller.master.core.actions import Action
+from controller.master.core.application import Application
+from controller.master.core.capacity import Capacity
+from controller.master.core.guard import Caught
+from controller.master.core.lesson import NoLesson, untaught, why_untaught
+from controller.master.core.summary import error_pct, use_between
 from controller.master.storage.recorder import Recorder
-from controller.master.summary import error_pct, use_between
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import StageSpan
 from controller.wire.basis import Untaught

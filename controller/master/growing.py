@@ -12,12 +12,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
-from controller.master import queue
-from controller.master.application import Application
-from controller.master.guard import guarded
-from controller.master.placing import Placing
+from controller.master.core import queue
+from controller.master.core.application import Application
+from controller.master.core.guard import guarded
+from controller.master.core.placing import Placing
+from controller.master.core.registry import Registry
 from controller.master.providers import Provider
-from controller.master.registry import Registry
 from placement.growth import EndWorker, Growth, StartWorker, WorkerType
 from placement.resources import ResourceSet
 from stage_model.errors import RuntimeFailed

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from controller.master.admission import Admission
-from controller.master.dependencies import STARTING_S, WaitingJob, check_dependencies
-from controller.master.registry import Registry
+from controller.master.core.dependencies import STARTING_S, WaitingJob, check_dependencies
+from controller.master.core.registry import Registry
 from controller.wire.command import SUBMISSION_ID, ApplicationView, StartReply, StartRequest
 from controller.wire.states import ApplicationState
 from stage_model.errors import BadInput, Unavailable

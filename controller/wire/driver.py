@@ -153,8 +153,8 @@ class DriverSync(Message, frozen=True, kw_only=True):
     `steady_ms` is the time of the driver's steady clock at sending, `ports` as at registration. `credentials` come, as at
     registration, once after the master has said that it lacks them. Of an attached application, `executors` are those that
     live and have announced themselves (level), `spark_application_id` is its cluster manager's id. `driver_end` comes once
-    the application has ended (`controller.master.outcome.DriverEnd`): it gives the end of the driver's JVM, or announces one
-    more message with that."""
+    the application has ended (`controller.master.core.outcome.DriverEnd`): it gives the end of the driver's JVM, or
+    announces one more message with that."""
 
     instance: Text
     wanted: Wishes = {}

@@ -24,7 +24,7 @@ from typing import Any
 
 import click
 
-from controller.master.summary import use_between
+from controller.master.core.summary import use_between
 from controller.runs.run_folder import StageSpan, read_samples, read_stages, read_summary
 from controller.wire.worker import Sample
 from experiments.harness.markdown import table

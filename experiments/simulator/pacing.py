@@ -16,11 +16,11 @@ from msgspec import structs
 from controller.agent.core.apply import QuotaChange
 from controller.agent.core.step import Seen, Snapshot, State, TimedPlan, next_period_s, step
 from controller.asks.job_options import JobOptions
-from controller.master import planning
-from controller.master.application import Application, ApplicationRecord
-from controller.master.capacity import Capacity, capacity
-from controller.master.executor_state import Executor, ExecutorRecord
-from controller.master.feasibility import feasibility
+from controller.master.core import planning
+from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.capacity import Capacity, capacity
+from controller.master.core.executor_state import Executor, ExecutorRecord
+from controller.master.core.feasibility import feasibility
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.driver import Registration
 from controller.wire.states import ExecutorState

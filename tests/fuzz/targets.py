@@ -32,8 +32,8 @@ from controller.client import MasterClient
 from controller.home import Home
 from controller.locks import last_holder
 from controller.machine.process_identity import ProcessIdentity
-from controller.master.executor_spec import executor_slots, executor_spec
-from controller.master.feasibility import plan_reply, plan_without_cluster
+from controller.master.core.executor_spec import executor_slots, executor_spec
+from controller.master.core.feasibility import plan_reply, plan_without_cluster
 from controller.master.storage.identity import begin_life
 from controller.master.storage.store import Store
 from controller.master.topology_file import read_topology

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.master.actions import Actions
-from controller.master.feasibility import plan_reply
+from controller.master.core.actions import Actions
+from controller.master.core.feasibility import plan_reply
 from controller.runs.profile_store import ProfileStore
 from controller.wire.command import PlanRequest
 from controller.wire.worker import WorkerInfo

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from controller.machine.process_identity import boot_id
-from controller.master import executors, planning
-from controller.master.application import Application
-from controller.master.placing import Placing
-from controller.master.workers import STALE_S
+from controller.master.core import executors, planning
+from controller.master.core.application import Application
+from controller.master.core.placing import Placing
+from controller.master.core.workers import STALE_S
 from controller.wire.command import Change
 from controller.wire.driver import ExecutorWish
 from controller.wire.states import ExecutorState

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.master.driver_events import AT_A_TIME, parts
+from controller.master.core.driver_events import AT_A_TIME, parts
 from controller.wire.driver import DriverSync, ExecutorWish
 from experiments.bench.overhead.made_up import sequenced
 from stage_model.errors import BadInput

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from controller.master.application import Application
+from controller.master.core.application import Application
+from controller.master.core.workers import STALE_S
 from controller.master.growing import Growing
 from controller.master.providers import CommandProvider, agent_words, check_program
-from controller.master.workers import STALE_S
 from controller.wire.command import PlanRequest
 from placement.growth import Growth, Limits, WorkerType
 from placement.resources import ResourceSet

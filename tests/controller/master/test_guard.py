@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller.master.core.guard import Parts
 from controller.master.finish import MOST_TRIES, write_ending
-from controller.master.guard import Parts
 from controller.master.providers import Provider
 from controller.wire.command import PlanRequest
 from controller.wire.driver import DriverReply, DriverSync
@@ -74,7 +74,7 @@ def test_an_event_that_cannot_be_applied_stops_neither_its_message_nor_the_next_
 ) -> None:
     application_id = cluster.register()
     with monkeypatch.context() as patched:
-        patched.setattr("controller.master.actions.Actions.apply", explode)
+        patched.setattr("controller.master.core.actions.Actions.apply", explode)
         assert cluster.driver(application_id, JobStart(job=0, time_ms=1), JobStart(job=1, time_ms=2)).acknowledged == 2
         cluster.restart()
         assert cluster.state.applications[application_id].faults == 2
@@ -112,19 +112,19 @@ def test_what_is_wrong_with_one_application_keeps_no_other_from_its_turn(
 
 OUTLIVED = "pace-20261121-103319-c7e35d"
 STEPS = {
-    "bringing its executors about": "controller.master.executors.reconcile",
-    "ending it": "controller.master.registry.Registry.end",
-    "its turn in a pass": "controller.master.lifecycle.Lifecycle._turn",
-    "finding its starved executors": "controller.master.application.Application.starved",
-    "planning": "controller.master.planning.application_plan",
+    "bringing its executors about": "controller.master.core.executors.reconcile",
+    "ending it": "controller.master.core.registry.Registry.end",
+    "its turn in a pass": "controller.master.core.lifecycle.Lifecycle._turn",
+    "finding its starved executors": "controller.master.core.application.Application.starved",
+    "planning": "controller.master.core.planning.application_plan",
     "planning its waits for data": "controller.master.drivers.locality",
     "showing it": "controller.master.commands.application_view",
-    "storing an executor": "controller.master.registry._stored_form",
-    "taking in a sample": "controller.master.planning.watch_forecast",
-    "taking in a snapshot of its driver": "controller.master.application.Application.replace_active",
-    "taking in an agent's report": "controller.master.application.Application.take",
-    "taking over an executor": "controller.master.executors.adopt",
-    "working out what it was promised": "controller.master.planning.promises",
+    "storing an executor": "controller.master.core.registry._stored_form",
+    "taking in a sample": "controller.master.core.planning.watch_forecast",
+    "taking in a snapshot of its driver": "controller.master.core.application.Application.replace_active",
+    "taking in an agent's report": "controller.master.core.application.Application.take",
+    "taking over an executor": "controller.master.core.executors.adopt",
+    "working out what it was promised": "controller.master.core.planning.promises",
     "writing its samples": "controller.master.storage.recorder.Recorder.add",
 }
 
@@ -266,7 +266,7 @@ def test_a_provider_that_fails_wildly_keeps_no_application_from_its_turn(cluster
 @pytest.mark.parametrize(
     ("doing", "step"),
     [
-        ("storing counters", "controller.master.registry.Registry.save_counters"),
+        ("storing counters", "controller.master.core.registry.Registry.save_counters"),
         ("emptying the store's log", "controller.master.storage.store.Store.checkpoint"),
     ],
 )

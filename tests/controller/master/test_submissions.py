@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from controller.master.dependencies import STARTING_S
+from controller.master.core.dependencies import STARTING_S
 from controller.master.submissions import SILENT_S
 from controller.wire.command import PlanRequest, StartReply, StartRequest
 from stage_model.errors import BadInput, Unavailable
