@@ -283,9 +283,9 @@ class Api:
 
     async def worker_changes(self, request: Request, *, seen: int, wait: int) -> Changed:
         worker_id = request.path_params["id"]
-        if self.cluster.versions.of(worker_id) == seen:
+        if self.cluster.lifecycle.version(worker_id) == seen:
             await self.agents.wait(worker_id, min(LONGEST_WAIT_S, wait))
-        return Changed(version=self.cluster.versions.of(worker_id))
+        return Changed(version=self.cluster.lifecycle.version(worker_id))
 
     # ------------------------------------------------------------------ refusals, bodies
 

@@ -3,7 +3,7 @@
 Every method of every part is called on one thread with `now_s` (monotonic seconds) and stores what must survive a restart
 before it answers, or goes on from memory where the disk is full. Deadlines and plans are `planning`'s, the wire format is
 `controller.wire`, the network `api`. Everything is level-triggered: a repeated message changes nothing, a lost one comes
-again. A part notes what it changes (`changes`) in a block of `Lifecycle.changing`: at the block's end executors are brought
+again. A part notes what it changes (`changes`) in a block of `Outside.changing`: at the block's end executors are brought
 about, agents look again, and all is stored.
 
     drivers    a registration, and what a driver reports (`driver_events`)
@@ -26,19 +26,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from controller.master.admission import Admission
+from controller.master.agents import Agents
 from controller.master.commands import Commands
-from controller.master.core import driver_events
-from controller.master.core.agents import Agents
-from controller.master.core.guard import Parts
+from controller.master.core import agents, driver_events
 from controller.master.core.lifecycle import Lifecycle
 from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
 from controller.master.core.registry import Registry
-from controller.master.core.versions import Versions
 from controller.master.drivers import Drivers
 from controller.master.finish import Finisher
 from controller.master.growing import Growing
 from controller.master.notify.notifying import Notifying
+from controller.master.outside import Outside
+from controller.master.parts import Parts
 from controller.master.providers import Provider
 from controller.master.storage.kept import Kept
 from controller.master.submissions import Submissions
@@ -92,15 +92,17 @@ class ClusterState:
             driver_events.replay(application, self.registry, now_s)
             log.info("restored %s at event %d", application.id, application.acknowledged)
         self.placing = Placing(self.registry, policy=options.placement, weights=options.weights, draw=options.draw)
-        self.versions = Versions(changed)
         finisher = Finisher(kept.recorder, kept.profiles, self._pool)
-        self.lifecycle = Lifecycle(self.registry, self.placing, self.versions, finisher)
+        self.lifecycle = Lifecycle(self.registry, self.placing, finisher)
+        self.outside = Outside(self.lifecycle, kept.store, changed)
         self.pipelines = Pipelines(self.registry)
         self.admission = Admission(self.registry, self.placing, self.pipelines, options.law, lambda: self.growing)
-        self.drivers = Drivers(self.registry, self.lifecycle, self.admission, kept.recorder)
-        self.agents = Agents(self.registry, self.lifecycle, kept.recorder, kept.identity, options.memory)
+        self.drivers = Drivers(self.registry, self.outside, self.admission, kept.recorder)
+        reports = agents.Agents(self.registry, self.lifecycle, kept.recorder, kept.identity, options.memory)
+        self.agents = Agents(reports, self.outside)
         self.submissions = Submissions(self.registry, self.admission)
-        self.commands = Commands(self.registry, self.lifecycle, kept.recorder, self.submissions)
+        self.outside.carry_out(self.registry.changes.take_effects())
+        self.commands = Commands(self.registry, self.outside, kept.recorder, self.submissions)
 
     def grow_by(self, growth: Growth, provider: Provider, now_s: float) -> None:
         self.growing = Growing(self.registry, self.placing, growth, provider, now_s)
@@ -112,7 +114,7 @@ class ClusterState:
     def tick(self, now_s: float) -> None:
         """Do what only time brings about: dead drivers, executors to place, workers to start, records to write. Each
         application's turn and each other part come whatever goes wrong with the rest."""
-        with self.lifecycle.changing(now_s) as changes:
+        with self.outside.changing(now_s) as changes:
             self.lifecycle.turns(now_s)
             with self.parts.guarded("splitting the time of pipelines"):
                 self.submissions.forget(now_s)

@@ -9,11 +9,11 @@ from controller.master.core.application import ID, Application
 from controller.master.core.change import change, check_claim, claim_after
 from controller.master.core.explanation import explanation
 from controller.master.core.guard import guarded
-from controller.master.core.lifecycle import Lifecycle
 from controller.master.core.registry import AT_A_TIME, Registry
 from controller.master.core.view import application_view, bare_view
 from controller.master.finish import stage_spans
 from controller.master.off_loop import OffLoop
+from controller.master.outside import Outside
 from controller.master.storage.recorder import Recorder
 from controller.master.submissions import Submissions
 from controller.runs.course import ended_runs, read_course
@@ -27,8 +27,8 @@ from stage_model.errors import BadInput, NotStored
 class Commands:
     """The commands of people. Each raises `BadInput` for an application or a worker that is not known."""
 
-    def __init__(self, registry: Registry, lifecycle: Lifecycle, recorder: Recorder, submissions: Submissions) -> None:
-        self.registry, self.lifecycle, self.recorder, self.submissions = registry, lifecycle, recorder, submissions
+    def __init__(self, registry: Registry, outside: Outside, recorder: Recorder, submissions: Submissions) -> None:
+        self.registry, self.outside, self.recorder, self.submissions = registry, outside, recorder, submissions
 
     # ------------------------------------------------------------------ what is shown
 
@@ -49,14 +49,14 @@ class Commands:
 
     def _view(self, application: Application, now_s: float) -> ApplicationView:
         with guarded(application, "showing it"):
-            position = self.lifecycle.placing.queue.position(application)
+            position = self.outside.lifecycle.placing.queue.position(application)
             return application_view(application, f"{self.recorder.runs}/{application.id}", now_s, position)
         return bare_view(application)
 
     def explain(self, application_id: str, now_s: float) -> Explanation:
         """Return for every worker why the application's next executor would go there or not. Raise `BadInput`."""
         application = self.registry.known(application_id)
-        return explanation(application, self.lifecycle.placing, now_s)
+        return explanation(application, self.outside.lifecycle.placing, now_s)
 
     async def course(
         self, application_id: str, samples: int, quotas: int, since_s: float, off_loop: OffLoop = asyncio.to_thread
@@ -83,13 +83,13 @@ class Commands:
             return
         application = self.registry.known(application_id)
         if not application.ended:
-            with self.lifecycle.changing(now_s):
+            with self.outside.changing(now_s):
                 self.registry.end(application, now_s, Outcome.KILLED)
 
     def driver_ended(self, submission: str, exit_code: int, now_s: float) -> None:
         """Keep the exit code of a submission's driver for each of its applications whose outcome is still open. A second call
         changes nothing. Raise `NotStored`; the caller should then call again."""
-        with self.lifecycle.changing(now_s):
+        with self.outside.changing(now_s):
             for application in self.registry.applications.values():
                 if application.options.submission == submission and application.record.outcome is None:
                     application.record.exit_code = exit_code
@@ -112,20 +112,20 @@ class Commands:
                 others, elapsed_s = await self.registry.promised(now_s, but=application_id), application.elapsed_s(now_s)
                 await off_loop(lambda: check_claim(claim, others, most, elapsed_s))
                 now_s = clock()
-            with self.lifecycle.changing(now_s) as changes:
+            with self.outside.changing(now_s) as changes:
                 change(application, asked, most, now_s, self.registry.keep)
                 changes.application(application)
                 changes.room()
 
     def label(self, worker_id: str, changes: Mapping[str, str | None], now_s: float) -> Mapping[str, str]:
         """Change labels of a worker, which count at once for applications that wait; return all it has. Raise `BadInput`."""
-        with self.lifecycle.changing(now_s) as noted:
+        with self.outside.changing(now_s) as noted:
             labels = self.registry.workers.relabel(worker_id, changes)
             noted.room()
         return labels
 
     def locate_by(self, topology: Topology, now_s: float) -> None:
         """Take another topology, which counts from now on."""
-        with self.lifecycle.changing(now_s) as changes:
-            self.lifecycle.placing.locate_by(topology)
+        with self.outside.changing(now_s) as changes:
+            self.outside.lifecycle.placing.locate_by(topology)
             changes.room()

@@ -15,11 +15,11 @@ from controller.master.core import attached, driver_events, executors
 from controller.master.core.application import Application
 from controller.master.core.changes import Changes
 from controller.master.core.guard import guarded
-from controller.master.core.lifecycle import Lifecycle
 from controller.master.core.locality import locality
 from controller.master.core.outcome import DriverEnd, driver_end
 from controller.master.core.registry import Registry
 from controller.master.off_loop import OffLoop
+from controller.master.outside import Outside
 from controller.master.storage.recorder import Recorder
 from controller.wire.driver import DriverReply, DriverSync, Locality, Registered, Registration
 from controller.wire.limits import APPLICATIONS, OF_A_USER
@@ -31,8 +31,8 @@ SAME_HOST = Locality(worth=0.0, wait_ms=0)
 
 
 class Drivers:
-    def __init__(self, registry: Registry, lifecycle: Lifecycle, admission: Admission, recorder: Recorder) -> None:
-        self.registry, self.lifecycle, self.admission, self.recorder = registry, lifecycle, admission, recorder
+    def __init__(self, registry: Registry, outside: Outside, admission: Admission, recorder: Recorder) -> None:
+        self.registry, self.outside, self.admission, self.recorder = registry, outside, admission, recorder
 
     async def register(
         self, registration: Registration, clock: Callable[[], float], off_loop: OffLoop = asyncio.to_thread
@@ -51,7 +51,7 @@ class Drivers:
             token = mint()
             application = await self.admission.admit(registration, digest(token), clock, off_loop)
             application.credentials = credentials
-            with self.lifecycle.changing(clock()):
+            with self.outside.changing(clock()):
                 with self.recorder.begun(application.id):
                     self.registry.add(application)
                 log.info("%s registered: %s, deadline %s", application.id, application.name, application.options.deadline_s)
@@ -83,7 +83,7 @@ class Drivers:
         if application.record.registration.instance != registration.instance:
             raise Denied(f"application {application_id} is another driver's; register without its id")
         token = mint()
-        with self.lifecycle.changing(now_s) as changes:
+        with self.outside.changing(now_s) as changes:
             application.record.token_hash = digest(token)
             application.heard_s = now_s
             application.credentials = credentials
@@ -102,7 +102,7 @@ class Drivers:
                 await asyncio.sleep(0)
                 now_s = clock()
             driver_events.take(application, part, self.registry, now_s)
-        with self.lifecycle.changing(now_s) as changes:
+        with self.outside.changing(now_s) as changes:
             self._take_levels(application, sync, changes, now_s)
         stops = application.record.cut_off is not None and not application.succeeded and not sync.ended
         near, starved = None, dict[str, int]()

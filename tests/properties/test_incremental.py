@@ -389,7 +389,7 @@ def orders(world: World, worker_id: str) -> tuple[object, set[str]]:
 def test_agents_learn_of_a_change_at_once_and_it_is_stored(history: list[tuple[Any, ...]]) -> None:
     with world() as one:
         for kind, *how in history:
-            of = one.state.versions.of
+            of = one.state.lifecycle.version
             before = {name: (orders(one, name), of(name)) for name in one.offers}
             getattr(one, kind)(*how)
             for name, ((wanted, ends), version) in before.items() if kind != "restarts" else ():

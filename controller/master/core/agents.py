@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -24,8 +23,6 @@ from stage_model.errors import Denied
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import Progress
 
-log = logging.getLogger("sparkpace.master")
-
 COME_BACK_S = 60.0
 """Time for drivers to register again with a master that does not know their applications: a bridge tries every 10 s at the
 latest (5 s of patience, 5 s of back-off). Until then nothing of an unknown application is touched."""
@@ -40,22 +37,24 @@ class Agents:
         self.registry, self.lifecycle, self.recorder = registry, lifecycle, recorder
         self.identity, self._divide = identity, POLICIES[memory_policy]
 
-    def sync(self, worker_id: str, sync: WorkerSync, now_s: float) -> WorkerReply:
-        """Take an agent's report in; the reply holds the desired state of its worker. Raise `Denied` for a report of another
-        worker than the one whose agent sent it."""
+    def take(self, worker_id: str, sync: WorkerSync, now_s: float) -> None:
+        """Take an agent's report in. Raise `Denied` for a report of another worker than the one whose agent sent it."""
         if sync.worker.worker_id != worker_id:
             raise Denied(
                 f"the token of {worker_id} cannot report for worker {sync.worker.worker_id!r:.80}; give that worker's token"
             )
         worker, joins = self.registry.workers.heard(sync.worker, now_s)
         for note in sync.notes[:NOTES]:
-            log.warning("worker %s: %s", worker_id, note[:NOTE_LENGTH])
+            self.registry.changes.log(f"worker {worker_id}: {note[:NOTE_LENGTH]}", "warning")
         self._take_samples(worker, sync)
-        with self.lifecycle.changing(now_s) as changes:
-            self._take_reports(worker, sync, now_s)
-            if joins or changes.noted:
-                changes.room()
-        return WorkerReply(samples_acknowledged=worker.samples_acknowledged, desired=self.desired(worker_id, now_s))
+        self._take_reports(worker, sync, now_s)
+        if joins or self.registry.changes.noted:
+            self.registry.changes.room()
+
+    def reply(self, worker_id: str, now_s: float) -> WorkerReply:
+        """Return the answer to a report that was taken in and followed up; it holds the desired state of the worker."""
+        acknowledged = self.registry.workers.by_id[worker_id].samples_acknowledged
+        return WorkerReply(samples_acknowledged=acknowledged, desired=self.desired(worker_id, now_s))
 
     def _take_reports(self, worker: Worker, sync: WorkerSync, now_s: float) -> None:
         """Take in what the agent says of executors and drivers."""
@@ -134,7 +133,7 @@ class Agents:
         return Desired(
             cluster_id=self.identity.cluster_id,
             generation=self.identity.generation,
-            version=self.lifecycle.versions.of(worker_id),
+            version=self.lifecycle.version(worker_id),
             executors=tuple(specs),
             adopted=tuple(adopted),
             progress=progress,
@@ -200,7 +199,7 @@ class Agents:
         if not executor.live:
             return
         if report.state is ExecutorState.EXITED:
-            executors.gone(application, executor, report.exit_code, report.reason, now_s)
+            executors.gone(application, executor, report.exit_code, report.reason, self.registry.changes, now_s)
         elif report.state is ExecutorState.RUNNING and report.risk:
             # the words of a risk differ each time, so it is reported once until it is over
             if not executor.at_risk:
@@ -211,7 +210,7 @@ class Agents:
             application.notify(f"executor {report.executor_id} goes on at whatever speed it has: {report.reason}")
             return
         elif report.state is ExecutorState.REFUSED:
-            executors.gone(application, executor, None, report.reason, now_s)
+            executors.gone(application, executor, None, report.reason, self.registry.changes, now_s)
             why = f"an executor was refused on worker {worker_id}: {report.reason}"
             self.registry.end(application, now_s, Outcome.STOPPED, why)
         else:

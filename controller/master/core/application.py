@@ -254,6 +254,8 @@ class Application:
     executors_lost: int = 0
     faults: int = 0
     """Number of failures to take in or do something for the application (`guard`)."""
+    unlogged: list[tuple[str, Exception | None]] = field(default_factory=list)
+    """Faults that are still to be logged, with their errors."""
     left_out: int = 0
     """Events among these failures: then nothing is learned from the application."""
     missed: int = 0

@@ -8,8 +8,6 @@ cluster; never to both.
 
 from __future__ import annotations
 
-import logging
-
 from controller.master.core import executors
 from controller.master.core.application import Application
 from controller.master.core.executor_state import Executor, ExecutorRecord
@@ -17,8 +15,6 @@ from controller.master.core.registry import Registry
 from controller.wire.driver import AttachedExecutor, DriverSync
 from controller.wire.limits import EXECUTORS
 from controller.wire.worker import AdoptedSpec, WorkerInfo
-
-log = logging.getLogger("sparkpace.master")
 
 K8S = "k8s://"
 NO_AGENT = (
@@ -76,7 +72,7 @@ def _adopted(application: Application, one: AttachedExecutor, registry: Registry
     executor = Executor(record)
     registry.place(application, executor)
     registry.save_executor(application, executor)
-    log.info("%s executor %s on worker %s is attached", application.id, one.executor_id, worker.worker_id)
+    registry.changes.log(f"{application.id} executor {one.executor_id} on worker {worker.worker_id} is attached")
     return executor
 
 

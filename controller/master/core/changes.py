@@ -1,8 +1,10 @@
-"""The changes of applications and workers: noted where they happen, and followed up in one place (`Lifecycle.changing`)."""
+"""The changes of applications and workers, and the effects that follow: noted where they happen, then followed up
+(`Lifecycle.follow_up`) and carried out (`controller.master.outside`)."""
 
 from __future__ import annotations
 
 from controller.master.core.application import Application
+from controller.master.core.effects import Effect, Level, Log
 from controller.master.core.executor_state import Executor
 
 
@@ -19,6 +21,7 @@ class Changes:
         """Applications that may lack executors: those noted since they were last looked at, and those that lacked some
         then."""
         self._noted: dict[str, Application] = {}
+        self._effects: list[Effect] = []
         self._room = False
 
     def application(self, application: Application) -> None:
@@ -43,6 +46,14 @@ class Changes:
         """Note that there may be room for executors that any application lacks."""
         self._room = True
 
+    def effect(self, effect: Effect) -> None:
+        """Note something that the shell is to do."""
+        self._effects.append(effect)
+
+    def log(self, line: str, level: Level = "info") -> None:
+        """Note a line for the master's log."""
+        self._effects.append(Log(level, line))
+
     def _note(self, application: Application) -> None:
         self.dirty_applications.add(application.id)
         self.lacking[application.id] = self._noted[application.id] = application
@@ -58,6 +69,11 @@ class Changes:
         for application in noted:
             self.dirty_workers |= application.worker_ids()
         return noted
+
+    def take_effects(self) -> list[Effect]:
+        """Return the effects noted since the last call, in their order."""
+        effects, self._effects = self._effects, []
+        return effects
 
     def take_lacking(self, noted: list[Application]) -> list[Application]:
         """Return the applications of which executors are to be brought about: those noted, and where there may be room, all

@@ -152,7 +152,7 @@ def _follow(application: Application, event: AnyEvent, registry: Registry, now_s
     if isinstance(event, ExecutorRemoved):
         executor = application.executors.get(event.executor)
         if executor and executor.live:
-            executors.gone(application, executor, None, f"lost by the driver: {event.reason[:200]}", now_s)
+            executors.gone(application, executor, None, f"lost by the driver: {event.reason[:200]}", registry.changes, now_s)
             registry.save_executor(application, executor)
     if isinstance(event, ApplicationEnd):
         ended_s = min(application.since_submission(event.time_ms), application.elapsed_s(now_s))

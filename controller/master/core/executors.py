@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 
 from controller.master.core.application import Application
+from controller.master.core.changes import Changes
 from controller.master.core.executor_spec import executor_slots, executor_spec
 from controller.master.core.executor_state import Executor, ExecutorRecord
 from controller.master.core.placing import Placing
@@ -18,8 +18,6 @@ from controller.wire.worker import ExecutorReport, WorkerInfo
 from placement.ids import find_all
 from placement.plan import Evict, Placed, Squeeze
 from placement.resources import ResourceSet
-
-log = logging.getLogger("sparkpace.master")
 
 MOST_FAILURES = 10
 """Executors that may fail in a row before the application is ended."""
@@ -101,7 +99,7 @@ def _add_missing(
         application.evicting.discard(outcome.worker_id)
         executor = _new(application, outcome.worker_id, profile_id, wish, placing, now_s)
         if isinstance(outcome, Squeeze):
-            log.info("%s squeezes on worker %s: %s", application.id, outcome.worker_id, ", ".join(outcome.keys))
+            registry.changes.log(f"{application.id} squeezes on worker {outcome.worker_id}: {', '.join(outcome.keys)}")
         registry.place(application, executor)
         registry.save(application)
         registry.save_executor(application, executor)
@@ -131,7 +129,7 @@ def _new(
         created_s=application.elapsed_s(now_s),
         held={name: dict(pieces) for name, pieces in held.items()},
     )
-    log.info("%s executor %s goes to worker %s with %d slots", application.id, executor_id, worker_id, slots)
+    placing.registry.changes.log(f"{application.id} executor {executor_id} goes to worker {worker_id} with {slots} slots")
     return Executor(record)
 
 
@@ -155,7 +153,7 @@ def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, re
     registry.place(application, Executor(record, ran=True))
     registry.save(application)
     registry.save_executor(application, registry.applications[application.id].executors[report.executor_id])
-    log.info("%s executor %s on worker %s is taken over", application.id, report.executor_id, info.worker_id)
+    registry.changes.log(f"{application.id} executor {report.executor_id} on worker {info.worker_id} is taken over")
 
 
 def _evict(application: Application, outcome: Evict, registry: Registry) -> None:
@@ -169,7 +167,7 @@ def _evict(application: Application, outcome: Evict, registry: Registry) -> None
         registry.save_executor(other, executor)
         line = f"executor {executor_id} on worker {executor.record.worker_id} was evicted for {application.id}"
         other.notify(f"{line}, which has a higher priority and was submitted with --evict")
-        log.warning("%s %s", other_id, line)
+        registry.changes.log(f"{other_id} {line}", "warning")
 
 
 def stopped(application: Application, executor: Executor) -> bool:
@@ -177,12 +175,12 @@ def stopped(application: Application, executor: Executor) -> bool:
     return application.ended or executor.record.planned_end or not executor.live
 
 
-def gone(application: Application, executor: Executor, code: int | None, reason: str, now_s: float) -> None:
+def gone(application: Application, executor: Executor, code: int | None, reason: str, changes: Changes, now_s: float) -> None:
     """Record that an executor has ended, or is as good as ended; an end that no one had asked for is a failure."""
     planned = executor.record.planned_end or application.ended
     executor.record.gone = last_word(executor, code, reason)
     lived_s = application.elapsed_s(now_s) - executor.record.created_s
-    log.info("%s executor %s ended with code %s %s", application.id, executor.record.executor_id, code, reason)
+    changes.log(f"{application.id} executor {executor.record.executor_id} ended with code {code} {reason}")
     if not planned and not application.attached:
         steady = lived_s > STEADY_S
         application.executors_lost += 1

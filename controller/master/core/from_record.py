@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from controller.master.core.application import Application, ApplicationRecord
 from controller.master.core.basis import basis
 from controller.master.core.executor_spec import HADOOP_CREDENTIALS
@@ -13,8 +11,6 @@ from controller.master.core.lesson import LastUntaught, no_profile
 from controller.runs.profile_store import ProfileStore
 from stage_model.forecast.estimate import estimate
 from stage_model.history.profile import profile_key
-
-log = logging.getLogger("sparkpace.master")
 
 
 def make_application(
@@ -52,8 +48,9 @@ def make_application(
         counted_s=now_s,
     )
     if lost:
-        log.error("%s goes on without its profile: %s", application.id, lost)
-        application.notify(f"it goes on without its profile: {lost}")
+        without = f"it goes on without its profile: {lost}"
+        application.unlogged.append((without, problem.error))
+        application.notify(without)
     elif what is None:
         application.notify(no_profile(key, untaught, profiles.list()))
     elif what.grounds.other_arguments:

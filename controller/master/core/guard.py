@@ -6,16 +6,10 @@ inside.
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 from controller.master.core.application import Application
-
-log = logging.getLogger("sparkpace.master")
 
 
 class Caught:
@@ -55,25 +49,5 @@ class guarded(Caught):  # noqa: N801 - it reads as what it does
         name = type(error).__name__
         what = f"{self._doing} went wrong in the master ({name}) and was left out; the application goes on"
         if what not in application.notices:
-            log.error("%s: %s", application.id, what, exc_info=error)
+            application.unlogged.append((what, error))
             application.notify(what)
-
-
-class Parts:
-    """Guards for the parts of a pass that belong to no application: each part is tried again with the next pass."""
-
-    def __init__(self) -> None:
-        self.failures: Counter[str] = Counter()
-        """The number of failures of each part since it last worked."""
-
-    @contextmanager
-    def guarded(self, doing: str) -> Iterator[None]:
-        """Run a part of a pass; log when it begins to fail, and when it works again."""
-        with Caught() as problem:
-            yield
-        if problem.error is not None:
-            self.failures[doing] += 1
-            if self.failures[doing] == 1:
-                log.error("%s failed and will be tried again", doing, exc_info=problem.error)
-        elif count := self.failures.pop(doing, 0):
-            log.warning("%s works again, after %d failures", doing, count)

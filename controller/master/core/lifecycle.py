@@ -1,25 +1,23 @@
 """The life of an application: its executors are brought about, its driver is watched, its record is written in the end.
 
-Whoever changes something does it within `Lifecycle.changing`, which does the rest.
+Whoever changes something only notes it (`changes`); `Lifecycle.follow_up` does the rest.
 
 What goes wrong with one application is left out and reported to its user (`guard`). Records are written off the master's loop
 (`finish`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from controller.machine.process_identity import seen_here
 from controller.machine.processes import ProcessId, alive
 from controller.master.core import dependencies, executors, queue
 from controller.master.core.application import Application
-from controller.master.core.changes import Changes
+from controller.master.core.effects import Effect, Log, Wake
 from controller.master.core.guard import guarded
 from controller.master.core.outcome import DriverEnd
 from controller.master.core.placing import Placing
 from controller.master.core.registry import Registry
-from controller.master.core.versions import Versions
 from controller.master.finish import Finisher, Written
 from controller.wire.states import ExecutorState, Outcome
 from stage_model.errors import NotStored, PaceError
@@ -38,27 +36,41 @@ SILENCE_S = 60.0
 class Lifecycle:
     """The lives of all applications: what follows from changes, and what only time brings about."""
 
-    def __init__(self, registry: Registry, placing: Placing, versions: Versions, finisher: Finisher) -> None:
-        self.registry, self.placing, self.versions, self.finisher = registry, placing, versions, finisher
+    def __init__(self, registry: Registry, placing: Placing, finisher: Finisher) -> None:
+        self.registry, self.placing, self.finisher = registry, placing, finisher
+        self._versions: dict[str, int] = {}
 
-    @contextmanager
-    def changing(self, now_s: float) -> Iterator[Changes]:
-        """Run a block that changes something. Then follow up the changes that are noted, always in this order: executors are
-        brought about, by rank; agents look again; all is stored. After an exception the next block's end does it."""
+    def version(self, worker_id: str) -> int:
+        """Return the version of a worker's desired state: it grows whenever its agent should look again before the period is
+        over."""
+        return self._versions.get(worker_id, 1)
+
+    def follow_up(self, now_s: float) -> list[Effect]:
+        """Follow up the changes that are noted: executors are brought about, by rank, then agents look again. Return all
+        effects that are noted by then."""
         changes = self.registry.changes
-        yield changes
         noted = changes.take()
         for application in queue.by_rank(changes.take_lacking(noted)):
             if not self._has_executors(application, now_s):
                 changes.lacking[application.id] = application
-        self.versions.wake_agents([*noted, *changes.take()])
-        self.registry.store.catch_up()
+        self._wake_agents([*noted, *changes.take()])
+        return changes.take_effects()
+
+    def _wake_agents(self, applications: Iterable[Application]) -> None:
+        """Have the agents of these applications' workers look again: the desired state of each has changed."""
+        where = set[str]().union(*(application.worker_ids() for application in applications))
+        self._versions.update({worker_id: self.version(worker_id) + 1 for worker_id in where})
+        if where:
+            self.registry.changes.effect(Wake(frozenset(where)))
 
     def turns(self, now_s: float) -> None:
         """Do what only time brings about, for each application: its driver may have died, its record may be written."""
         for application in list(self.registry.applications.values()):
             with guarded(application, "its turn in a pass"):
                 self._turn(application, now_s)
+            for line, error in application.unlogged:
+                self.registry.changes.effect(Log("error", f"{application.id}: {line}", error))
+            application.unlogged.clear()
 
     def _turn(self, application: Application, now_s: float) -> None:
         if not application.ended and self._driver_gone(application, now_s):

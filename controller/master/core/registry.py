@@ -8,7 +8,6 @@ then. What cannot be read at a start is set aside and reported in the log; the r
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -38,8 +37,6 @@ from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, NotStored
 from stage_model.forecast.promises import Claim, Promised
 
-log = logging.getLogger("sparkpace.master")
-
 SAVE_S = 10.0
 """Time after which the counters of live executors are stored again."""
 MOST_SAVED = 50
@@ -53,7 +50,8 @@ class Registry:
 
     def __init__(self, store: Store, profiles: ProfileStore, now_s: float) -> None:
         self.store, self.profiles, self.begun_s = store, profiles, now_s
-        self.workers = Workers(store, now_s)
+        self.changes = Changes()
+        self.workers = Workers(store, self.changes, now_s)
         self.applications: dict[str, Application] = {}
         self.tally = Tally()
         self.promising = asyncio.Lock()
@@ -68,7 +66,6 @@ class Registry:
         self.untaught: dict[str, tuple[str, Untaught]] = {}
         """The last run by the key of its profile, and why it taught nothing; without those whose last run taught."""
         self._on: dict[str, list[Resident]] = defaultdict(list)
-        self.changes = Changes()
         for application_id, live, data in store.applications():
             with Caught() as problem:
                 record = msgspec.json.decode(data, type=ApplicationRecord)
@@ -148,7 +145,8 @@ class Registry:
         self.changes.application(application)
         with guarded(application, "saying what it was planned from"):
             application.record.basis = basis_of(application)
-        log.info("%s ended after %.1f s %s", application.id, application.record.ended_s, application.record.end_reason)
+        record = application.record
+        self.changes.log(f"{application.id} ended after {record.ended_s:.1f} s {record.end_reason}")
         if cut_off in (Outcome.KILLED, Outcome.STOPPED):  # no report of its driver changes that
             self.settle(application, now_s)
         self.save(application)
@@ -161,7 +159,7 @@ class Registry:
         with guarded(application, "saying why it is late"):
             application.record.lateness = lateness_of(application, self.workers.capacity(application, now_s))
         self.tally.take(application, outcome)
-        log.info("%s: outcome %s %s", application.id, outcome, application.record.end_reason)
+        self.changes.log(f"{application.id}: outcome {outcome} {application.record.end_reason}")
         self.save(application)
 
     def save(self, application: Application) -> None:
@@ -257,13 +255,16 @@ class Registry:
             try:
                 self.place(application, Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True))
             except (*UNREADABLE, TypeError) as error:
-                log.error("executor %s of %s cannot be read (%s); it is set aside", executor_id, application.id, error)
+                self.changes.log(
+                    f"executor {executor_id} of {application.id} cannot be read ({error}); it is set aside", "error"
+                )
                 application.notify(f"the master has lost what it knew of executor {executor_id}: it goes on uncontrolled")
                 with suppress(NotStored), self.store.transaction():
                     self.store.set_executor_aside(application.id, executor_id, str(error))
 
     def _lost(self, application_id: str, error: Exception) -> None:
-        log.error("application %s cannot be read (%s), so it is forgotten; its rows are set aside", application_id, error)
+        lost = f"application {application_id} cannot be read ({error}), so it is forgotten; its rows are set aside"
+        self.changes.log(lost, "error")
         with suppress(NotStored), self.store.transaction():
             self.store.set_aside(application_id, str(error))
 

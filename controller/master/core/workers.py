@@ -6,7 +6,6 @@ have executors on it, and gets nothing new. Memory is MiB, times are monotonic s
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from msgspec import structs
 from controller.asks.allocation import most_executors
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity, asked_capacity, capacity, capacity_of
+from controller.master.core.changes import Changes
 from controller.master.core.executor_spec import executor_slots
 from controller.master.storage.store import Store
 from controller.runtime.base import ExecutorKey
@@ -28,8 +28,6 @@ from controller.wire.worker import ExecutorReport, WorkerInfo
 from placement.labels import parse_labels
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_names
-
-log = logging.getLogger("sparkpace.master")
 
 STALE_S = 10.0
 """A worker without a report for this long gets no new executors."""
@@ -64,8 +62,8 @@ class _Fresh:
 class Workers:
     """All workers; only what they say of themselves, and labels, are stored."""
 
-    def __init__(self, store: Store, now_s: float) -> None:
-        self._store, self._begun_s = store, now_s
+    def __init__(self, store: Store, changes: Changes, now_s: float) -> None:
+        self._store, self._changes, self._begun_s = store, changes, now_s
         known = store.decoded_meta("workers", list[WorkerInfo], "workers count again once their agents report") or []
         self.by_id = {info.worker_id: Worker(info) for info in known}
         self._fresh: _Fresh | None = None
@@ -82,7 +80,7 @@ class Workers:
         if differs:
             worker.info = info
         if joins:
-            log.info("worker %s joined: %.2f cores, %d MiB", info.worker_id, info.cores, info.memory_mb)
+            self._changes.log(f"worker {info.worker_id} joined: {info.cores:.2f} cores, {info.memory_mb} MiB")
         if joins or differs:
             self._save()
         return worker, joins

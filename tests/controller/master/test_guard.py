@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.master.core.guard import Parts
 from controller.master.finish import MOST_TRIES, write_ending
+from controller.master.parts import Parts
 from controller.master.providers import Provider
 from controller.wire.command import PlanRequest
 from controller.wire.driver import DriverReply, DriverSync
