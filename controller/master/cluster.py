@@ -18,36 +18,39 @@ about, agents look again, and all is stored.
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor as Pool
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from controller.master.admission import Admission
-from controller.master.agents import Agents
-from controller.master.commands import Commands
-from controller.master.core import agents, driver_events
+from controller.machine.process_identity import boot_id, pid_namespace
+from controller.machine.processes import ProcessId, alive
+from controller.master.admitting import Admitting
+from controller.master.agent_calls import AgentCalls
+from controller.master.command_calls import CommandCalls
+from controller.master.core import admission, agents, commands, drivers
+from controller.master.core.application import Application
+from controller.master.core.growing import Growing
+from controller.master.core.life import Life
 from controller.master.core.lifecycle import Lifecycle
 from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
 from controller.master.core.registry import Registry
-from controller.master.drivers import Drivers
-from controller.master.finish import Finisher
-from controller.master.growing import Growing
+from controller.master.core.submissions import Submissions
+from controller.master.driver_calls import DriverCalls
 from controller.master.notify.notifying import Notifying
 from controller.master.outside import Outside
 from controller.master.parts import Parts
 from controller.master.providers import Provider
+from controller.master.providing import Providing
+from controller.master.recording import Recording
+from controller.master.restoring import restore
 from controller.master.storage.kept import Kept
-from controller.master.submissions import Submissions
 from placement.growth import Growth
 from placement.policies import Draw
 from placement.scores import Weights
 from stage_model.errors import Unavailable
-
-log = logging.getLogger("sparkpace.master")
 
 EMPTY_S = 10.0
 """Time between two emptyings of the store's log."""
@@ -68,14 +71,14 @@ class ClusterOptions:
 
 
 class ClusterState:
-    """The cluster. `changed` is called with the ids of workers whose agents should look again; `pool` has threads for what
+    """The cluster. `wake` is called with the ids of workers whose agents should look again; `pool` has threads for what
     takes its time (None: one of its own)."""
 
     def __init__(
         self,
         kept: Kept,
         options: ClusterOptions,
-        changed: Callable[[Collection[str]], None],
+        wake: Callable[[Collection[str]], None],
         now_s: float,
         pool: Pool | None = None,
     ) -> None:
@@ -84,51 +87,78 @@ class ClusterState:
         self._emptying: Future[bool] | None = None
         self._pool = pool or ThreadPoolExecutor(1, "records")
         self.parts = Parts()
-        self.growing: Growing | None = None
         self.notifying: Notifying | None = None
-        self.registry = Registry(kept.store, kept.profiles, now_s)
+        life = Life(kept.identity.cluster_id, kept.identity.generation, boot_id(), pid_namespace(), now_s)
+        self.registry = Registry(life)
         self.workers, self.applications = self.registry.workers, self.registry.applications
-        for application in self.applications.values():
-            driver_events.replay(application, self.registry, now_s)
-            log.info("restored %s at event %d", application.id, application.acknowledged)
+        restore(self.registry, kept.store, kept.profiles, now_s)
         self.placing = Placing(self.registry, policy=options.placement, weights=options.weights, draw=options.draw)
-        finisher = Finisher(kept.recorder, kept.profiles, self._pool)
-        self.lifecycle = Lifecycle(self.registry, self.placing, finisher)
-        self.outside = Outside(self.lifecycle, kept.store, changed)
-        self.pipelines = Pipelines(self.registry)
-        self.admission = Admission(self.registry, self.placing, self.pipelines, options.law, lambda: self.growing)
-        self.drivers = Drivers(self.registry, self.outside, self.admission, kept.recorder)
-        reports = agents.Agents(self.registry, self.lifecycle, kept.recorder, kept.identity, options.memory)
-        self.agents = Agents(reports, self.outside)
-        self.submissions = Submissions(self.registry, self.admission)
-        self.outside.carry_out(self.registry.changes.take_effects())
-        self.commands = Commands(self.registry, self.outside, kept.recorder, self.submissions)
+        self.lifecycle = Lifecycle(self.registry, self.placing)
+        self.pipelines, self.submissions = Pipelines(self.registry), Submissions(self.registry)
+        recording = Recording(self.lifecycle.records, kept.recorder, kept.profiles, self._pool)
+        self.outside = Outside(self.lifecycle, kept.store, recording, wake)
+        judging = admission.Admission(self.registry, self.placing, self.pipelines, options.law)
+        self.admission = Admitting(judging, self.submissions, kept.profiles)
+        self.drivers = DriverCalls(drivers.Drivers(self.registry), self.admission, self.outside)
+        self.agents = AgentCalls(agents.Agents(self.registry, self.lifecycle, options.memory), self.outside)
+        asked = commands.Commands(self.registry, self.placing, self.submissions, str(kept.recorder.runs))
+        self.commands = CommandCalls(asked, self.admission, self.outside)
+        self.outside.carry_out(self.registry.changes.take_effects(), now_s)
 
     def grow_by(self, growth: Growth, provider: Provider, now_s: float) -> None:
-        self.growing = Growing(self.registry, self.placing, growth, provider, now_s)
+        growing = self.admission.core.growing = Growing(self.registry, self.placing, growth)
+        self.outside.providing = Providing(growing, provider, self.store, now_s)
+
+    @property
+    def growing(self) -> Growing | None:
+        """The part that starts workers, if there is one."""
+        return self.admission.core.growing
 
     def end_started_workers(self, now_s: float) -> list[Future[None]]:
         """Begin to give all started workers back; return the futures to wait for."""
-        return self.growing.end_all(now_s) if self.growing is not None else []
+        if self.growing is None or self.outside.providing is None:
+            return []
+        self.growing.end_all(now_s)
+        self.outside.carry_out(self.registry.changes.take_effects(), now_s)
+        return self.outside.providing.under_way
 
     def tick(self, now_s: float) -> None:
-        """Do what only time brings about: dead drivers, executors to place, workers to start, records to write. Each
+        """Do what only time brings about: dead drivers, executors to place, records to write, workers to start. Each
         application's turn and each other part come whatever goes wrong with the rest."""
         with self.outside.changing(now_s) as changes:
-            self.lifecycle.turns(now_s)
+            self.lifecycle.turns(self._dead_drivers(now_s), now_s)
+            with self.parts.guarded("looking after records"):
+                self._record(now_s)
             with self.parts.guarded("splitting the time of pipelines"):
                 self.submissions.forget(now_s)
                 self.pipelines.split_anew(now_s)
             changes.room()
         if self.growing is not None:
             with self.parts.guarded("starting and ending workers"):
-                self.growing.tick(now_s)
+                self._grow(self.growing, now_s)
         self.notify(now_s)
         with self.parts.guarded("storing counters"):
             self.registry.save_counters(now_s)
+        self.outside.carry_out(self.registry.changes.take_effects(), now_s)
         self.store.catch_up(again=True)
         with self.parts.guarded("emptying the store's log"):
             self._empty_log(now_s)
+
+    def _dead_drivers(self, now_s: float) -> set[str]:
+        """Return the applications whose drivers were looked for and have ended."""
+        return {one.id for one in self.lifecycle.silent(now_s) if not alive(_driver_of(one))}
+
+    def _record(self, now_s: float) -> None:
+        """Have records written, and take in which are by now: others may wait for the end of those runs."""
+        self.outside.carry_out(self.registry.changes.take_effects(), now_s)
+        self.outside.recording.look(self.applications, now_s)
+        self.outside.carry_out(self.registry.changes.take_effects(), now_s)
+
+    def _grow(self, growing: Growing, now_s: float) -> None:
+        """Take in what the provider has done by now, and let further workers be started or given back."""
+        assert self.outside.providing is not None
+        self.outside.providing.look(now_s)
+        growing.step(now_s)
 
     def notify(self, now_s: float) -> None:
         """Look for what is to be sent to the operator's web hook, where there is one."""
@@ -149,16 +179,21 @@ class ClusterState:
     def _empty_log(self, now_s: float) -> None:
         """Empty the log now and then, and soon where it is long or holds what should not lie about; raise what the last try
         raised."""
-        soon = self.registry.replaced or self.store.log_bytes() > LARGEST_LOG
+        soon = self.outside.replaced or self.store.log_bytes() > LARGEST_LOG
         if self._emptying is None and (soon or now_s - self._emptied_s > EMPTY_S):
-            self._emptied_s, self.registry.replaced = now_s, False
+            self._emptied_s, self.outside.replaced = now_s, False
             self._emptying = self._pool.submit(self.store.checkpoint)
         if self._emptying is not None and self._emptying.done():
             over, self._emptying = self._emptying, None
             if not over.result():
-                self.registry.replaced = True  # tried again with the next pass
+                self.outside.replaced = True  # tried again with the next pass
                 if (size := self.store.log_bytes()) > LARGEST_LOG:
                     raise Unavailable(
                         f"the log of master.db has {size >> 20} MiB and cannot be emptied: the disk is full or another "
                         f"program reads or writes the file; make room, or end that program"
                     )
+
+
+def _driver_of(application: Application) -> ProcessId:
+    registration = application.record.registration
+    return ProcessId(pid=registration.pid, start=registration.pid_start, boot_id=registration.boot_id)

@@ -75,6 +75,10 @@ class AttachedExecutor(Message, frozen=True, kw_only=True):
     progress: Progress | None = None
 
 
+NOBODY = 65534
+"""The uid that an attached application counts for when no one vouches for its user."""
+
+
 class Registration(Message, frozen=True, kw_only=True):
     """POST /v1/applications (scope submit). `age_s` = seconds since the application's clock started (submission), `steady_ms`
     the time of the driver's steady clock, which times its events, then (None: its events have times of the wall clock).

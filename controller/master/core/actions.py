@@ -9,15 +9,13 @@ So a value that equals the application's counts for no job. Not covered: what fo
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from functools import partial
 from heapq import heappop, heappush
 from typing import TypeVar
 
-from controller.machine.local_zone import local_zone
 from controller.wire.limits import NOTICE_LENGTH
 from stage_model.errors import BadInput
 from stage_model.history.events import AnyEvent, JobEnd, JobStart
@@ -51,9 +49,11 @@ class Action:
 
 @dataclass(slots=True)
 class Actions:
-    """All actions of one application, by SQL execution or job. `conf` is what the application was started with."""
+    """All actions of one application, by SQL execution or job. `conf` is what the application was started with; times
+    of day are of `zone`."""
 
     conf: Mapping[str, str] = field(default_factory=dict)
+    zone: tzinfo = UTC
     by_key: dict[str, Action] = field(default_factory=dict)
     _of_job: dict[int, Action] = field(default_factory=dict)
     _due: list[tuple[float, int, str]] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Actions:
         if event.job in self._of_job:
             return ""
         wall_ms = event.time_ms if event.wall_ms is None else event.wall_ms
-        started = datetime.fromtimestamp(wall_ms / 1000, local_zone(os.environ))
+        started = datetime.fromtimestamp(wall_ms / 1000, self.zone)
         try:
             deadline_s = self._own(event, DEADLINE, partial(parse_deadline, now=started, option=DEADLINE))
             if deadline_s is None:

@@ -7,15 +7,14 @@ from collections.abc import Iterable, Iterator
 
 from controller.master.core import executors, needs, planning
 from controller.master.core.application import Application
+from controller.master.core.effects import WriteSamples
 from controller.master.core.executor_state import Executor
 from controller.master.core.guard import guarded
 from controller.master.core.lifecycle import Lifecycle
 from controller.master.core.registry import Registry
 from controller.master.core.workers import Worker
-from controller.master.storage.identity import Identity
-from controller.master.storage.recorder import Recorder
 from controller.runtime.base import ExecutorKey
-from controller.wire.limits import NOTE_LENGTH, NOTES, SAMPLES_BYTES
+from controller.wire.limits import NOTE_LENGTH, NOTES
 from controller.wire.states import ExecutorState, Outcome
 from controller.wire.worker import AdoptedSpec, Desired, ExecutorReport, ExecutorSpec, Sample, WorkerReply, WorkerSync
 from master_memory.split import POLICIES
@@ -31,11 +30,8 @@ latest (5 s of patience, 5 s of back-off). Until then nothing of an unknown appl
 class Agents:
     """The handler of agents' reports; `memory_policy` divides a worker's off-heap memory (`master_memory.split`)."""
 
-    def __init__(
-        self, registry: Registry, lifecycle: Lifecycle, recorder: Recorder, identity: Identity, memory_policy: str
-    ) -> None:
-        self.registry, self.lifecycle, self.recorder = registry, lifecycle, recorder
-        self.identity, self._divide = identity, POLICIES[memory_policy]
+    def __init__(self, registry: Registry, lifecycle: Lifecycle, memory_policy: str) -> None:
+        self.registry, self.lifecycle, self._divide = registry, lifecycle, POLICIES[memory_policy]
 
     def take(self, worker_id: str, sync: WorkerSync, now_s: float) -> None:
         """Take an agent's report in. Raise `Denied` for a report of another worker than the one whose agent sent it."""
@@ -95,7 +91,7 @@ class Agents:
             elif report.application_id in self.registry.past:
                 over = True
             else:
-                over = report.state is ExecutorState.EXITED and now_s - self.registry.begun_s >= COME_BACK_S
+                over = report.state is ExecutorState.EXITED and now_s - self.registry.life.begun_s >= COME_BACK_S
             if over:
                 yield ExecutorKey(report.application_id, report.executor_id)
 
@@ -131,8 +127,8 @@ class Agents:
         started = {spec.application_id for spec in specs}
         over |= {key.application_id for key in strays if self._has_ended(key.application_id)}
         return Desired(
-            cluster_id=self.identity.cluster_id,
-            generation=self.identity.generation,
+            cluster_id=self.registry.life.cluster_id,
+            generation=self.registry.life.generation,
             version=self.lifecycle.version(worker_id),
             executors=tuple(specs),
             adopted=tuple(adopted),
@@ -164,10 +160,7 @@ class Agents:
                     fresh[application.id].append(self._sampled(worker, application, executor, sample))
                     planning.watch_forecast(application, executor, sample)
         for application_id, samples in fresh.items():
-            theirs = self.registry.applications[application_id]
-            with guarded(theirs, "writing its samples"):
-                if not self.recorder.add(application_id, samples):
-                    theirs.notify(f"its samples are over {SAMPLES_BYTES} bytes: further ones are not recorded")
+            self.registry.changes.effect(WriteSamples(application_id, samples))
         worker.samples_acknowledged = max(worker.samples_acknowledged, sync.sample_seq + len(sync.samples))
 
     def _sampled(self, worker: Worker, application: Application, executor: Executor, sample: Sample) -> Sample:

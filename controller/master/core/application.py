@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 
 import msgspec
 
@@ -225,6 +226,8 @@ class Application:
     executors: dict[str, Executor] = field(default_factory=dict)
     goals: dict[StageKey, StageGoal] = field(default_factory=dict)
     heard_s: float = 0.0
+    zone: tzinfo = UTC
+    """The machine's zone, by which times of day are read."""
     counted_s: float = 0.0
     """The time when its executors' counters were stored."""
     instance: str = ""
@@ -276,7 +279,7 @@ class Application:
     did, or what those under way have `shown`."""
 
     def __post_init__(self) -> None:
-        self.actions = Actions(self.record.registration.conf)
+        self.actions = Actions(self.record.registration.conf, self.zone)
 
     @property
     def id(self) -> str:

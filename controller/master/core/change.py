@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from msgspec import structs
@@ -20,20 +19,22 @@ from stage_model.forecast.promises import Claim, Promised, fits, least_deadline_
 from stage_model.units import format_duration, parse_priority
 
 
-def change(
-    application: Application, asked: Change, most: Capacity, now_s: float, keep: Callable[[ApplicationRecord], None]
-) -> None:
-    """Change the application's options and its stages' deadlines, whether they can be met or not. `keep` stores the record
-    first. Raise `BadInput` for a change that cannot be, and what `keep` raises; then nothing has changed."""
+def changed_record(application: Application, asked: Change, now_s: float) -> ApplicationRecord | None:
+    """Return the application's record after the change, whether a deadline can be met or not; None where nothing changes.
+    Raise `BadInput` for a change that cannot be."""
     elapsed_s, before = application.elapsed_s(now_s), application.options
     after = _options(application, asked, elapsed_s)
     if after == before:
-        return
-    labels = ",".join(map(str, after.placement.labels))
+        return None
+    labels = _labels(after)
     applied = AppliedChange(at_s=round(elapsed_s, 3), deadline_s=after.deadline_s, priority=after.priority, labels=labels)
-    keep(structs.replace(application.record, options=after, changes=[*application.record.changes, applied]))
-    application.record.options = after
-    application.record.changes.append(applied)
+    return structs.replace(application.record, options=after, changes=[*application.record.changes, applied])
+
+
+def change(application: Application, record: ApplicationRecord, most: Capacity, now_s: float) -> None:
+    """Take over the options of a `changed_record`, and change the deadlines of the stages under way."""
+    after, labels, elapsed_s = record.options, _labels(record.options), application.elapsed_s(now_s)
+    application.record.options, application.record.changes = after, record.changes
     application.warned, application.late_reports = False, 0
     for stage in application.run.active_stages():
         application.goals.pop(stage.key, None)
@@ -69,6 +70,10 @@ def check_claim(claim: Claim, promised: Promised, most: Capacity, elapsed_s: flo
         f"deadline {format_duration(elapsed_s + claim.left_s)} cannot be met{beside}; accepted: {rounded_up(least_s)} or "
         "more, or --force"
     )
+
+
+def _labels(options: JobOptions) -> str:
+    return ",".join(map(str, options.placement.labels))
 
 
 def _options(application: Application, asked: Change, elapsed_s: float) -> JobOptions:

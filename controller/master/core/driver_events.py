@@ -8,7 +8,6 @@ cannot be read or applied is left out, alike each time (`guard`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -16,11 +15,11 @@ from msgspec import structs
 
 from controller.master.core import executors, planning
 from controller.master.core.application import Application
+from controller.master.core.effects import StoreEvents
 from controller.master.core.guard import guarded
 from controller.master.core.registry import Registry
 from controller.wire import limits
 from controller.wire.driver import DriverSync, Sequenced
-from stage_model.errors import NotStored
 from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
 
 AT_A_TIME = 200
@@ -77,25 +76,26 @@ def _stop_if_too_much(application: Application) -> None:
         )
 
 
-def take(application: Application, sync: DriverSync, registry: Registry, now_s: float) -> None:
-    """Take a driver's snapshot and events in.
+def unstored(application: Application, sync: DriverSync) -> StoreEvents | None:
+    """Return the driver's snapshot and events that are to be stored first and for good: what is acknowledged must survive.
+    Return None if none are new; of an application that reported too much nothing is stored."""
+    events = _behind(application.acknowledged, sync)
+    if application.overflow or (sync.snapshot is None and not events):
+        return None
+    return StoreEvents(application.id, application.acknowledged, sync.next_seq, sync.snapshot, events)
 
-    They are stored first and for good: what is acknowledged must survive. Of an application that reported too much nothing is
-    stored, and all is acknowledged: its bridge need not keep it."""
+
+def take(application: Application, sync: DriverSync, stored: StoreEvents | None, registry: Registry, now_s: float) -> None:
+    """Take a driver's snapshot and events in; those that are `stored` are acknowledged. Of an application that reported too
+    much all is acknowledged: its bridge need not keep it."""
     if application.overflow:
         last = max((numbered.seq for numbered in sync.events), default=0)
         last = max(application.acknowledged, last, 0 if sync.snapshot is None else sync.next_seq - 1)
         application.acknowledged = application.taken = last
         return
-    behind = application.acknowledged
-    to_store, to_take = _behind(behind, sync), _behind(application.taken, sync)
-    if sync.snapshot is not None or to_store:
-        with suppress(NotStored):
-            with registry.store.attempt():
-                if sync.snapshot is not None:
-                    registry.store.add_snapshot(application.id, behind, sync.next_seq, msgspec.json.encode(sync.snapshot))
-                registry.store.add_events(application.id, ((e.seq, bytes(e.event)) for e in to_store))
-            application.acknowledged = to_store[-1].seq if to_store else max(behind, sync.next_seq - 1)
+    to_take = _behind(application.taken, sync)
+    if stored is not None:
+        application.acknowledged = stored.reached
     changed = sync.snapshot is not None
     if sync.snapshot is not None:
         _snapshot(application, sync.snapshot, sync.next_seq, registry, now_s)
@@ -115,10 +115,16 @@ def _behind(number: int, sync: DriverSync) -> list[Sequenced]:
     return gapless
 
 
-def replay(application: Application, registry: Registry, now_s: float) -> None:
-    """Take in again what an earlier life of the master had stored."""
-    snapshots = registry.store.snapshots(application.id)
-    for seq, data in registry.store.events(application.id):
+def replay(
+    application: Application,
+    events: Iterable[tuple[int, bytes]],
+    snapshots: list[tuple[int, int, bytes]],
+    registry: Registry,
+    now_s: float,
+) -> None:
+    """Take in again what an earlier life of the master had stored: numbered events, and snapshots with the event that each
+    came behind and the number behind it."""
+    for seq, data in events:
         while snapshots and snapshots[0][0] < seq:
             _stored_snapshot(application, *snapshots.pop(0)[1:], registry, now_s)
         _event(application, seq, data, registry, now_s, again=True)

@@ -1,4 +1,4 @@
-"""The profile of a run to come, and the verdict on its deadline, by itself and alongside what was promised to others.
+"""The verdict on the deadline of a run to come, by itself and alongside what was promised to others.
 
 The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.forecast`). A running application is
 `planning`'s.
@@ -9,15 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from msgspec import structs
 
-from controller.machine.files import local_path, read_plain
 from controller.master.core.basis import basis
 from controller.master.core.capacity import Capacity, asked_capacity, capacity, initial
 from controller.master.core.lesson import ALL_TAUGHT, LastUntaught, no_profile
-from controller.runs.profile_store import FILE, LARGEST_BYTES, ProfileStore
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest
 from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import round_up, stage_deadlines
@@ -26,7 +23,7 @@ from stage_model.forecast.curve import curve, reference_slots, whole
 from stage_model.forecast.estimate import ApplicationEstimate, estimate, reference_run
 from stage_model.forecast.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
 from stage_model.forecast.virtual_time import Forecast
-from stage_model.history.profile import Profile, parse_profile, profile_key
+from stage_model.history.profile import Profile
 from stage_model.laws import LAWS, parse_constants, parse_law
 from stage_model.laws.paper import PaperSettings
 from stage_model.settings import CORE_QUANTUM, LAW_PREFIX
@@ -34,19 +31,6 @@ from stage_model.units import NORMAL_PRIORITY, format_duration
 
 ROUNDING = 0.005
 """Cores are shown, and so given, to a hundredth."""
-
-
-def find_profile(asked: str | None, name: str, main: str | None, store: ProfileStore) -> tuple[str, Profile | None]:
-    """Return the profile's key, and the profile if there is one. `asked` is a name or a file. Raise `BadInput` for an
-    unusable file."""
-    if asked and "/" in asked:
-        data = read_plain(Path(local_path(asked)), what=FILE, largest=LARGEST_BYTES, follow=True)
-        if data is None:
-            raise BadInput(f"profile file {asked!r} does not exist; name an existing one")
-        profile = parse_profile(data)
-        return profile.key, profile
-    key = profile_key(asked, name, main)
-    return key, store.load(key)
 
 
 def whole_forecast(what: ApplicationEstimate, most: Capacity, spent_s: float = 0.0) -> Forecast:
@@ -95,28 +79,26 @@ def feasibility(
 
 def plan_reply(
     request: PlanRequest,
-    store: ProfileStore,
+    profile: Profile | None,
     workers: Sequence[WorkerInfo],
     promised: Promised = NOTHING_PROMISED,
     *,
     default_law: str = "forecast",
     grows: bool = False,
     untaught: LastUntaught = ALL_TAUGHT,
+    profiles: Sequence[str] = (),
 ) -> PlanReply:
-    """Answer `sparkpace plan`. Whether a deadline can be met is the same under every law; the cores that it takes, and the
-    stages' deadlines, are its law's. Raise `BadInput` for an unusable profile, law or constant, more cores than there are, or
-    an empty cluster that does not grow."""
+    """Answer `sparkpace plan` for a profile (None: none is known); `profiles` are the keys of all there are, for a hint.
+    Whether a deadline can be met is the same under every law; the cores that it takes, and the stages' deadlines, are its
+    law's. Raise `BadInput` for an unusable profile, law or constant, more cores than there are, or an empty cluster that does
+    not grow."""
     law = _asked_law(request, default_law)
-    if request.profile_json is not None:
-        profile: Profile | None = parse_profile(request.profile_json.encode())
-    else:
-        profile = store.load(request.profile) if request.profile else None
     if request.attached:
         most = asked_capacity(request.conf or {}, workers)
     else:
         most = capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
     if profile is None:
-        reason = no_profile(request.profile or "", untaught, store.list())
+        reason = no_profile(request.profile or "", untaught, profiles)
         return PlanReply(known=False, cluster_cores=most.cores, reason=reason)
     if not workers and grows:
         return PlanReply(known=True, cluster_cores=0.0, reason="no worker is there yet; one is started for what is submitted")

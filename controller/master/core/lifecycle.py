@@ -2,25 +2,22 @@
 
 Whoever changes something only notes it (`changes`); `Lifecycle.follow_up` does the rest.
 
-What goes wrong with one application is left out and reported to its user (`guard`). Records are written off the master's loop
-(`finish`)."""
+What goes wrong with one application is left out and reported to its user (`guard`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from controller.machine.process_identity import seen_here
-from controller.machine.processes import ProcessId, alive
 from controller.master.core import dependencies, executors, queue
 from controller.master.core.application import Application
 from controller.master.core.effects import Effect, Log, Wake
 from controller.master.core.guard import guarded
 from controller.master.core.outcome import DriverEnd
 from controller.master.core.placing import Placing
+from controller.master.core.records import Records
 from controller.master.core.registry import Registry
-from controller.master.finish import Finisher, Written
 from controller.wire.states import ExecutorState, Outcome
-from stage_model.errors import NotStored, PaceError
+from stage_model.errors import PaceError
 
 CLEAN_UP_S = 15.0
 """Longest wait for the last words of driver and executors before a run's record is written."""
@@ -36,8 +33,8 @@ SILENCE_S = 60.0
 class Lifecycle:
     """The lives of all applications: what follows from changes, and what only time brings about."""
 
-    def __init__(self, registry: Registry, placing: Placing, finisher: Finisher) -> None:
-        self.registry, self.placing, self.finisher = registry, placing, finisher
+    def __init__(self, registry: Registry, placing: Placing) -> None:
+        self.registry, self.placing, self.records = registry, placing, Records(registry.changes)
         self._versions: dict[str, int] = {}
 
     def version(self, worker_id: str) -> int:
@@ -63,24 +60,37 @@ class Lifecycle:
         if where:
             self.registry.changes.effect(Wake(frozenset(where)))
 
-    def turns(self, now_s: float) -> None:
-        """Do what only time brings about, for each application: its driver may have died, its record may be written."""
+    def silent(self, now_s: float) -> list[Application]:
+        """Return the applications whose drivers have been silent, and whose processes can be looked for from here."""
+        return [
+            application
+            for application in self.registry.applications.values()
+            if now_s - application.heard_s >= HEARD_S
+            and not application.finished
+            and application.record.exit_code is None
+            and self.registry.life.sees(application.record)
+        ]
+
+    def turns(self, dead: Collection[str], now_s: float) -> None:
+        """Do what only time brings about, for each application: its driver may have died, its record may be written. `dead`
+        are those of the `silent` applications whose drivers' processes have ended."""
         for application in list(self.registry.applications.values()):
             with guarded(application, "its turn in a pass"):
-                self._turn(application, now_s)
+                self._turn(application, dead, now_s)
             for line, error in application.unlogged:
                 self.registry.changes.effect(Log("error", f"{application.id}: {line}", error))
             application.unlogged.clear()
 
-    def _turn(self, application: Application, now_s: float) -> None:
-        if not application.ended and self._driver_gone(application, now_s):
+    def _turn(self, application: Application, dead: Collection[str], now_s: float) -> None:
+        if not application.ended and self._driver_gone(application, dead, now_s):
             self.registry.end(application, now_s, Outcome.DRIVER_DIED)
         if application.ended:
-            if application.record.outcome is None and not self._word_to_come(application, now_s):
-                if application.record.driver_end is DriverEnd.TO_COME and not _in_sight(application):
+            if application.record.outcome is None and not self._word_to_come(application, dead, now_s):
+                in_sight = self.registry.life.sees(application.record)
+                if application.record.driver_end is DriverEnd.TO_COME and not in_sight:
                     application.record.driver_end = DriverEnd.UNKNOWN  # a driver out of sight may live
                 self.registry.settle(application, now_s)
-            self._try_finish(application, now_s)
+            self._try_finish(application, dead, now_s)
 
     def _has_executors(self, application: Application, now_s: float) -> bool:
         """Bring the executors to what Spark wants; return True if nothing is left to do for them."""
@@ -107,23 +117,21 @@ class Lifecycle:
             application.notify(application.waiting)
             return False
 
-    def _driver_gone(self, application: Application, now_s: float) -> bool:
+    def _driver_gone(self, application: Application, dead: Collection[str], now_s: float) -> bool:
         """Return True if the driver is gone. A driver whose exit code is known is gone. The process of a silent driver on the
-        master's host is looked for. A silent driver elsewhere, or in a container that cannot be looked into, is gone when no
-        executor of it runs either."""
+        master's host is looked for, and may be `dead`. A silent driver elsewhere, or in a container that cannot be looked
+        into, is gone when no executor of it runs either."""
         if application.record.exit_code is not None:
             return True
         silent_s = now_s - application.heard_s
         if silent_s < HEARD_S:
             return False
-        registration = application.record.registration
-        if _in_sight(application):
-            driver = ProcessId(pid=registration.pid, start=registration.pid_start, boot_id=registration.boot_id)
-            return not alive(driver)
+        if self.registry.life.sees(application.record):
+            return application.id in dead
         running = any(e.report and e.report.state is ExecutorState.RUNNING for e in application.live_executors())
         return not running and silent_s > SILENCE_S
 
-    def _word_to_come(self, application: Application, now_s: float) -> bool:
+    def _word_to_come(self, application: Application, dead: Collection[str], now_s: float) -> bool:
         """Return True if a report of how the driver ended is still to come for an application that has ended: from `submit`
         once the driver is gone, or from the driver's bridge before."""
         record, stays = application.record, application.options.submission is not None
@@ -131,48 +139,28 @@ class Lifecycle:
             return False
         if not stays and record.driver_end is not DriverEnd.TO_COME:
             return False
-        if not self._driver_gone(application, now_s):
+        if not self._driver_gone(application, dead, now_s):
             application.driver_gone_s = None
             return True
         if application.driver_gone_s is None:
             application.driver_gone_s = now_s
         return stays and now_s - application.driver_gone_s < WORD_S
 
-    def _driver_to_be_told(self, application: Application, now_s: float) -> bool:
+    def _driver_to_be_told(self, application: Application, dead: Collection[str], now_s: float) -> bool:
         """Return True if the driver must still learn that its application has ended: it has not said that it goes, and lives.
         An application that waits has no executors that would take a while to end."""
         told = application.farewell or application.record.cut_off in (None, Outcome.DRIVER_DIED)
-        return not told and not self._driver_gone(application, now_s)
+        return not told and not self._driver_gone(application, dead, now_s)
 
-    def _try_finish(self, application: Application, now_s: float) -> None:
+    def _try_finish(self, application: Application, dead: Collection[str], now_s: float) -> None:
         if application.finished or application.ended_monotonic_s is None or application.record.outcome is None:
             return
-        if not self.finisher.begun(application):
+        if not self.records.begun(application):
             heard, waited_s = self.registry.workers.fresh(now_s), now_s - application.ended_monotonic_s
             left = any(not e.cleaned and e.record.worker_id in heard for e in application.executors.values())
-            if waited_s < CLEAN_UP_S and (left or self._driver_to_be_told(application, now_s)):
+            if waited_s < CLEAN_UP_S and (left or self._driver_to_be_told(application, dead, now_s)):
                 return
             used = {e.record.worker_id for e in application.executors.values()}
             runtime = next((w.info.runtime for w in self.registry.workers.by_id.values() if w.info.worker_id in used), "none")
-            self.finisher.begin(application, self.registry.workers.capacity(application, now_s), runtime)
-        written = self.finisher.step(application, now_s)
-        if written is not None:
-            self._finished(application, written, now_s)
-
-    def _finished(self, application: Application, written: Written, now_s: float) -> None:
-        application.record.unrecorded, application.record.untaught = written.problem, written.untaught
-        try:
-            self.registry.finished(application, written.removed)
-        except NotStored as error:
-            given_up = self.finisher.failed(application, error, now_s)
-            if given_up is None:
-                return
-            # a restart will try again; nothing waits for it here
-            application.finished, application.record.unrecorded = True, given_up.problem
-        self.finisher.over(application)
-
-
-def _in_sight(application: Application) -> bool:
-    """Return True if the driver's process can be seen from here: it is on this host, in a pid namespace that shows here."""
-    registration = application.record.registration
-    return registration.boot_id == application.record.boot_id and seen_here(registration.pid_namespace)
+            self.records.begin(application, self.registry.workers.capacity(application, now_s), runtime)
+        self.records.step(application, now_s)

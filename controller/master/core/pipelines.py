@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from controller.asks.pipeline_options import MOST_JOBS
-from controller.master.access.vouching import NOBODY
 from controller.master.core import planning
 from controller.master.core.application import Application, Target
-from controller.master.core.change import change
+from controller.master.core.change import change, changed_record
 from controller.master.core.dependencies import Job, WaitingJob
 from controller.master.core.feasibility import rounded_up
 from controller.master.core.guard import guarded
 from controller.master.core.registry import Registry
 from controller.wire.command import Change
+from controller.wire.driver import NOBODY
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.pipeline import PipelineJob, TimeSplit, split_time
 from stage_model.forecast.virtual_time import Forecast
@@ -107,8 +107,10 @@ class Pipelines:
             if before is not None and moved_s < max(LEAST_CHANGE_S, LEAST_CHANGE * due_s):
                 continue
             with guarded(application, "giving it a new share of its pipeline's time"):
-                most = self.registry.workers.capacity(application, now_s)
-                change(application, Change(deadline_s=round(elapsed_s + due_s, 3)), most, now_s, self.registry.keep)
+                record = changed_record(application, Change(deadline_s=round(elapsed_s + due_s, 3)), now_s)
+                if record is not None:
+                    change(application, record, self.registry.workers.capacity(application, now_s), now_s)
+                    self.registry.save(application)
                 self.registry.changes.application(application)
 
     def _members(self) -> dict[Key, list[Job]]:

@@ -1,40 +1,30 @@
-"""The master's workers and applications: in memory, and in the store whatever must survive a restart.
-
-A new application and an option changed by the user are stored before they count, events as they come (`driver_events`). What
-follows from them is stored before the message is answered, all at once (`Store.later`), counters of live executors now and
-then. What cannot be read at a start is set aside and reported in the log; the rest is restored all the same.
+"""The master's workers and applications. What must survive a restart is noted as an effect whenever it changes; counters of
+live executors are stored now and then.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Sequence
 from itertools import islice
 
-import msgspec
 from msgspec import structs
 
-from controller.machine.process_identity import boot_id
 from controller.master.core import planning
 from controller.master.core.application import Application, ApplicationRecord, Resident, skip_unknown_ids
 from controller.master.core.changes import Changes
 from controller.master.core.dependencies import KnownJobs, Past, WaitingJob, past_of
-from controller.master.core.executor_state import Executor, ExecutorRecord
+from controller.master.core.effects import StoreApplication, StoreExecutor
+from controller.master.core.executor_state import Executor
 from controller.master.core.findings import basis_of, lateness_of
-from controller.master.core.from_record import make_application
-from controller.master.core.guard import Caught, guarded
+from controller.master.core.guard import guarded
+from controller.master.core.life import Life
 from controller.master.core.outcome import REASONS, judge
 from controller.master.core.tally import Tally
 from controller.master.core.workers import Workers
-from controller.master.storage.store import Store
-from controller.runs.profile_store import ProfileStore
 from controller.wire.basis import Untaught
 from controller.wire.states import Outcome
-from stage_model.decoding import UNREADABLE
-from stage_model.errors import BadInput, NotStored
+from stage_model.errors import BadInput
 from stage_model.forecast.promises import Claim, Promised
 
 SAVE_S = 10.0
@@ -46,39 +36,22 @@ AT_A_TIME = 32
 
 
 class Registry:
-    """All workers and applications. Those of an earlier life of the master are restored at once."""
+    """All workers and applications, and their changes."""
 
-    def __init__(self, store: Store, profiles: ProfileStore, now_s: float) -> None:
-        self.store, self.profiles, self.begun_s = store, profiles, now_s
+    def __init__(self, life: Life) -> None:
+        self.life = life
         self.changes = Changes()
-        self.workers = Workers(store, self.changes, now_s)
+        self.workers = Workers(self.changes, life.begun_s)
         self.applications: dict[str, Application] = {}
         self.tally = Tally()
-        self.promising = asyncio.Lock()
-        """A lock that is held while a deadline is judged alongside the promises, until it is one of them or is refused."""
-        self.replaced = False
-        """True if the store's log holds what is not needed any more, and what may be secret."""
         self.past: dict[str, Past] = {}
         """Remains of the applications that ended, in order of submission."""
         self.waiting: dict[str, WaitingJob] = {}
         """Submissions whose drivers are still to start (`submissions`)."""
-        self.jobs = KnownJobs(self.applications, self.past, self.waiting, now_s)
+        self.jobs = KnownJobs(self.applications, self.past, self.waiting, life.begun_s)
         self.untaught: dict[str, tuple[str, Untaught]] = {}
         """The last run by the key of its profile, and why it taught nothing; without those whose last run taught."""
         self._on: dict[str, list[Resident]] = defaultdict(list)
-        for application_id, live, data in store.applications():
-            with Caught() as problem:
-                record = msgspec.json.decode(data, type=ApplicationRecord)
-                if record.application_id != application_id:
-                    raise BadInput(f"the row of {application_id!r} holds the record of {record.application_id!r}")
-                application = self._made(record, now_s) if live else None
-            if problem.error is not None:
-                self._lost(application_id, problem.error)
-            elif application is not None:
-                self._restore(application, now_s)
-            else:
-                self.past[application_id] = past_of(record)
-                self._note_lesson(record)
 
     def known(self, application_id: str) -> Application:
         """Return the application. Raise `BadInput` for an unknown one."""
@@ -98,32 +71,26 @@ class Registry:
         """Return the executors that were ever placed on a worker, of all applications that are still known."""
         return self._on.get(worker_id, ())
 
-    async def promised(self, now_s: float, but: str = "", *, attached: bool = False) -> Promised:
+    def promised(self, now_s: float, but: str = "", *, attached: bool = False) -> Generator[None, None, Promised]:
         """Return what the running applications, but one, were promised: those that share workers with an application that is
-        `attached`, or is not. Other tasks have their turn in between."""
+        `attached`, or is not. The work pauses where other work may have its turn."""
         claims: list[Claim] = []
         for number, other in enumerate(list(self.applications.values()), 1):
             if number % AT_A_TIME == 0:
-                await asyncio.sleep(0)
+                yield
             if other.id != but and other.attached == attached:
                 with guarded(other, "working out what it was promised"):
                     claims += planning.promises(other, self.workers.capacity(other, now_s), now_s)
         cores = sum(info.cores for info in self.workers.expected(now_s, adopts=attached))
         return Promised(claims, cores)
 
-    # ------------------------------------------------------------------ storing
+    # ------------------------------------------------------------------ changes
 
     def add(self, application: Application) -> None:
-        """Take an application in. Raise `NotStored`; then the application is not known here."""
-        self.keep(application.record)
+        """Take in an application whose record is stored."""
         self.applications[application.id] = application
         self.waiting.pop(application.options.waited or "", None)
         self.changes.application(application)
-
-    def keep(self, record: ApplicationRecord) -> None:
-        """Store the record of an application that is not finished, before what is new in it counts. Raise `NotStored`."""
-        with self.store.transaction():
-            self.store.put_application(record.application_id, True, msgspec.json.encode(record))
 
     def end(
         self,
@@ -163,29 +130,12 @@ class Registry:
         self.save(application)
 
     def save(self, application: Application) -> None:
-        self.store.later(application.id, lambda: self._put_application(application))
-
-    def _put_application(self, application: Application) -> None:
-        data = b""
-        with guarded(application, "storing it"):
-            data = _stored_form(application.record)
-        if data and self.applications.get(application.id) is application:  # else it is forgotten
-            self.store.put_application(application.id, not application.finished, data)
+        self.changes.effect(StoreApplication(application.id))
 
     def save_executor(self, application: Application, executor: Executor) -> None:
         """Store an executor that has changed."""
         self.changes.executor(application, executor)
-        self._save_executor(application, executor)
-
-    def _save_executor(self, application: Application, executor: Executor) -> None:
-        self.store.later((application.id, executor.record.executor_id), lambda: self._put_executor(application, executor))
-
-    def _put_executor(self, application: Application, executor: Executor) -> None:
-        data = b""
-        with guarded(application, "storing an executor"):
-            data = _stored_form(executor.record)
-        if data and self.applications.get(application.id) is application:
-            self.store.put_executor(application.id, executor.record.executor_id, data)
+        self.changes.effect(StoreExecutor(application.id, executor.record.executor_id))
 
     def save_counters(self, now_s: float) -> None:
         """Store the counters of live executors that are due, of at most `MOST_SAVED` applications, so that a pass is
@@ -193,30 +143,21 @@ class Registry:
         for application in islice((one for one in self.applications.values() if now_s - one.counted_s > SAVE_S), MOST_SAVED):
             application.counted_s = now_s
             for executor in application.live_executors():
-                self._save_executor(application, executor)
+                self.changes.effect(StoreExecutor(application.id, executor.record.executor_id))
 
-    def finished(self, application: Application, removed: Iterable[str]) -> None:
-        """Drop the details of an application whose record is written, and the applications whose run folders were `removed`.
-        Raise `NotStored`; then nothing has changed."""
-        # the executors' environment may hold secrets of the user's, and is not needed any more
+    def clear_secrets(self, application: Application) -> None:
+        """Drop the environment of an application whose record is written: it may hold secrets of the user's, and is not
+        needed any more."""
         application.record.registration = structs.replace(application.record.registration, environment={})
         for executor in application.executors.values():
             if executor.record.spec is not None:
                 executor.record.spec = structs.replace(executor.record.spec, environment={})
+
+    def finished(self, application: Application, removed: Iterable[str]) -> None:
+        """Take in that the details of an application whose record is written are dropped, and the applications whose run
+        folders were `removed`."""
         application.finished = True
-        try:
-            with self.store.transaction():
-                self._put_application(application)
-                for executor in application.executors.values():
-                    self._put_executor(application, executor)
-                self.store.drop_details(application.id)
-                for old in removed:
-                    self.store.forget(old)
-        except BaseException:
-            application.finished = False
-            raise
         self._note_lesson(application.record)
-        self.replaced = True
         for old in removed:
             self._forget(old)
 
@@ -238,36 +179,18 @@ class Registry:
 
     # ------------------------------------------------------------------ restart
 
-    def _made(self, record: ApplicationRecord, now_s: float) -> Application:
-        same_boot = record.boot_id == boot_id()
-        started_s = record.started_monotonic_s if same_boot else now_s - (time.time() - record.started_epoch_s)
-        return make_application(record, started_s, self.profiles, self.untaught, now_s, restored=True)
+    def remember(self, record: ApplicationRecord) -> None:
+        """Take in an application that an earlier life of the master has finished."""
+        self.past[record.application_id] = past_of(record)
+        self._note_lesson(record)
 
-    def _restore(self, application: Application, now_s: float) -> None:
-        """Restore an application of an earlier life of the master; the reports of its driver are `driver_events.replay`'s."""
+    def restore(self, application: Application, executors: Iterable[Executor], now_s: float) -> None:
+        """Take in an application of an earlier life of the master; the reports of its driver are `driver_events.replay`'s."""
         if application.ended:
             application.ended_monotonic_s = now_s
         # a worker may show an executor only later that was placed while nothing could be stored (`executors.adopt`)
         application.record.next_executor = skip_unknown_ids(application.record.next_executor)
         self.applications[application.id] = application
         self.changes.application(application)
-        for executor_id, blob in self.store.executors(application.id):
-            try:
-                self.place(application, Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True))
-            except (*UNREADABLE, TypeError) as error:
-                self.changes.log(
-                    f"executor {executor_id} of {application.id} cannot be read ({error}); it is set aside", "error"
-                )
-                application.notify(f"the master has lost what it knew of executor {executor_id}: it goes on uncontrolled")
-                with suppress(NotStored), self.store.transaction():
-                    self.store.set_executor_aside(application.id, executor_id, str(error))
-
-    def _lost(self, application_id: str, error: Exception) -> None:
-        lost = f"application {application_id} cannot be read ({error}), so it is forgotten; its rows are set aside"
-        self.changes.log(lost, "error")
-        with suppress(NotStored), self.store.transaction():
-            self.store.set_aside(application_id, str(error))
-
-
-def _stored_form(record: ApplicationRecord | ExecutorRecord) -> bytes:
-    return msgspec.json.encode(record)
+        for executor in executors:
+            self.place(application, executor)

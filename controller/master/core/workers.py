@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
 from msgspec import structs
 
 from controller.asks.allocation import most_executors
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity, asked_capacity, capacity, capacity_of
 from controller.master.core.changes import Changes
+from controller.master.core.effects import StoreMeta
 from controller.master.core.executor_spec import executor_slots
-from controller.master.storage.store import Store
 from controller.runtime.base import ExecutorKey
 from controller.wire.command import WorkerView
 from controller.wire.driver import ExecutorWish
@@ -28,6 +27,8 @@ from controller.wire.worker import ExecutorReport, WorkerInfo
 from placement.labels import parse_labels
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_names
+
+Labels = dict[str, dict[str, str | None]]
 
 STALE_S = 10.0
 """A worker without a report for this long gets no new executors."""
@@ -60,16 +61,19 @@ class _Fresh:
 
 
 class Workers:
-    """All workers; only what they say of themselves, and labels, are stored."""
+    """All workers."""
 
-    def __init__(self, store: Store, changes: Changes, now_s: float) -> None:
-        self._store, self._changes, self._begun_s = store, changes, now_s
-        known = store.decoded_meta("workers", list[WorkerInfo], "workers count again once their agents report") or []
-        self.by_id = {info.worker_id: Worker(info) for info in known}
+    def __init__(self, changes: Changes, now_s: float) -> None:
+        self._changes, self._begun_s = changes, now_s
+        self.by_id: dict[str, Worker] = {}
+        self.labels: Labels = {}
+        """The labels that people have changed, by worker (None: taken away)."""
         self._fresh: _Fresh | None = None
         """The last look for fresh workers; None since one has changed, has joined or is to go."""
-        lost = "labels given with `sparkpace label` are lost: give them again"
-        self._labels = store.decoded_meta("labels", dict[str, dict[str, str | None]], lost) or {}
+
+    def restore(self, infos: Iterable[WorkerInfo], labels: Labels) -> None:
+        """Take in what an earlier life of the master had stored."""
+        self.by_id, self.labels = {info.worker_id: Worker(info) for info in infos}, labels
 
     def heard(self, info: WorkerInfo, now_s: float) -> tuple[Worker, bool]:
         """Take a worker's report in; return the worker, and True if it joins, or is back after a silence."""
@@ -87,11 +91,11 @@ class Workers:
 
     def _save(self) -> None:
         self._fresh = None
-        self._store.later("workers", lambda: self._store.set_meta("workers", _text([w.info for w in self.by_id.values()])))
+        self._changes.effect(StoreMeta("workers"))
 
-    def relabel(self, worker_id: str, changes: Mapping[str, str | None]) -> dict[str, str]:
-        """Set labels of a worker in addition to those its agent says, or take them away (None); return all it has then. Raise
-        `BadInput` for an unknown worker or a label that cannot be, `NotStored`; then nothing has changed."""
+    def relabelled(self, worker_id: str, changes: Mapping[str, str | None]) -> Labels:
+        """Return the labels where those of a worker are set in addition to those its agent says, or taken away (None). Raise
+        `BadInput` for an unknown worker or a label that cannot be."""
         worker = self.by_id.get(worker_id)
         if worker is None:
             raise BadInput(f"worker {worker_id[:80]!r} is not known here; {nearest_names(worker_id, self.by_id)}")
@@ -100,16 +104,18 @@ class Workers:
             # one at a time: a name or a value with commas would pass for several labels
             if parse_labels(label, option="label").keys() != {name}:
                 raise BadInput(f"{label[:80]!r} is not a label; use NAME=VALUE, as zone=a")
-        labels = {**self._labels, worker_id: {**self._labels.get(worker_id, {}), **changes}}
-        with self._store.transaction():
-            self._store.set_meta("labels", _text(labels))
-        self._labels = labels
+        return {**self.labels, worker_id: {**self.labels.get(worker_id, {}), **changes}}
+
+    def relabel(self, worker_id: str, labels: Labels) -> dict[str, str]:
+        """Take `relabelled` labels of that worker; return all it has then."""
+        worker = self.by_id[worker_id]
+        self.labels = labels
         worker.info = self._labelled(worker.info)
         self._save()
         return worker.info.labels
 
     def _labelled(self, info: WorkerInfo) -> WorkerInfo:
-        changes = self._labels.get(info.worker_id)
+        changes = self.labels.get(info.worker_id)
         if not changes:
             return info
         labels = {**info.labels, **changes}
@@ -151,8 +157,8 @@ class Workers:
         worker = self.by_id.get(worker_id)
         if worker is not None and now_s - worker.seen_s < STALE_S:
             return False
-        if self._labels.pop(worker_id, None) is not None:
-            self._store_labels()
+        if self.labels.pop(worker_id, None) is not None:
+            self._changes.effect(StoreMeta("labels"))
         if worker is not None:
             del self.by_id[worker_id]
             self._save()
@@ -166,9 +172,6 @@ class Workers:
         """Return the workers that have reported and, until all have had the time to, those of before the master's restart."""
         settled = self.all_heard(now_s)
         return [w.info for w in self.by_id.values() if w.seen_s > -math.inf or not settled]
-
-    def _store_labels(self) -> None:
-        self._store.later("labels", lambda: self._store.set_meta("labels", _text(self._labels)))
 
     def expected(self, now_s: float, *, adopts: bool = False) -> list[WorkerInfo]:
         """Return the fresh workers that start, or adopt; just after the master's restart, before any has reported, those it
@@ -207,7 +210,3 @@ def attached_capacity(application: Application, workers: Sequence[WorkerInfo]) -
         return asked_capacity(application.record.registration.conf, workers)
     shares = [(w.cores, slots_on[w.worker_id]) for w in workers if w.worker_id in slots_on]
     return capacity_of(shares, len(executors), workers)
-
-
-def _text(value: object) -> str:
-    return msgspec.json.encode(value).decode()

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.master.finish import MOST_TRIES, write_ending
+from controller.master.core.records import MOST_TRIES
 from controller.master.parts import Parts
 from controller.master.providers import Provider
+from controller.master.recording import write_record
 from controller.wire.command import PlanRequest
 from controller.wire.driver import DriverReply, DriverSync
 from placement.growth import Growth, Limits
@@ -117,9 +118,9 @@ STEPS = {
     "its turn in a pass": "controller.master.core.lifecycle.Lifecycle._turn",
     "finding its starved executors": "controller.master.core.application.Application.starved",
     "planning": "controller.master.core.planning.application_plan",
-    "planning its waits for data": "controller.master.drivers.locality",
-    "showing it": "controller.master.commands.application_view",
-    "storing an executor": "controller.master.core.registry._stored_form",
+    "planning its waits for data": "controller.master.core.drivers.locality",
+    "showing it": "controller.master.core.commands.application_view",
+    "storing an executor": "controller.master.outside._stored_form",
     "taking in a sample": "controller.master.core.planning.watch_forecast",
     "taking in a snapshot of its driver": "controller.master.core.application.Application.replace_active",
     "taking in an agent's report": "controller.master.core.application.Application.take",
@@ -171,8 +172,7 @@ def test_counters_that_cannot_be_stored_keep_no_others_from_the_store(cluster: F
     broken, other = cluster.register(name="first"), cluster.register(name="second", instance="second")
     cluster.worker("w1", report(broken, "1"), report(other, "1", stages=(use(0, 7.0),)))
     cluster.state.applications[broken].executors["1"].record.spec = object()  # type: ignore[assignment]
-    cluster.state.registry.save_counters(cluster.now_s + 60)
-    cluster.state.store.catch_up()
+    cluster.state.tick(cluster.now_s + 60)
     cluster.restart()
     assert cluster.state.applications[other].executors["1"].use()[0, 0].cpu_core_s == 7.0
 
@@ -284,7 +284,7 @@ def test_a_pass_reads_and_writes_no_record_itself(cluster: FakeCluster) -> None:
     cluster.worker("w1", report(application_id, "1"), samples=rows)
     whole_run(cluster, application_id)
     later = Later()
-    cluster.state.lifecycle.finisher.pool = later
+    cluster.state.outside.recording.pool = later
     samples = cluster.path / "runs" / application_id / "samples.csv"
     text = samples.read_text()
     samples.unlink()  # what is not there cannot be read
@@ -324,7 +324,7 @@ class Watched(AtOnce):
         self.seen = seen
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if fn is write_ending:
+        if fn is write_record:
             self.seen()
         return super().submit(fn, *args, **kwargs)
 

@@ -13,8 +13,7 @@ import pytest
 
 from controller.agent.core.accounting import Account
 from controller.agent.executors.progress_file import ProgressRefused, read_progress
-from controller.master import drivers
-from controller.master.core import driver_events, executors
+from controller.master.core import driver_events, drivers, executors
 from controller.master.core.application import Application
 from controller.master.storage import recorder
 from controller.wire import limits

@@ -14,10 +14,10 @@ from msgspec import structs
 from controller.home import User
 from controller.machine.process_identity import boot_id
 from controller.master.access.peer import DriverSeen
-from controller.master.access.vouching import NOBODY, Facts, vouched
+from controller.master.access.vouching import Facts, vouched
 from controller.master.core import attached
 from controller.wire.command import PlanRequest
-from controller.wire.driver import AttachedExecutor, ExecutorProcess
+from controller.wire.driver import NOBODY, AttachedExecutor, ExecutorProcess
 from controller.wire.worker import Desired
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.progress import SCHEMA, Progress

@@ -174,7 +174,7 @@ def asks(deadline: str = "", arguments: tuple[str, ...] = ("12",), **more: str) 
 
 
 def teach(cluster: FakeCluster, *works: float, arguments: tuple[str, ...] = ("12",)) -> None:
-    cluster.state.registry.profiles.add(knows(*works, arguments=arguments))
+    cluster.state.profiles.add(knows(*works, arguments=arguments))
 
 
 def shown(cluster: FakeCluster, job: str) -> ApplicationView:
@@ -257,8 +257,7 @@ def test_who_had_the_cores_is_named_and_kept_over_a_restart(cluster: FakeCluster
     # three quarters of a core for two seconds
     assert application.squeezed_by() == {"other": pytest.approx(1.5)}
     cluster.now_s += 60
-    cluster.state.registry.save_counters(cluster.now_s)
-    cluster.state.store.catch_up()
+    cluster.state.tick(cluster.now_s)
     cluster.restart()
     assert cluster.state.registry.applications[mine].squeezed_by() == {"other": pytest.approx(1.5)}
 
@@ -281,8 +280,7 @@ def test_since_when_it_is_late_is_shown_while_it_runs_and_survives_a_restart(clu
         seen.append(late_since_s())
     assert seen == [None, 6.0, 6.0]
     cluster.now_s += 60
-    cluster.state.registry.save_counters(cluster.now_s)
-    cluster.state.store.catch_up()
+    cluster.state.tick(cluster.now_s)
     cluster.restart()
     assert late_since_s() == 6.0
 

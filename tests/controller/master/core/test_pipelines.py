@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from controller.master.access.vouching import NOBODY
 from controller.master.core.pipelines import SPLITS_A_TICK
 from controller.wire.command import ApplicationView, PlanRequest
+from controller.wire.driver import NOBODY
 from stage_model.errors import BadInput, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered
 

@@ -342,7 +342,7 @@ def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(tmp_path: Path) ->
     cluster = FakeCluster(tmp_path)
     cluster.worker("w1")
     cluster.worker("w2")
-    cluster.state.admission.default_law = "paper"
+    cluster.state.admission.core.default_law = "paper"
     asked = PlanRequest(profile_json=profile_json(taught(20.0, 10.0)).decode(), deadline_s=120.0)
     plan = answered(cluster.state.admission.plan(asked, cluster.now_s))
     assert plan.cores == 0.5  # as above

@@ -7,7 +7,7 @@ from controller.master.outside import Outside
 from controller.wire.worker import Desired, WorkerReply, WorkerSync
 
 
-class Agents:
+class AgentCalls:
     def __init__(self, core: agents.Agents, outside: Outside) -> None:
         self.core, self.outside = core, outside
 

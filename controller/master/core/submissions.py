@@ -5,14 +5,12 @@ A submission is kept in memory for as long as it asks: after a restart of the ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from controller.master.admission import Admission
 from controller.master.core.dependencies import STARTING_S, WaitingJob, check_dependencies
 from controller.master.core.registry import Registry
 from controller.wire.command import SUBMISSION_ID, ApplicationView, StartReply, StartRequest
 from controller.wire.states import ApplicationState
 from stage_model.errors import BadInput, Unavailable
+from stage_model.forecast.virtual_time import Forecast
 
 SILENT_S = 30.0
 """A submission that has not asked for this long has gone."""
@@ -21,21 +19,15 @@ MOST_WAITING = 1000
 
 
 class Submissions:
-    def __init__(self, registry: Registry, admission: Admission) -> None:
-        self.registry, self.admission, self.waiting = registry, admission, registry.waiting
+    def __init__(self, registry: Registry) -> None:
+        self.registry, self.waiting = registry, registry.waiting
 
-    async def ask(self, submission: str, asked: StartRequest, uid: int, clock: Callable[[], float]) -> StartReply:
-        """Answer whether the driver of a submission of that user may start. Raise `BadInput` for a submission that cannot be
-        planned, or cannot come after another one, `Unavailable` where too many wait."""
-        if asked.plan is not None:
-            plan = await self.admission.plan(asked.plan, clock(), uid=uid)
-            now_s = clock()
-            job = WaitingJob.of(asked.plan, plan.forecast, uid, now_s - asked.elapsed_s)
-            job.id, job.name, job.comes_after, job.heard_s = submission, asked.name, dict(asked.comes_after), now_s
-            self._take(job)
-        return self._answer(submission, clock())
-
-    def _take(self, job: WaitingJob) -> None:
+    def take(self, submission: str, asked: StartRequest, forecast: Forecast | None, uid: int, now_s: float) -> None:
+        """Take in a submission of that user which brings its plan, made with that forecast. Raise `BadInput` for a submission
+        that cannot come after another one, `Unavailable` where too many wait."""
+        assert asked.plan is not None
+        job = WaitingJob.of(asked.plan, forecast, uid, now_s - asked.elapsed_s)
+        job.id, job.name, job.comes_after, job.heard_s = submission, asked.name, dict(asked.comes_after), now_s
         if not SUBMISSION_ID.fullmatch(job.id):
             raise BadInput(f"submission {job.id[:80]!r} is not usable; it must be a UUID")
         if len(self.waiting) >= MOST_WAITING:
@@ -43,7 +35,8 @@ class Submissions:
         check_dependencies(job, self.registry.jobs)
         self.waiting[job.id] = job
 
-    def _answer(self, submission: str, now_s: float) -> StartReply:
+    def answer(self, submission: str, now_s: float) -> StartReply:
+        """Return whether the driver of a submission may start."""
         job = self.waiting.get(submission)
         if job is None:
             return StartReply(known=False)

@@ -1,54 +1,35 @@
-"""The end of a run: its summary and stages go into the run folder, its record into the profile.
-
-What is known of the run is put together at once (`prepare_ending`); reading its samples and writing take their time and are
-done off the master's loop (`write_ending`), tried again when they fail, and given up in the end (`Finisher`).
-"""
+"""The end of a run: its summary, its stages, and the record that updates its profile, as far as they are known without the
+samples."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import structs
 
 from controller.asks.pipeline_options import PipelineOptions
-from controller.machine.back_off import BackOff
-from controller.machine.files import no_space
 from controller.master.core.actions import Action
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity
-from controller.master.core.guard import Caught
-from controller.master.core.lesson import NoLesson, untaught, why_untaught
-from controller.master.core.summary import error_pct, use_between
-from controller.master.storage.recorder import Recorder
-from controller.runs.profile_store import ProfileStore
-from controller.runs.run_folder import StageSpan
+from controller.master.core.lesson import why_untaught
+from controller.master.core.summary import error_pct
 from controller.wire.basis import Untaught
-from stage_model.errors import NotStored, PaceError
+from controller.wire.course import StageCourse
 from stage_model.forecast.match import match
 from stage_model.history.profile import RunRecord
 from stage_model.history.run_record import to_record
 
-log = logging.getLogger("sparkpace.master")
-
-BACK_OFF = BackOff(first_s=1.0, most_s=60.0)
-"""Waits between two tries to write a record."""
-MOST_TRIES = 20
-"""A record that cannot be written in a quarter of an hour is given up: nothing may wait for it for ever. Only a full disk is
-waited for: it passes, and a fault in what the record is made of would not."""
-
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RunEnding:
     """All that is needed to write a run's record: what follows from its samples is still None in `summary`. `first_task_s`
     and `last_task_s` count from submission. `lesson` updates the profile; if it is None, `untaught` is the reason."""
 
     application_id: str
     summary: dict[str, Any]
-    stages: Sequence[StageSpan]
+    stages: Sequence[StageCourse]
     first_task_s: float
     last_task_s: float
     profile_key: str
@@ -56,84 +37,11 @@ class Ending:
     untaught: Untaught | None
 
 
-@dataclass(slots=True)
-class _Try:
-    """The tries to write a record. `under_way` None: the next one is due at `due_s`."""
-
-    most: Capacity
-    runtime: str
-    under_way: Future[Written] | None = None
-    failed: int = 0
-    due_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The result of a written record: ids of old runs that were removed, and the reason if the run taught nothing. `problem`
-    is the reason if there is no record."""
-
-    removed: Sequence[str] = ()
-    untaught: Untaught | None = None
-    problem: str = ""
-
-
-@dataclass(slots=True)
-class Finisher:
-    """The writer of records, on threads of `pool`."""
-
-    recorder: Recorder
-    profiles: ProfileStore
-    pool: Executor
-    _tries: dict[str, _Try] = field(default_factory=dict)
-
-    def begun(self, application: Application) -> bool:
-        return application.id in self._tries
-
-    def begin(self, application: Application, most: Capacity, runtime: str) -> None:
-        """Let `step` bring the application's record about from now on."""
-        self._tries[application.id] = _Try(most, runtime)
-
-    def step(self, application: Application, now_s: float) -> Written | None:
-        """Begin or look after the writing of a record; return None as long as it is not over."""
-        now = self._tries[application.id]
-        if now.under_way is None and now_s >= now.due_s:
-            with Caught() as problem:
-                ending = prepare_ending(application, now.most, now.runtime)
-                now.under_way = self.pool.submit(write_ending, ending, self.recorder, self.profiles)
-            if problem.error is not None:
-                return self.failed(application, problem.error, now_s)
-        if now.under_way is None or not now.under_way.done():
-            return None
-        error = now.under_way.exception()
-        if error is None:
-            return now.under_way.result()
-        return self.failed(application, error, now_s)
-
-    def failed(self, application: Application, error: BaseException, now_s: float) -> Written | None:
-        """Put the next try off after a failed one. After the last one, return that there is no record."""
-        now = self._tries[application.id]
-        now.under_way, now.failed = None, now.failed + 1
-        now.due_s = now_s + BACK_OFF.wait_s(now.failed)
-        passes = no_space(error) or isinstance(error, NotStored)
-        if now.failed == 1:
-            said = "the record of %s cannot be written and will be tried again: %s"
-            log.error(said, application.id, error, exc_info=None if passes else error)
-        if now.failed < MOST_TRIES or passes:
-            return None
-        problem = f"its record could not be written: {error}"
-        log.error("%s: %s; given up after %d tries", application.id, problem, now.failed)
-        return Written(problem=problem)
-
-    def over(self, application: Application) -> None:
-        """Forget what was kept for the application."""
-        self._tries.pop(application.id, None)
-
-
-def prepare_ending(application: Application, most: Capacity, runtime: str) -> Ending:
+def run_ending(application: Application, most: Capacity, runtime: str) -> RunEnding:
     """Return what the record will say, as far as it is known without the samples."""
     start_s, end_s = (application.since_submission(ms) for ms in (application.first_task_ms, application.last_task_ms))
     why = why_untaught(application.run, succeeded=application.succeeded, left_out=application.left_out)
-    return Ending(
+    return RunEnding(
         application_id=application.id,
         summary=_summary(application, most, runtime, start_s, end_s),
         stages=stage_spans(application),
@@ -143,20 +51,6 @@ def prepare_ending(application: Application, most: Capacity, runtime: str) -> En
         lesson=None if why else _lesson(application, most),
         untaught=why,
     )
-
-
-def write_ending(ending: Ending, recorder: Recorder, profiles: ProfileStore) -> Written:
-    """Write the record and teach the profile. Raise `PaceError` and `OSError`. A record that is written twice is the same."""
-    try:
-        use = use_between(recorder.samples(ending.application_id), ending.first_task_s, ending.last_task_s)
-        used = {name: round(value, 3) for name, value in asdict(use).items()}
-    except PaceError as error:
-        log.error("%s: what it used is not known: %s", ending.application_id, error)
-        used = {}
-    why = _teach(ending, profiles)
-    taught = {"taught": why is None, "untaught": None if why is None else structs.asdict(why)}
-    removed = recorder.finish(ending.application_id, {**ending.summary, **used, **taught}, ending.stages)
-    return Written(removed, why)
 
 
 def _lesson(application: Application, most: Capacity) -> RunRecord:
@@ -178,22 +72,6 @@ def _lesson(application: Application, most: Capacity) -> RunRecord:
         throttled_s=application.stage_throttling(),
         used_core_s=round(application.used_core_s(), 3),
     )
-
-
-def _teach(ending: Ending, profiles: ProfileStore) -> Untaught | None:
-    """Teach the profile. Return the reason if that is not possible."""
-    if ending.lesson is None:
-        log.info("%s teaches nothing: %s", ending.application_id, ending.untaught.sentence if ending.untaught else "")
-        return ending.untaught
-    try:
-        profiles.learn(ending.profile_key, ending.lesson, newest=True)
-    except (PaceError, OSError, ValueError, ArithmeticError) as error:
-        if no_space(error):
-            raise  # the record has no room either, and both are tried again
-        # whatever is wrong with the profile, the run's record is written
-        log.error("%s could not teach profile %s: %s", ending.application_id, ending.profile_key, error)
-        return untaught(NoLesson.PROFILE, str(error))
-    return None
 
 
 def _summary(application: Application, most: Capacity, runtime: str, start_s: float, end_s: float) -> dict[str, Any]:
@@ -275,9 +153,9 @@ def _action(application: Application, action: Action) -> dict[str, Any]:
     }
 
 
-def stage_spans(application: Application) -> list[StageSpan]:
+def stage_spans(application: Application) -> list[StageCourse]:
     return [
-        StageSpan(
+        StageCourse(
             stage=stage.info.stage,
             attempt=stage.info.attempt,
             name=stage.info.name,

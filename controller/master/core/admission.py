@@ -1,36 +1,26 @@
-"""The check that admits an application: settings that can be read, executors that fit somewhere, a deadline that can be met.
-
-`Admission` puts the checks together, on the cluster as it is; `sparkpace plan` asks it beforehand."""
+"""The judgement of what asks to be admitted: settings that can be read, executors that fit somewhere, a deadline that can be
+met. The shell reads the profile in between (`controller.master.admitting`)."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
+from pathlib import PurePosixPath
 
 import msgspec
 
-from controller.asks.job_options import MOST_CHARACTERS, job_options
+from controller.asks.job_options import job_options
 from controller.asks.job_setting import PREFIX
-from controller.machine.local_zone import local_zone
-from controller.machine.process_identity import boot_id
-from controller.master.access.vouching import NOBODY
 from controller.master.core.application import ID, Application, ApplicationRecord, skip_unknown_ids
 from controller.master.core.capacity import Capacity
 from controller.master.core.dependencies import WaitingJob, check_dependencies
 from controller.master.core.executor_spec import executor_memory, executor_slots, executor_spec
-from controller.master.core.feasibility import feasibility, plan_reply
-from controller.master.core.from_record import make_application
+from controller.master.core.feasibility import feasibility
+from controller.master.core.growing import Growing
 from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
 from controller.master.core.registry import Registry
-from controller.master.growing import Growing
-from controller.master.off_loop import OffLoop
 from controller.runtime.shown_paths import not_shown
 from controller.runtime.table import MOUNTING
 from controller.wire.command import PlanReply, PlanRequest
@@ -40,71 +30,70 @@ from master_memory.room import check_fits_somewhere
 from placement.resources import SCALE, amount
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.promises import Promised
-from stage_model.units import is_time, parse_deadline
+from stage_model.units import is_time
 
 HIGHEST_ID = 2**31 - 1
 """The highest id of users, groups and processes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """The arrival of a registration: the id that a new application gets, the hash of its token, and the time: seconds of the
+    wall clock since the epoch, the same in the machine's zone, and monotonic seconds."""
+
+    new_id: str
+    token_hash: str
+    epoch_s: float
+    local: datetime
+    now_s: float
+
+
 class Admission:
-    """The checks, put together. `default_law` is that of applications that name none; `growing` gives the part that starts
-    workers, if there is one."""
+    """The checks, on the cluster as it is. `default_law` is that of applications that name none; `growing` is the part that
+    starts workers, if there is one."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        placing: Placing,
-        pipelines: Pipelines,
-        default_law: str,
-        growing: Callable[[], Growing | None],
-    ) -> None:
-        self.registry, self.placing, self.pipelines = registry, placing, pipelines
-        self.default_law, self._growing = default_law, growing
+    def __init__(self, registry: Registry, placing: Placing, pipelines: Pipelines, default_law: str) -> None:
+        self.registry, self.placing, self.pipelines, self.default_law = registry, placing, pipelines, default_law
+        self.growing: Growing | None = None
 
-    async def admit(
-        self, registration: Registration, token_hash: str, clock: Callable[[], float], off_loop: OffLoop
-    ) -> Application:
-        """Return the application of a registration, which is not in the registry yet. Profiles are read and deadlines judged
-        off the loop, while the caller holds `Registry.promising`. Raise `BadInput` and `InfeasibleDeadline`."""
-        now_s = clock()
+    def record(self, registration: Registration, arrival: Arrival) -> ApplicationRecord:
+        """Return the record of an application that registers. Raise `BadInput` for settings that cannot be read."""
         # a bridge that outlived the master's memory keeps its id and the executors that agents show, with new numbers for new
         # ones; what runs already is not judged again
         outlived, age_s = registration.application_id is not None, registration.age_s
-        record = ApplicationRecord(
-            application_id=checked_id(registration.application_id) if registration.application_id else new_id(),
-            token_hash=token_hash,
-            registration=registration,
-            started_epoch_s=time.time() - age_s,
-            started_monotonic_s=now_s - age_s,
-            boot_id=boot_id(),
-            next_executor=skip_unknown_ids(1) if outlived else 1,
-            outlived=outlived,
-            options=job_options(
-                registration.conf,
-                submitted=_submitted(registration),
-                working_dir=Path(registration.working_dir),
-                default_law=self.default_law,
-                attached=registration.attached,
-            ),
+        options = job_options(
+            registration.conf,
+            submitted=arrival.local - timedelta(seconds=age_s),
+            working_dir=PurePosixPath(registration.working_dir),
+            default_law=self.default_law,
+            attached=registration.attached,
         )
-        asked, deadline_s = registration.conf.get(f"{PREFIX}deadline", ""), record.options.deadline_s
+        asked, deadline_s = registration.conf.get(f"{PREFIX}deadline", ""), options.deadline_s
         if not outlived and deadline_s is not None and deadline_s <= age_s and is_time(asked):
             raise BadInput(f"{PREFIX}deadline {asked!r} has passed since the submission; give a later time")
-        started_s, profiles, untaught = record.started_monotonic_s, self.registry.profiles, self.registry.untaught
-        application = await off_loop(
-            lambda: make_application(record, started_s, profiles, untaught, clock(), restored=outlived)
+        return ApplicationRecord(
+            application_id=checked_id(registration.application_id) if registration.application_id else arrival.new_id,
+            token_hash=arrival.token_hash,
+            registration=registration,
+            started_epoch_s=arrival.epoch_s - age_s,
+            started_monotonic_s=arrival.now_s - age_s,
+            boot_id=self.registry.life.boot_id,
+            next_executor=skip_unknown_ids(1) if outlived else 1,
+            outlived=outlived,
+            options=options,
         )
-        now_s = clock()
+
+    def check(self, application: Application, now_s: float) -> Capacity | None:
+        """Check all but the deadline of an application that is not in the registry yet. Return the most that it can get if
+        its deadline is to be judged by that; else None. Raise `BadInput` and `InfeasibleDeadline`."""
         check_dependencies(application, self.registry.jobs)
-        if not outlived:  # how much of a running application is done is not known
-            if not application.attached:
-                self._check_executors(application, now_s)
-            self.pipelines.admit(application, now_s)
-            most = self.registry.workers.capacity(application, now_s)
-            if to_be_judged(application, most):
-                promised = await self.registry.promised(now_s, attached=application.attached)
-                await off_loop(lambda: check_feasible(application, most, now_s, promised))
-        return application
+        if application.outlived:  # how much of a running application is done is not known
+            return None
+        if not application.attached:
+            self._check_executors(application, now_s)
+        self.pipelines.admit(application, now_s)
+        most = self.registry.workers.capacity(application, now_s)
+        return most if to_be_judged(application, most) else None
 
     def _check_executors(self, application: Application, now_s: float) -> None:
         """Raise `BadInput` for executors that cannot be, or that fit no worker there is and none that could be started.
@@ -116,7 +105,7 @@ class Admission:
             executor_spec(application.id, "0", registration, application.options, wish, profile_id, slots=1)
         check_working_dir(registration.working_dir, self.registry.workers.expected(now_s))
         self.placing.refresh(now_s)
-        growing, all_heard = self._growing(), self.registry.workers.all_heard(now_s)
+        growing, all_heard = self.growing, self.registry.workers.all_heard(now_s)
         workers = self.registry.workers.known(now_s)
         for profile_id, wish in wishes.items():
             kind = self.placing.needed_type(application, profile_id, wish, now_s, labels=growing is not None)
@@ -130,32 +119,26 @@ class Admission:
             elif growing and kind and all_heard and (reason := growing.refuses(kind)):
                 raise BadInput(f"no worker has what an executor of this application needs, and {reason}; lower its needs")
 
-    async def plan(
-        self, request: PlanRequest, now_s: float, off_loop: OffLoop = asyncio.to_thread, uid: int = NOBODY
-    ) -> PlanReply:
-        """Return feasibility, cores and the least possible deadline of a profile on this cluster as it is, alongside the
-        other jobs of a pipeline of `uid`'s. Raise `BadInput`."""
-        attached = request.attached
-        workers = self.registry.workers.expected(now_s, adopts=attached)
-        grows = self._growing() is not None and not attached
-        if request.working_dir is not None and not attached:
+    def check_plan(self, request: PlanRequest, now_s: float) -> Sequence[WorkerInfo]:
+        """Return the workers that a plan counts on. Raise `BadInput` for a submission that could not run on them."""
+        workers = self.registry.workers.expected(now_s, adopts=request.attached)
+        if request.working_dir is not None and not request.attached:
             check_working_dir(request.working_dir, workers)
-        if request.conf is not None and not attached:
+        if request.conf is not None and not request.attached:
             # for an executor that is too large for all workers, another worker may be started
-            check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
-        promised = await self.registry.promised(now_s, attached=attached)
-        profiles, law, untaught = self.registry.profiles, self.default_law, dict(self.registry.untaught)
-        reply = await off_loop(
-            lambda: plan_reply(request, profiles, workers, promised, default_law=law, grows=grows, untaught=untaught)
-        )
+            check_memory(request.conf, ExecutorWish(), "0", [] if self.grows(request) else workers, python=request.python)
+        return workers
+
+    def grows(self, request: PlanRequest) -> bool:
+        """Return True if workers can be started for what is planned."""
+        return self.growing is not None and not request.attached
+
+    def with_pipeline(self, request: PlanRequest, reply: PlanReply, uid: int, now_s: float) -> PlanReply:
+        """Return a plan alongside the other jobs of a pipeline of `uid`'s."""
         if reply.forecast is None:
             return reply
         reason = self.pipelines.refusal(WaitingJob.of(request, reply.forecast, uid, now_s), now_s)
         return msgspec.structs.replace(reply, feasible=False, reason=reason) if reason else reply
-
-
-def new_id() -> str:
-    return f"pace-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
 
 
 def checked_id(given: str) -> str:
@@ -164,19 +147,6 @@ def checked_id(given: str) -> str:
     if not ID.fullmatch(given):
         raise BadInput(f"application id {given[:60]!r} is not one of ours; give the id of the registration")
     return given
-
-
-def asked_deadline_s(registration: Registration) -> float | None:
-    """Return the deadline in seconds after submission; None where the user asked for none, or for an unreadable one."""
-    asked = registration.conf.get(f"{PREFIX}deadline", "")
-    with suppress(BadInput):
-        if 0 < len(asked) <= MOST_CHARACTERS:
-            return parse_deadline(asked, _submitted(registration))
-    return None
-
-
-def _submitted(registration: Registration) -> datetime:
-    return datetime.now(local_zone(os.environ)) - timedelta(seconds=registration.age_s)
 
 
 def check_usable(registration: Registration) -> None:
