@@ -15,6 +15,7 @@ import msgspec
 
 from controller.master.core.application import Application, ApplicationRecord
 from controller.master.core.changes import Changes
+from controller.master.core.core import Core
 from controller.master.core.effects import (
     DropDetails,
     Effect,
@@ -30,7 +31,6 @@ from controller.master.core.effects import (
 )
 from controller.master.core.executor_state import Executor, ExecutorRecord
 from controller.master.core.guard import Caught, guarded
-from controller.master.core.lifecycle import Lifecycle
 from controller.master.core.workers import Labels
 from controller.master.providing import Providing
 from controller.master.recording import Recording
@@ -47,10 +47,8 @@ LEVELS: dict[Level, int] = {"info": logging.INFO, "warning": logging.WARNING, "e
 class Outside:
     """The carrier of effects. `wake` is called with the ids of workers whose agents should look again."""
 
-    def __init__(
-        self, lifecycle: Lifecycle, store: Store, recording: Recording, wake: Callable[[Collection[str]], None]
-    ) -> None:
-        self.lifecycle, self.registry, self.store = lifecycle, lifecycle.registry, store
+    def __init__(self, core: Core, store: Store, recording: Recording, wake: Callable[[Collection[str]], None]) -> None:
+        self.core, self.registry, self.store = core, core.registry, store
         self.recording, self.recorder, self._wake = recording, recording.recorder, wake
         self.providing: Providing | None = None
         self.replaced = False
@@ -63,7 +61,7 @@ class Outside:
         """Run a block that feeds the core. Then let the core follow the changes up, and carry the effects out. After an
         exception the next block's end does it."""
         yield self.registry.changes
-        self.carry_out(self.lifecycle.follow_up(now_s), now_s)
+        self.carry_out(self.core.follow_up(now_s), now_s)
 
     def carry_out(self, effects: Iterable[Effect], now_s: float) -> None:
         """Carry effects out, and those that follow. What must survive a restart is stored before anything is begun."""
@@ -75,7 +73,7 @@ class Outside:
             self.store.catch_up()
             for effect in effects:
                 self._do(effect, now_s)
-            effects = self.registry.changes.take_effects()
+            effects = self.core.take_effects()
 
     def _do(self, effect: Effect, now_s: float) -> None:
         match effect:
@@ -90,7 +88,7 @@ class Outside:
                     self.recording.begin(ending)
                 if problem.error is not None:
                     application = self.registry.applications[ending.application_id]
-                    self.lifecycle.records.failed(application, problem.error, now_s)
+                    self.core.lifecycle.records.failed(application, problem.error, now_s)
             case DropDetails():
                 self._drop_details(effect, now_s)
             case StartWorker() | EndWorker():
@@ -104,7 +102,7 @@ class Outside:
                 application.notify(f"its samples are over {SAMPLES_BYTES} bytes: further ones are not recorded")
 
     def _drop_details(self, effect: DropDetails, now_s: float) -> None:
-        application, records = self.registry.applications[effect.application_id], self.lifecycle.records
+        application, records = self.registry.applications[effect.application_id], self.core.lifecycle.records
         self.registry.clear_secrets(application)
         with Caught() as problem, self.store.transaction():
             self._put_application(application, live=False)

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from controller.home import Home
 from controller.machine.process_identity import boot_id, of
-from controller.master.cluster import ClusterOptions, ClusterState
+from controller.master.cluster import ClusterState
+from controller.master.core.core import ClusterOptions
 from controller.master.storage.kept import Kept
 from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, Registration
 from controller.wire.states import ExecutorState

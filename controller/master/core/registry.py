@@ -18,7 +18,7 @@ from controller.master.core.effects import StoreApplication, StoreExecutor
 from controller.master.core.executor_state import Executor
 from controller.master.core.findings import basis_of, lateness_of
 from controller.master.core.guard import guarded
-from controller.master.core.life import Life
+from controller.master.core.master_life import MasterLife
 from controller.master.core.outcome import REASONS, judge
 from controller.master.core.tally import Tally
 from controller.master.core.workers import Workers
@@ -38,7 +38,7 @@ AT_A_TIME = 32
 class Registry:
     """All workers and applications, and their changes."""
 
-    def __init__(self, life: Life) -> None:
+    def __init__(self, life: MasterLife) -> None:
         self.life = life
         self.changes = Changes()
         self.workers = Workers(self.changes, life.begun_s)

@@ -8,7 +8,7 @@ from controller.master.core.application import ApplicationRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class MasterLife:
     """A life of the master, which began at `begun_s` (monotonic seconds): the cluster's id and the life's number, the boot of
     its machine, and the namespace of the process numbers that it sees."""
 
