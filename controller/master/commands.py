@@ -91,7 +91,7 @@ class Commands:
         changes nothing. Raise `NotStored`; the caller should then call again."""
         with self.lifecycle.changing(now_s):
             for application in self.registry.applications.values():
-                if application.options.submission == submission and application.record.outcome is None:
+                if application.options.submission == submission and not application.judged:
                     application.record.exit_code = exit_code
                     self.registry.save(application)
         if self.registry.store.failing:

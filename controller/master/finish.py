@@ -86,9 +86,6 @@ class Finisher:
     pool: Executor
     _tries: dict[str, _Try] = field(default_factory=dict)
 
-    def begun(self, application: Application) -> bool:
-        return application.id in self._tries
-
     def begin(self, application: Application, most: Capacity, runtime: str) -> None:
         """Let `step` bring the application's record about from now on."""
         self._tries[application.id] = _Try(most, runtime)

@@ -27,6 +27,7 @@ from controller.master.executor_state import Executor, ExecutorRecord
 from controller.master.findings import basis_of, lateness_of
 from controller.master.from_record import make_application
 from controller.master.guard import Caught, guarded
+from controller.master.life import LifeState
 from controller.master.outcome import REASONS, judge
 from controller.master.storage.store import Store
 from controller.master.tally import Tally
@@ -94,6 +95,8 @@ class Registry:
 
     def place(self, application: Application, executor: Executor) -> None:
         application.executors[executor.record.executor_id] = executor
+        if executor.ran:
+            application.life.run()
         self._on[executor.record.worker_id].append((application, executor))
         self.changes.executor(application, executor)
 
@@ -140,7 +143,7 @@ class Registry:
         itself); `why` is the reason for people, where `REASONS` has none. An application that has ended stays as it is."""
         if application.ended:
             return
-        application.record.ended_s = round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3)
+        application.end(round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3))
         application.record.cut_off = cut_off
         application.record.end_reason = why or (REASONS.get(cut_off, "") if cut_off else "")
         application.ended_monotonic_s = now_s
@@ -156,7 +159,7 @@ class Registry:
     def settle(self, application: Application, now_s: float) -> None:
         """Decide for good the outcome of an application that has ended, from what is known now."""
         outcome, why = judge(application.evidence())
-        application.record.outcome = outcome
+        application.judge(outcome)
         application.record.end_reason = why or ("" if outcome is Outcome.SUCCEEDED else application.record.end_reason)
         with guarded(application, "saying why it is late"):
             application.record.lateness = lateness_of(application, self.workers.capacity(application, now_s))
@@ -165,14 +168,14 @@ class Registry:
         self.save(application)
 
     def save(self, application: Application) -> None:
-        self.store.later(application.id, lambda: self._put_application(application))
+        self.store.later(application.id, lambda: self._put_application(application, live=not application.finished))
 
-    def _put_application(self, application: Application) -> None:
+    def _put_application(self, application: Application, *, live: bool) -> None:
         data = b""
         with guarded(application, "storing it"):
             data = _stored_form(application.record)
         if data and self.applications.get(application.id) is application:  # else it is forgotten
-            self.store.put_application(application.id, not application.finished, data)
+            self.store.put_application(application.id, live, data)
 
     def save_executor(self, application: Application, executor: Executor) -> None:
         """Store an executor that has changed."""
@@ -205,18 +208,14 @@ class Registry:
         for executor in application.executors.values():
             if executor.record.spec is not None:
                 executor.record.spec = structs.replace(executor.record.spec, environment={})
-        application.finished = True
-        try:
-            with self.store.transaction():
-                self._put_application(application)
-                for executor in application.executors.values():
-                    self._put_executor(application, executor)
-                self.store.drop_details(application.id)
-                for old in removed:
-                    self.store.forget(old)
-        except BaseException:
-            application.finished = False
-            raise
+        with self.store.transaction():
+            self._put_application(application, live=False)
+            for executor in application.executors.values():
+                self._put_executor(application, executor)
+            self.store.drop_details(application.id)
+            for old in removed:
+                self.store.forget(old)
+        application.life.move(LifeState.FINISHED)
         self._note_lesson(application.record)
         self.replaced = True
         for old in removed:
