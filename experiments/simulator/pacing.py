@@ -150,7 +150,7 @@ class Pacing:
 
     def ended(self, app: App) -> None:
         paced = self.running.pop(app.number)
-        paced.application.record.ended_s = self.engine.now_s - app.asked.at_s
+        paced.application.end(self.engine.now_s - app.asked.at_s)
         for one in paced.executors:
             self.on_worker[one.executor.worker.name].remove(one)
             self.offers[one.executor.worker.name].remove(_id(app))

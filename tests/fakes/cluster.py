@@ -47,6 +47,22 @@ class AtOnce(Executor):
         return done
 
 
+class Later(Executor):
+    """An executor that does its work when the test says so."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Any] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.jobs.append((future := Future[Any](), fn, args))
+        return future
+
+    def work(self) -> None:
+        for future, fn, args in self.jobs:
+            future.set_result(fn(*args))
+        self.jobs.clear()
+
+
 def answered(call: Coroutine[Any, Any, T]) -> T:
     """Run a call that lets others have their turn in between: there are no others."""
     return asyncio.run(call)

@@ -19,6 +19,7 @@ from controller.asks.job_options import JobOptions
 from controller.master.core.actions import Actions
 from controller.master.core.capacity import Capacity
 from controller.master.core.executor_state import Executor, known_sum
+from controller.master.core.life import Life, LifeState
 from controller.master.core.outcome import SERVERS, DriverEnd, Evidence
 from controller.master.core.starved import Starvation, least_waiting
 from controller.wire import limits
@@ -217,6 +218,7 @@ class Application:
     profile: Profile | None = None
     run: Run = field(default_factory=Run)
     actions: Actions = field(init=False)
+    life: Life = field(init=False)
     acknowledged: int = 0
     """Number of the last event of its driver that is stored."""
     taken: int = 0
@@ -243,16 +245,16 @@ class Application:
     """The worker that the application would need, where none is large enough or has what it asks for."""
     evicting: set[str] = field(default_factory=set)
     """Workers on which others end for the application: kept for it until it is there, or wants no more."""
-    held_back: str = ""
-    """The reason why the application may not start yet, whatever is free: what it comes after has not ended."""
     notices: list[str] = field(default_factory=list)
     noticed: int = 0
     waiting: str = ""
+    """The reason why it has no executor, or lacks some, for people; empty without one."""
     waited_for: str = ""
     """The last reason to wait before its first task. A restart of the master forgets it."""
     late_reports: int = 0
     warned: bool = False
-    ended_monotonic_s: float | None = None
+    ended_monotonic_s: float = math.inf
+    """The time when this life of the master learned that the application had ended."""
     failures_in_a_row: int = 0
     executors_lost: int = 0
     faults: int = 0
@@ -267,7 +269,6 @@ class Application:
     last_task_ms: int | None = None
     driver_gone_s: float | None = None
     """Monotonic time since when its driver is known to be gone, while its outcome is not settled."""
-    finished: bool = False
     farewell: bool = False
     """True if its driver has said that it goes."""
     told_bytes: int = 0
@@ -280,6 +281,7 @@ class Application:
 
     def __post_init__(self) -> None:
         self.actions = Actions(self.record.registration.conf, self.zone)
+        self.life = Life.of_record(ended=self.record.ended_s is not None, judged=self.record.outcome is not None)
 
     @property
     def id(self) -> str:
@@ -322,7 +324,20 @@ class Application:
 
     @property
     def ended(self) -> bool:
-        return self.record.ended_s is not None
+        return self.life.ended
+
+    @property
+    def judged(self) -> bool:
+        """True if the outcome is settled."""
+        return self.life.ended and self.life.state is not LifeState.ENDED
+
+    @property
+    def finished(self) -> bool:
+        return self.life.state is LifeState.FINISHED
+
+    @property
+    def held_back(self) -> bool:
+        return self.life.state is LifeState.HELD_BACK
 
     @property
     def succeeded(self) -> bool:
@@ -338,6 +353,17 @@ class Application:
     def lacks_credentials(self) -> bool:
         """True if its executors need credentials that this life of the master does not have."""
         return self.record.registration.authenticated and self.credentials is None and not self.ended
+
+    def end(self, ended_s: float) -> None:
+        """End the application, `ended_s` after submission; its outcome is still open. Raise `ImpossibleMove` if it has ended
+        before."""
+        self.life.move(LifeState.ENDED)
+        self.record.ended_s = ended_s
+
+    def judge(self, outcome: Outcome) -> None:
+        """Settle the outcome for good. Raise `ImpossibleMove` if the application has not ended, or its outcome is settled."""
+        self.life.move(LifeState.JUDGED)
+        self.record.outcome = outcome
 
     def elapsed_s(self, now_s: float) -> float:
         """Return the seconds since submission; they stand still once the application has ended."""
@@ -400,6 +426,8 @@ class Application:
             stage = self.run.attempts.get(key)
             if stage is not None and not stage.active:
                 self.plan_cache = None
+        if executor.ran:
+            self.life.run()
 
     def live_executors(self) -> Iterable[Executor]:
         return (e for e in self.executors.values() if e.live)

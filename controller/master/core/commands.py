@@ -64,7 +64,7 @@ class Commands:
     def driver_ended(self, submission: str, exit_code: int) -> None:
         """Keep the exit code of a submission's driver for each of its applications whose outcome is still open."""
         for application in self.registry.applications.values():
-            if application.options.submission == submission and application.record.outcome is None:
+            if application.options.submission == submission and not application.judged:
                 application.record.exit_code = exit_code
                 self.registry.save(application)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controller.master.core.application import ID, Application, ApplicationRecord
+from controller.master.core.life import LifeState
 from controller.wire.command import PlanRequest
 from controller.wire.states import Outcome
 from placement.dependencies import After, check_acyclic, parse_after
@@ -173,10 +174,6 @@ def check_dependencies(newcomer: Job, jobs: KnownJobs) -> None:
         check_acyclic(name, mine, jobs.waits(), option="spark.pace.after")
 
 
-def settle(application: Application, jobs: KnownJobs, now_s: float) -> bool:
-    """Set `held_back` to the reason why the application may not start yet, empty if it may; return True if it never will."""
-    application.held_back = ""
-    if any(executor.ran for executor in application.executors.values()):
-        return False
-    application.held_back, never = jobs.obstacle(application, now_s)
-    return never
+def obstacle(application: Application, jobs: KnownJobs, now_s: float) -> tuple[str, bool]:
+    """Return the reason why the application may not start yet, empty if it may or runs already, and whether it never will."""
+    return ("", False) if application.life.state is LifeState.RUNNING else jobs.obstacle(application, now_s)

@@ -34,9 +34,10 @@ def too_many_failures(application: Application) -> str:
     return f"{application.failures_in_a_row} executors failed in a row (the last one: {last}), see {logs}/stderr"
 
 
-def reconcile(application: Application, registry: Registry, placing: Placing, now_s: float) -> bool:
+def reconcile(application: Application, registry: Registry, placing: Placing, obstacle: str, now_s: float) -> bool:
     """Bring the executors to what Spark wants, one per worker at most; return True if the application has as many as that.
-    Executors of an attached application are not ours to bring about."""
+    `obstacle` is the reason why it is held back, if it is. Executors of an attached application are not ours to bring
+    about."""
     if application.attached:
         return True
     for executor_id in application.unwanted:
@@ -48,7 +49,7 @@ def reconcile(application: Application, registry: Registry, placing: Placing, no
     opening = application.record.registration.ports == () and any(
         info.own_networks for info in registry.workers.starting(now_s).values()
     )
-    application.waiting = application.held_back or ("its driver is opening its ports" if opening else "")
+    application.waiting = obstacle or ("its driver is opening its ports" if opening else "")
     if opening:
         return False
     if not application.held_back:

@@ -12,6 +12,7 @@ from controller.master.core import dependencies, executors, queue
 from controller.master.core.application import Application
 from controller.master.core.effects import Effect, Log, Wake
 from controller.master.core.guard import guarded
+from controller.master.core.life import LifeState
 from controller.master.core.outcome import DriverEnd
 from controller.master.core.placing import Placing
 from controller.master.core.records import Records
@@ -84,13 +85,15 @@ class Lifecycle:
     def _turn(self, application: Application, dead: Collection[str], now_s: float) -> None:
         if not application.ended and self._driver_gone(application, dead, now_s):
             self.registry.end(application, now_s, Outcome.DRIVER_DIED)
-        if application.ended:
-            if application.record.outcome is None and not self._word_to_come(application, dead, now_s):
-                in_sight = self.registry.life.sees(application.record)
-                if application.record.driver_end is DriverEnd.TO_COME and not in_sight:
-                    application.record.driver_end = DriverEnd.UNKNOWN  # a driver out of sight may live
-                self.registry.settle(application, now_s)
-            self._try_finish(application, dead, now_s)
+        if application.life.state is LifeState.ENDED and not self._word_to_come(application, dead, now_s):
+            in_sight = self.registry.life.sees(application.record)
+            if application.record.driver_end is DriverEnd.TO_COME and not in_sight:
+                application.record.driver_end = DriverEnd.UNKNOWN  # a driver out of sight may live
+            self.registry.settle(application, now_s)
+        if application.life.state is LifeState.JUDGED and not self._last_words_to_come(application, dead, now_s):
+            self._begin_record(application, now_s)
+        if application.life.state is LifeState.RECORDING:
+            self.records.step(application, now_s)
 
     def _has_executors(self, application: Application, now_s: float) -> bool:
         """Bring the executors to what Spark wants; return True if nothing is left to do for them."""
@@ -102,16 +105,17 @@ class Lifecycle:
         if reason := executors.too_many_failures(application):
             self.registry.end(application, now_s, Outcome.STOPPED, reason)
             return True
-        found, held_back = len(application.record.comes_after), application.held_back
-        if dependencies.settle(application, self.registry.jobs, now_s):
-            self.registry.end(application, now_s, Outcome.STOPPED, application.held_back)
+        found = len(application.record.comes_after)
+        obstacle, never = dependencies.obstacle(application, self.registry.jobs, now_s)
+        if never:
+            self.registry.end(application, now_s, Outcome.STOPPED, obstacle)
             return True
-        if application.held_back != held_back:
+        if application.life.hold_back(bool(obstacle)):
             self.registry.changes.order(application)
         if len(application.record.comes_after) != found:
             self.registry.save(application)
         try:
-            return executors.reconcile(application, self.registry, self.placing, now_s)
+            return executors.reconcile(application, self.registry, self.placing, obstacle, now_s)
         except PaceError as error:
             application.waiting = f"its executors cannot be placed: {error}"
             application.notify(application.waiting)
@@ -152,15 +156,16 @@ class Lifecycle:
         told = application.farewell or application.record.cut_off in (None, Outcome.DRIVER_DIED)
         return not told and not self._driver_gone(application, dead, now_s)
 
-    def _try_finish(self, application: Application, dead: Collection[str], now_s: float) -> None:
-        if application.finished or application.ended_monotonic_s is None or application.record.outcome is None:
-            return
-        if not self.records.begun(application):
-            heard, waited_s = self.registry.workers.fresh(now_s), now_s - application.ended_monotonic_s
-            left = any(not e.cleaned and e.record.worker_id in heard for e in application.executors.values())
-            if waited_s < CLEAN_UP_S and (left or self._driver_to_be_told(application, dead, now_s)):
-                return
-            used = {e.record.worker_id for e in application.executors.values()}
-            runtime = next((w.info.runtime for w in self.registry.workers.by_id.values() if w.info.worker_id in used), "none")
-            self.records.begin(application, self.registry.workers.capacity(application, now_s), runtime)
-        self.records.step(application, now_s)
+    def _last_words_to_come(self, application: Application, dead: Collection[str], now_s: float) -> bool:
+        """Return True if executors of an application that has ended are still to go, or its driver is to learn of its end."""
+        if now_s - application.ended_monotonic_s >= CLEAN_UP_S:
+            return False
+        fresh = self.registry.workers.fresh(now_s)
+        left = any(not e.cleaned and e.record.worker_id in fresh for e in application.executors.values())
+        return left or self._driver_to_be_told(application, dead, now_s)
+
+    def _begin_record(self, application: Application, now_s: float) -> None:
+        used = {e.record.worker_id for e in application.executors.values()}
+        runtime = next((w.info.runtime for w in self.registry.workers.by_id.values() if w.info.worker_id in used), "none")
+        self.records.begin(application, self.registry.workers.capacity(application, now_s), runtime)
+        application.life.move(LifeState.RECORDING)

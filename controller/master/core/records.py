@@ -41,9 +41,6 @@ class Records:
         self._changes = changes
         self._tries: dict[str, _Try] = {}
 
-    def begun(self, application: Application) -> bool:
-        return application.id in self._tries
-
     def begin(self, application: Application, most: Capacity, runtime: str) -> None:
         """Let `step` bring the application's record about from now on."""
         self._tries[application.id] = _Try(most, runtime)

@@ -18,6 +18,7 @@ from controller.master.core.effects import StoreApplication, StoreExecutor
 from controller.master.core.executor_state import Executor
 from controller.master.core.findings import basis_of, lateness_of
 from controller.master.core.guard import guarded
+from controller.master.core.life import LifeState
 from controller.master.core.master_life import MasterLife
 from controller.master.core.outcome import REASONS, judge
 from controller.master.core.tally import Tally
@@ -64,6 +65,8 @@ class Registry:
 
     def place(self, application: Application, executor: Executor) -> None:
         application.executors[executor.record.executor_id] = executor
+        if executor.ran:
+            application.life.run()
         self._on[executor.record.worker_id].append((application, executor))
         self.changes.executor(application, executor)
 
@@ -104,7 +107,7 @@ class Registry:
         itself); `why` is the reason for people, where `REASONS` has none. An application that has ended stays as it is."""
         if application.ended:
             return
-        application.record.ended_s = round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3)
+        application.end(round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3))
         application.record.cut_off = cut_off
         application.record.end_reason = why or (REASONS.get(cut_off, "") if cut_off else "")
         application.ended_monotonic_s = now_s
@@ -121,7 +124,7 @@ class Registry:
     def settle(self, application: Application, now_s: float) -> None:
         """Decide for good the outcome of an application that has ended, from what is known now."""
         outcome, why = judge(application.evidence())
-        application.record.outcome = outcome
+        application.judge(outcome)
         application.record.end_reason = why or ("" if outcome is Outcome.SUCCEEDED else application.record.end_reason)
         with guarded(application, "saying why it is late"):
             application.record.lateness = lateness_of(application, self.workers.capacity(application, now_s))
@@ -156,7 +159,7 @@ class Registry:
     def finished(self, application: Application, removed: Iterable[str]) -> None:
         """Take in that the details of an application whose record is written are dropped, and the applications whose run
         folders were `removed`."""
-        application.finished = True
+        application.life.move(LifeState.FINISHED)
         self._note_lesson(application.record)
         for old in removed:
             self._forget(old)

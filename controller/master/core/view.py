@@ -9,7 +9,7 @@ from controller.master.core.executor_state import Executor
 from controller.master.core.findings import basis_of
 from controller.master.core.planning import matched_run
 from controller.wire.command import ApplicationView
-from controller.wire.states import ApplicationState, ExecutorState
+from controller.wire.states import ExecutorState
 
 
 def application_view(application: Application, run_dir: str, now_s: float, position: int | None = None) -> ApplicationView:
@@ -18,7 +18,6 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
     running = _running(application)
     active = run.active_stages()
     done = sum(1 for s in run.attempts.values() if s.completed_ms is not None and s.failure is None)
-    started = ApplicationState.RUNNING if any(e.ran for e in application.executors.values()) else ApplicationState.WAITING
     # one walk: the live page's viewers ask for all applications each second
     demand = granted = used = 0.0
     memory_mb = off_heap_mb = 0
@@ -32,7 +31,6 @@ def application_view(application: Application, run_dir: str, now_s: float, posit
             used += executor.sample.usage or 0.0
     return structs.replace(
         bare_view(application),
-        state=ApplicationState.ENDED if application.ended else started,
         priority=application.priority(),
         deadline_s=None if target is None else round(target.due_s, 3),
         elapsed_s=round(application.elapsed_s(now_s), 3),
@@ -71,7 +69,7 @@ def bare_view(application: Application) -> ApplicationView:
     return ApplicationView(
         application_id=application.id,
         name=application.name,
-        state=ApplicationState.ENDED if application.ended else ApplicationState.RUNNING,
+        state=application.life.shown,
         law=application.options.law,
         priority=application.options.priority,
         submission=application.options.submission,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from concurrent.futures import Executor, Future
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from controller.wire.command import PlanRequest
 from controller.wire.driver import DriverReply, DriverSync
 from placement.growth import Growth, Limits
 from stage_model.history.events import JobStart, StageInfo
-from tests.fakes.cluster import AtOnce, FakeCluster, answered, one_stage_run, report, sample, use
+from tests.fakes.cluster import AtOnce, FakeCluster, Later, answered, one_stage_run, report, sample, use
 
 
 @pytest.fixture
@@ -327,21 +326,6 @@ class Watched(AtOnce):
         if fn is write_record:
             self.seen()
         return super().submit(fn, *args, **kwargs)
-
-
-class Later(Executor):
-    """An executor that runs its jobs when the test says so."""
-
-    def __init__(self) -> None:
-        self.jobs: list[Any] = []
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        self.jobs.append((future := Future[Any](), fn, args))
-        return future
-
-    def work(self) -> None:
-        for future, fn, args in self.jobs:
-            future.set_result(fn(*args))
 
 
 def test_snapshots_survive_a_restart(cluster: FakeCluster) -> None:
