@@ -67,11 +67,14 @@ class Outside:
         """Carry effects out, and those that follow. What must survive a restart is stored before anything is begun."""
         effects = list(effects)
         while effects:
+            others = []
             for effect in effects:
                 if isinstance(effect, Storing):
                     self.store.later(effect, partial(self._put, effect))
+                else:
+                    others.append(effect)
             self.store.catch_up()
-            for effect in effects:
+            for effect in others:
                 self._do(effect, now_s)
             effects = self.core.take_effects()
 
