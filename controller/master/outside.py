@@ -99,7 +99,9 @@ class Outside:
                 self.providing.begin(effect)
 
     def _write_samples(self, effect: WriteSamples) -> None:
-        application = self.registry.applications[effect.application_id]
+        application = self.registry.applications.get(effect.application_id)
+        if application is None:
+            return
         with guarded(application, "writing its samples"):
             if not self.recorder.add(application.id, effect.samples):
                 application.notify(f"its samples are over {SAMPLES_BYTES} bytes: further ones are not recorded")
