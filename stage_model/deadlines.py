@@ -1,7 +1,7 @@
 """Stage deadlines and initial cores, exactly as document 004 has them (section 2; docs/design.md).
 
 Durations and deadlines are seconds. Not covered here: where the durations come from (profiles), how many cores a stage's
-work asks for (`controller.master.capacity`), and what is done with them (`stage_model.laws.paper`).
+work asks for (`controller.master.core.capacity`), and what is done with them (`stage_model.laws.paper`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The knowledge that an agent needs of an application to control it by itself: stages under way, work to come, time left.
 
-The master makes these from profile and events (`controller.master.planning`), the laws read them (`stage_model.laws`).
+The master makes these from profile and events (`controller.master.core.planning`), the laws read them (`stage_model.laws`).
 Core-seconds are container CPU, times are seconds, `left_s` counts from the moment of sending. Not covered: the messages
 around them.
 """

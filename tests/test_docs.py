@@ -13,6 +13,7 @@ from controller.asks.job_options import SETTINGS
 from controller.cli.main import COMMANDS
 from controller.cli.service_options import AGENT, GROWTH, MASTER, UP
 from controller.master.calls import CALLS
+from controller.master.core.life import MOVES
 from controller.master.metric_table import METRICS
 from controller.wire.states import Outcome
 from stage_model.laws import LAWS
@@ -49,6 +50,12 @@ def table(topic: type[Topic]) -> str:
     for name, rule in rules(topic):
         lines.append(f"| `{topic.PREFIX}{rule.name}` | {getattr(defaults, name):g} | {rule.accepted} | {rule.reason} |")
     return "\n".join(lines)
+
+
+def test_the_diagram_of_an_applications_life_is_the_table_of_the_code() -> None:
+    _, _, after = (ROOT / "docs" / "concepts.md").read_text().partition("```mermaid\nstateDiagram-v2\n")
+    drawn = [line.strip() for line in after.partition("```")[0].splitlines()]
+    assert sorted(drawn) == sorted(f"{before or '[*]'} --> {to}: {event}" for (before, to), event in MOVES.items())
 
 
 def test_every_test_that_shows_what_is_enforced_is_there() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
-from pathlib import Path
+from pathlib import PurePath
 
 import msgspec
 
@@ -149,7 +149,7 @@ def job_options(
     conf: Mapping[str, str],
     *,
     submitted: datetime,
-    working_dir: Path,
+    working_dir: PurePath,
     default_law: str,
     attached: bool = False,
     named: Callable[[str], str] = PREFIX.__add__,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any, Literal
 
 from stage_model.errors import BadInput
@@ -48,7 +48,7 @@ class Reading:
     setting: JobSetting
     named: str
     submitted: datetime
-    working_dir: Path
+    working_dir: PurePath
 
 
 def as_given(text: str, _at: Reading) -> str:

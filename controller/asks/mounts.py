@@ -6,7 +6,7 @@ This module takes only what the text says; whether a worker allows the path is i
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from controller.wire.worker import Mount
 from stage_model.errors import BadInput
@@ -15,7 +15,7 @@ MOST_MOUNTS = 64
 """Largest number of mounts: each is looked for before an executor starts, one executor after the other."""
 
 
-def _parse_mount(text: str, working_dir: Path, option: str) -> Mount:
+def _parse_mount(text: str, working_dir: PurePath, option: str) -> Mount:
     """Parse PATH, PATH:ro or PATH:rw; a relative path starts at `working_dir`. Read-only unless said. Raise `BadInput`."""
     path, colon, mode = text.rpartition(":")
     if not colon:
@@ -32,7 +32,7 @@ def _parse_mount(text: str, working_dir: Path, option: str) -> Mount:
     return Mount(path=absolute, writable=mode == "rw", asked=True)
 
 
-def parse_mounts(text: str, working_dir: Path, option: str = "spark.pace.mounts") -> tuple[Mount, ...]:
+def parse_mounts(text: str, working_dir: PurePath, option: str = "spark.pace.mounts") -> tuple[Mount, ...]:
     """Parse the comma-separated paths, as a Spark setting carries it. Raise `BadInput`."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if len(parts) > MOST_MOUNTS:

@@ -17,7 +17,7 @@ from controller.agent.executors.class_archive import ClassArchives
 from controller.agent.site import archive_root
 from controller.home import Home
 from controller.local.cluster import Plan
-from controller.master.executor_spec import DEFAULT_HEAP_MB, class_path
+from controller.master.core.executor_spec import DEFAULT_HEAP_MB, class_path
 from controller.runtime.base import Adopter, Bind, ExecutorKey, Launch
 from controller.runtime.table import Owner, runtime_module
 from controller.submit import driver_archive

@@ -26,7 +26,7 @@ from controller.master.access.connections import Connection
 from controller.master.access.peer import Address, find_driver, find_peer, user_groups
 from controller.master.access.tokens import Gatekeeper
 from controller.master.access.vouching import Facts, counted_for, vouched
-from controller.master.admission import asked_deadline_s
+from controller.master.admitting import asked_deadline_s
 from controller.master.calls import CALLS, types_of
 from controller.master.cluster import ClusterState
 from controller.master.metrics import FORMAT, metrics
@@ -250,7 +250,7 @@ class Api:
 
     async def start(self, request: Request, asked: StartRequest) -> StartReply:
         uid = await self._uid(request, asked.plan)
-        return await self.cluster.submissions.ask(request.path_params["id"], asked, uid, self.clock)
+        return await self.cluster.admission.ask(request.path_params["id"], asked, uid, self.clock)
 
     async def plan(self, request: Request, asked: PlanRequest) -> PlanReply:
         with self._telling_a_refusal(asked.submits, lambda: asked.deadline_s):
@@ -283,9 +283,9 @@ class Api:
 
     async def worker_changes(self, request: Request, *, seen: int, wait: int) -> Changed:
         worker_id = request.path_params["id"]
-        if self.cluster.versions.of(worker_id) == seen:
+        if self.cluster.lifecycle.version(worker_id) == seen:
             await self.agents.wait(worker_id, min(LONGEST_WAIT_S, wait))
-        return Changed(version=self.cluster.versions.of(worker_id))
+        return Changed(version=self.cluster.lifecycle.version(worker_id))
 
     # ------------------------------------------------------------------ refusals, bodies
 

@@ -22,7 +22,8 @@ from controller.machine.service_log import log_to_stderr
 from controller.master.access.connections import REQUEST_S, MasterServer, watched
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api, WaitingAgents
-from controller.master.cluster import ClusterOptions, ClusterState
+from controller.master.cluster import ClusterState
+from controller.master.core.core import ClusterOptions
 from controller.master.notify.notifying import Notifying
 from controller.master.notify.sender import Sender
 from controller.master.providers import make_provider

@@ -17,12 +17,12 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from controller.machine.printable import printable
-from controller.master.application import Application
 from controller.master.cluster import ClusterState
+from controller.master.core.application import Application
+from controller.master.core.registry import AT_A_TIME
+from controller.master.core.tally import ERROR_BOUNDS
 from controller.master.metric_table import METRICS
 from controller.master.notify.deliveries import OUTCOMES_OF_SENDING
-from controller.master.registry import AT_A_TIME
-from controller.master.tally import ERROR_BOUNDS
 from controller.version import VERSION
 from controller.wire.command import ApplicationView
 from controller.wire.durations import BOUNDS_S, PHASES, Durations

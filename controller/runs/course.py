@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from controller.runs.run_folder import SUMMARY, StageSpan, quotas_from, read_stages, read_summary, samples_from
+from controller.runs.run_folder import SUMMARY, quotas_from, read_stages, read_summary, samples_from
 from controller.wire.course import COURSE_BYTES, MOST_STAGES, Course, EndedRun, StageCourse
 from stage_model.errors import BadInput
 
@@ -19,7 +19,7 @@ log = logging.getLogger("sparkpace.master")
 
 
 def read_course(
-    run_dir: Path, samples: int, quotas: int, since_s: float, stages: Sequence[StageSpan] | None, most: int = COURSE_BYTES
+    run_dir: Path, samples: int, quotas: int, since_s: float, stages: Sequence[StageCourse] | None, most: int = COURSE_BYTES
 ) -> Course:
     """Return the course of a run. `stages` None: those of the folder. Raise `BadInput`."""
     rows, samples_next = samples_from(run_dir, samples, most)
@@ -36,10 +36,10 @@ def read_course(
     )
 
 
-def _since(spans: Iterable[StageSpan], since_s: float) -> Iterable[StageCourse]:
+def _since(spans: Iterable[StageCourse], since_s: float) -> Iterable[StageCourse]:
     for span in spans:
         if span.end_s is None or span.end_s >= since_s:
-            yield msgspec.convert(span, StageCourse, from_attributes=True)
+            yield span
 
 
 def ended_runs(runs: Path) -> tuple[EndedRun, ...]:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from controller.runs.run_folder import StageSpan, read_samples, read_stages, read_summary
+from controller.runs.run_folder import read_samples, read_stages, read_summary
+from controller.wire.course import StageCourse
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput, Unavailable
 from stage_model.units import format_distance, format_duration
@@ -153,7 +154,7 @@ def title(summary: dict[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def _draw(left: Axes, summary: dict[str, Any], data: Curves, stages: Sequence[StageSpan]) -> None:
+def _draw(left: Axes, summary: dict[str, Any], data: Curves, stages: Sequence[StageCourse]) -> None:
     right = left.twinx()
     # Cores lie behind, so that the thin lines of progress stay readable on top of their area.
     left.set_zorder(right.get_zorder() + 1)
@@ -191,7 +192,7 @@ def _draw(left: Axes, summary: dict[str, Any], data: Curves, stages: Sequence[St
     left.set_title(title(summary), fontsize=11, loc="left")
 
 
-def _draw_borders(left: Axes, stages: Sequence[StageSpan]) -> None:
+def _draw_borders(left: Axes, stages: Sequence[StageCourse]) -> None:
     """Draw a thin line where a stage attempt began, E0, E1.. above it in the order of their beginning."""
     starts = sorted(stage.start_s for stage in stages)
     for number, start_s in enumerate(starts):

@@ -13,13 +13,13 @@ import io
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from controller.machine.files import write_whole
+from controller.wire.course import StageCourse
 from controller.wire.worker import OrderedQuota, Sample
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
@@ -49,18 +49,6 @@ LONGEST_NAME = 1000
 """Length of the name of a stage, which its driver chooses, and of a reason; a cell may not be longer than 128 KB to be read
 again."""
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class StageSpan:
-    """One row of `stages.csv`; without an `end_s` the attempt runs (or was never seen to end)."""
-
-    stage: int
-    attempt: int
-    name: str
-    start_s: float
-    end_s: float | None
-    tasks: int
 
 
 def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> None:
@@ -140,18 +128,18 @@ def quotas_from(run_dir: Path, offset: int, most: int) -> tuple[list[OrderedQuot
     return [_read_row(row, path, OrderedQuota, executor_id=row["executor"], reason=row["reason"]) for row in rows], end
 
 
-def write_stages(run_dir: Path, stages: Iterable[StageSpan]) -> None:
+def write_stages(run_dir: Path, stages: Iterable[StageCourse]) -> None:
     """Replace `stages.csv`."""
     rows = [(s.stage, s.attempt, s.name[:LONGEST_NAME], _cell(s.start_s), _cell(s.end_s), s.tasks) for s in stages]
     write_whole(run_dir / STAGES, _csv([STAGE_COLUMNS, *rows]))
 
 
-def read_stages(run_dir: Path) -> list[StageSpan]:
+def read_stages(run_dir: Path) -> list[StageCourse]:
     """Return all stage attempts in the order written, [] when none was. Raise `BadInput`."""
     path = run_dir / STAGES
     if not path.exists():
         return []
-    return [_read_row(row, path, StageSpan, name=row["name"]) for row in _rows(_read(path), STAGE_COLUMNS, path)]
+    return [_read_row(row, path, StageCourse, name=row["name"]) for row in _rows(_read(path), STAGE_COLUMNS, path)]
 
 
 # ---------------------------------------------------------------- rows

@@ -75,6 +75,10 @@ class AttachedExecutor(Message, frozen=True, kw_only=True):
     progress: Progress | None = None
 
 
+NOBODY = 65534
+"""The uid that an attached application counts for when no one vouches for its user."""
+
+
 class Registration(Message, frozen=True, kw_only=True):
     """POST /v1/applications (scope submit). `age_s` = seconds since the application's clock started (submission), `steady_ms`
     the time of the driver's steady clock, which times its events, then (None: its events have times of the wall clock).
@@ -153,8 +157,8 @@ class DriverSync(Message, frozen=True, kw_only=True):
     `steady_ms` is the time of the driver's steady clock at sending, `ports` as at registration. `credentials` come, as at
     registration, once after the master has said that it lacks them. Of an attached application, `executors` are those that
     live and have announced themselves (level), `spark_application_id` is its cluster manager's id. `driver_end` comes once
-    the application has ended (`controller.master.outcome.DriverEnd`): it gives the end of the driver's JVM, or announces one
-    more message with that."""
+    the application has ended (`controller.master.core.outcome.DriverEnd`): it gives the end of the driver's JVM, or
+    announces one more message with that."""
 
     instance: Text
     wanted: Wishes = {}

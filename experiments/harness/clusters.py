@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.master.executor_spec import LEAST_OVERHEAD_MB, PYTHON_MB_PER_SLOT
+from controller.master.core.executor_spec import LEAST_OVERHEAD_MB, PYTHON_MB_PER_SLOT
 from controller.runtime.docker.client import connect
 from controller.runtime.docker.image import ensure_executor_image
 from controller.runtime.engines import machine_cores

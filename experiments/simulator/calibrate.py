@@ -24,8 +24,9 @@ from typing import Any
 
 import click
 
-from controller.master.summary import use_between
-from controller.runs.run_folder import StageSpan, read_samples, read_stages, read_summary
+from controller.master.core.summary import use_between
+from controller.runs.run_folder import read_samples, read_stages, read_summary
+from controller.wire.course import StageCourse
 from controller.wire.worker import Sample
 from experiments.harness.markdown import table
 from experiments.simulator.jobs import SimJob, SimStage, log_normal
@@ -50,7 +51,7 @@ class Recorded:
 
     summary: Mapping[str, Any]
     samples: Sequence[Sample]
-    stages: Sequence[StageSpan]
+    stages: Sequence[StageCourse]
 
     @property
     def cluster(self) -> SimCluster:
@@ -121,7 +122,7 @@ def to_job(recorded: Recorded, task_cv: float = TASK_CV, seed: int = 0) -> SimJo
     return SimJob(tuple(stages), spans[0].start_s, tail_s, str(recorded.summary["name"]))
 
 
-def _waits(recorded: Recorded, spans: Sequence[StageSpan], works: Sequence[float], task_cv: float) -> list[float]:
+def _waits(recorded: Recorded, spans: Sequence[StageCourse], works: Sequence[float], task_cv: float) -> list[float]:
     """Return the seconds that each task waits, by stage: the part of the time of overlapping stages that their work does not
     explain, with the cores they held, spread over their waves."""
     cluster = recorded.cluster
@@ -144,7 +145,7 @@ def _waits(recorded: Recorded, spans: Sequence[StageSpan], works: Sequence[float
     return waits
 
 
-def works_of(recorded: Recorded, spans: Sequence[StageSpan]) -> list[float]:
+def works_of(recorded: Recorded, spans: Sequence[StageCourse]) -> list[float]:
     """Return the container CPU of each stage; where stages overlap it is shared by their tasks."""
     works = [0.0] * len(spans)
     first_s = recorded.first_task_s

@@ -16,11 +16,11 @@ from msgspec import structs
 from controller.agent.core.apply import QuotaChange
 from controller.agent.core.step import ExecutorInput, LoopState, Snapshot, TimedPlan, next_period_s, step
 from controller.asks.job_options import JobOptions
-from controller.master import planning
-from controller.master.application import Application, ApplicationRecord
-from controller.master.capacity import Capacity, capacity
-from controller.master.executor_state import Executor, ExecutorRecord
-from controller.master.feasibility import feasibility
+from controller.master.core import planning
+from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.capacity import Capacity, capacity
+from controller.master.core.executor_state import Executor, ExecutorRecord
+from controller.master.core.feasibility import feasibility
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.driver import Registration
 from controller.wire.states import ExecutorState
@@ -150,7 +150,7 @@ class Pacing:
 
     def ended(self, app: App) -> None:
         paced = self.running.pop(app.number)
-        paced.application.record.ended_s = self.engine.now_s - app.asked.at_s
+        paced.application.end(self.engine.now_s - app.asked.at_s)
         for one in paced.executors:
             self.on_worker[one.executor.worker.name].remove(one)
             self.offers[one.executor.worker.name].remove(_id(app))

@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from controller.master.capacity import capacity
-from controller.master.feasibility import feasibility
+from controller.master.core.capacity import capacity
+from controller.master.core.feasibility import feasibility
 from experiments.simulator.engine import Engine
 from experiments.simulator.fixed import Fixed
 from experiments.simulator.jobs import SimJob

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from controller.runs.run_folder import StageSpan
+from controller.wire.course import StageCourse
 from experiments.simulator.calibrate import Recorded, works_of
 from stage_model.errors import BadInput
 from stage_model.history.profile import RunRecord, StageRecord
@@ -73,7 +73,7 @@ def as_record(
     )
 
 
-def _held_core_s(quotas: Quotas, span: StageSpan, end_s: float) -> float:
+def _held_core_s(quotas: Quotas, span: StageCourse, end_s: float) -> float:
     """Return the core-seconds of the executors that ran the stage: if it has fewer tasks than there are executors, of the
     executors that had most."""
     held = sorted((_between(of, span.start_s, end_s) for of in quotas.values()), reverse=True)
@@ -92,7 +92,7 @@ def ready_at(stages: Sequence[StageRecord]) -> float:
     return max(stage.start_s + stage.duration_s for stage in stages)
 
 
-def _alike(span: StageSpan, stages: Sequence[StageRecord], last: int | None) -> int:
+def _alike(span: StageCourse, stages: Sequence[StageRecord], last: int | None) -> int:
     """Return the place of a stage that is alike and follows a stage like `last`; the stage right after `last` comes first."""
     same = [n for n, s in enumerate(stages) if s.tasks == span.tasks and call_site(s.name) == call_site(span.name)]
     same = same or [n for n, s in enumerate(stages) if s.tasks == span.tasks]

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from controller.home import Home
 from controller.machine.process_identity import boot_id, of
-from controller.master.cluster import ClusterOptions, ClusterState
+from controller.master.cluster import ClusterState
+from controller.master.core.core import ClusterOptions
 from controller.master.storage.kept import Kept
 from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, Registration
 from controller.wire.states import ExecutorState
@@ -44,6 +45,22 @@ class AtOnce(Executor):
         except Exception as error:  # noqa: BLE001 - as a thread of a pool does
             done.set_exception(error)
         return done
+
+
+class Later(Executor):
+    """An executor that does its work when the test says so."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Any] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.jobs.append((future := Future[Any](), fn, args))
+        return future
+
+    def work(self) -> None:
+        for future, fn, args in self.jobs:
+            future.set_result(fn(*args))
+        self.jobs.clear()
 
 
 def answered(call: Coroutine[Any, Any, T]) -> T:

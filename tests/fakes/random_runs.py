@@ -15,10 +15,10 @@ from msgspec import structs
 
 from controller.agent.core.decide import ObservedExecutor, OwnStage
 from controller.asks.job_options import JobOptions
-from controller.master import planning
-from controller.master.application import Application, ApplicationRecord
-from controller.master.capacity import Capacity
-from controller.master.executor_state import Executor, ExecutorRecord
+from controller.master.core import planning
+from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.capacity import Capacity
+from controller.master.core.executor_state import Executor, ExecutorRecord
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, ExecutorSpec
 from stage_model.forecast.estimate import ApplicationEstimate, estimate

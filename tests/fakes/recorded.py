@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from controller.runs.run_folder import StageSpan, append_samples, write_stages, write_summary
+from controller.runs.run_folder import append_samples, write_stages, write_summary
+from controller.wire.course import StageCourse
 from controller.wire.worker import Sample
 from experiments.harness.recorded import JobRecord, StepRecord
 
@@ -82,4 +83,4 @@ def write_run(runs: Path, job: JobRecord, samples: Sequence[Sample]) -> None:
     folder.mkdir(parents=True)
     write_summary(folder, job.summary)
     append_samples(folder, samples)
-    write_stages(folder, [StageSpan(0, 0, "map at /home/me/app.py:7", 1.0, 5.0, 4)])
+    write_stages(folder, [StageCourse(stage=0, attempt=0, name="map at /home/me/app.py:7", start_s=1.0, end_s=5.0, tasks=4)])

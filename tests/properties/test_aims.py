@@ -7,8 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from controller.agent.core.decide import decide_demand, live_stages
-from controller.master import planning
-from controller.master.application import Application
+from controller.master.core import planning
+from controller.master.core.application import Application
 from stage_model.laws import LAWS
 from stage_model.laws.base import Decision, LawState
 from stage_model.laws.forecast import outlook

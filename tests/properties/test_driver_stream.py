@@ -13,7 +13,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.master.application import Application
+from controller.master.core.application import Application
 from controller.wire.driver import DriverSync
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
 from tests.properties.test_plan_cache import taught

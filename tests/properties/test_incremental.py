@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from controller.machine.process_identity import boot_id
-from controller.master import executors, planning
-from controller.master.application import Application
-from controller.master.placing import Placing
-from controller.master.workers import STALE_S
+from controller.master.core import executors, planning
+from controller.master.core.application import Application
+from controller.master.core.placing import Placing
+from controller.master.core.workers import STALE_S
 from controller.wire.command import Change
 from controller.wire.driver import ExecutorWish
 from controller.wire.states import ExecutorState
@@ -389,7 +389,7 @@ def orders(world: World, worker_id: str) -> tuple[object, set[str]]:
 def test_agents_learn_of_a_change_at_once_and_it_is_stored(history: list[tuple[Any, ...]]) -> None:
     with world() as one:
         for kind, *how in history:
-            of = one.state.versions.of
+            of = one.state.lifecycle.version
             before = {name: (orders(one, name), of(name)) for name in one.offers}
             getattr(one, kind)(*how)
             for name, ((wanted, ends), version) in before.items() if kind != "restarts" else ():

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.asks.job_options import JobOptions
-from controller.master import planning
-from controller.master.application import Application, ApplicationRecord
-from controller.master.capacity import Capacity
-from controller.master.executor_state import Executor, ExecutorRecord
-from controller.master.executors import gone
+from controller.master.core import planning
+from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.capacity import Capacity
+from controller.master.core.changes import Changes
+from controller.master.core.executor_state import Executor, ExecutorRecord
+from controller.master.core.executors import gone
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, ExecutorSpec
 from stage_model.forecast.estimate import estimate
@@ -164,7 +165,7 @@ def test_a_plan_is_the_one_that_would_be_made_from_scratch(steps: list[object]) 
             told_by = ExecutorReport(application_id="app", executor_id=number, state=ExecutorState.RUNNING, stages=(seen,))
             app.take(app.executors[number], life, told_by)
         elif step == "lost":
-            gone(app, app.executors["2"], 137, "killed", now_s=0.0)
+            gone(app, app.executors["2"], 137, "killed", Changes(), now_s=0.0)
         elif step == "snapshot":
             app.replace_active(EVENTS[:2])
         elif step == "smaller":

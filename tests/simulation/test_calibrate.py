@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from controller.runs.run_folder import StageSpan, append_samples, write_stages, write_summary
+from controller.runs.run_folder import append_samples, write_stages, write_summary
+from controller.wire.course import StageCourse
 from controller.wire.worker import Sample
 from experiments.simulator.calibrate import Recorded, compare, foreknown, read_recorded, to_job, told, told_foreknown
 from stage_model.errors import BadInput
@@ -52,7 +53,10 @@ def recorded() -> Recorded:
     for second in range(36):
         cpu = 1.0 + 0.5 * min(10, max(0, second - 5)) + 0.35 * min(20, max(0, second - 15))
         samples += [sample(float(second), name, cpu if second >= 5 else 0.2 * second) for name in ("1", "2")]
-    stages = (StageSpan(0, 0, "first", 3.0, 15.0, 10), StageSpan(1, 0, "second", 15.0, 35.0, 10))
+    stages = (
+        StageCourse(stage=0, attempt=0, name="first", start_s=3.0, end_s=15.0, tasks=10),
+        StageCourse(stage=1, attempt=0, name="second", start_s=15.0, end_s=35.0, tasks=10),
+    )
     return Recorded(SUMMARY, samples, stages)
 
 
@@ -89,7 +93,10 @@ def test_who_knows_the_run_beforehand_ends_it_at_its_deadline() -> None:
 
 
 def test_overlapping_stages_share_the_cpu_by_their_tasks() -> None:
-    stages = (StageSpan(0, 0, "one", 5.0, 15.0, 10), StageSpan(1, 0, "other", 5.0, 15.0, 30))
+    stages = (
+        StageCourse(stage=0, attempt=0, name="one", start_s=5.0, end_s=15.0, tasks=10),
+        StageCourse(stage=1, attempt=0, name="other", start_s=5.0, end_s=15.0, tasks=30),
+    )
     job = to_job(Recorded(SUMMARY, recorded().samples, stages), task_cv=0.0)
     assert [stage.work_core_s for stage in job.stages] == pytest.approx([2.5, 7.5])
     assert job.stages[1].parents == ()

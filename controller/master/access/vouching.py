@@ -14,7 +14,7 @@ from msgspec import structs
 
 from controller.home import User
 from controller.master.access.peer import DriverSeen
-from controller.wire.driver import Registration
+from controller.wire.driver import NOBODY, Registration
 from stage_model.errors import Denied
 
 
@@ -32,10 +32,6 @@ class Facts:
     driver: DriverSeen | None = None
     groups: frozenset[int] = frozenset()
     namespace: str = ""
-
-
-NOBODY = 65534
-"""The uid that an attached application counts for when no one vouches for its user."""
 
 
 def vouched(said: Registration, facts: Facts) -> Registration:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 
-from controller.master.application import Application
-from controller.master.guard import guarded
+from controller.master.core.application import Application
+from controller.master.core.guard import guarded
+from controller.master.core.summary import error_pct
+from controller.master.core.view import forecast_end_s
 from controller.master.notify.events import EventWatch, HookEvent, JobLook, body, refused_event
 from controller.master.notify.sender import Sender
-from controller.master.summary import error_pct
-from controller.master.view import forecast_end_s
 from controller.wire.states import Outcome
 
 

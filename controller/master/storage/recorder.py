@@ -20,7 +20,6 @@ from msgspec import structs
 from controller.machine.files import no_space
 from controller.runs.run_folder import (
     SUMMARY,
-    StageSpan,
     append_quotas,
     append_samples,
     read_samples,
@@ -28,6 +27,7 @@ from controller.runs.run_folder import (
     write_stages,
     write_summary,
 )
+from controller.wire.course import StageCourse
 from controller.wire.limits import SAMPLES_BYTES
 from controller.wire.worker import Sample
 from stage_model.errors import NotStored
@@ -121,7 +121,7 @@ class Recorder:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.folder(application_id)))
         return read_samples(self.folder(application_id))
 
-    def finish(self, application_id: str, summary: Mapping[str, Any], stages: Iterable[StageSpan]) -> list[str]:
+    def finish(self, application_id: str, summary: Mapping[str, Any], stages: Iterable[StageCourse]) -> list[str]:
         """Write the record, also where the folder has gone; return the ids of old runs removed to keep `keep_runs`."""
         self.begin(application_id)
         write_stages(self.folder(application_id), stages)

@@ -19,7 +19,8 @@ import msgspec
 from msgspec import structs
 
 from controller.home import Home
-from controller.master.cluster import ClusterOptions, ClusterState
+from controller.master.cluster import ClusterState
+from controller.master.core.core import ClusterOptions
 from controller.master.main import TICK_S
 from controller.master.storage.kept import Kept
 from controller.runs.profile_store import ProfileStore

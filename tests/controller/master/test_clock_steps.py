@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.master.application import ApplicationRecord
-from controller.master.queue import by_rank
+from controller.master.core.application import ApplicationRecord
+from controller.master.core.queue import by_rank
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import InfeasibleDeadline
 from stage_model.history.events import AnyEvent, JobStart

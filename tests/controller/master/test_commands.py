@@ -39,9 +39,9 @@ class TestSet:
     def test_deadline_and_priority_change_at_once_and_survive_a_restart(self, cluster: FakeCluster) -> None:
         cluster.worker("w1")
         application_id = cluster.register(conf={"spark.pace.deadline": "100s"})
-        version = cluster.state.versions.of("w1")
+        version = cluster.state.lifecycle.version("w1")
         answered(cluster.state.commands.change(application_id, Change(deadline_s=60.0, priority="high"), cluster.clock))
-        assert cluster.state.versions.of("w1") > version
+        assert cluster.state.lifecycle.version("w1") > version
         cluster.restart()
         [plan] = cluster.worker("w1", report(application_id, "1")).desired.applications
         assert (plan.deadline_s, plan.priority) == (60.0, 100)

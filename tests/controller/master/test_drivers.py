@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.master.driver_events import AT_A_TIME, parts
+from controller.master.core.driver_events import AT_A_TIME, parts
 from controller.wire.driver import DriverSync, ExecutorWish
 from experiments.bench.overhead.made_up import sequenced
 from stage_model.errors import BadInput
@@ -42,9 +42,9 @@ def test_events_count_once_and_only_without_gaps(cluster: FakeCluster) -> None:
 def test_a_stage_event_changes_the_desired_state_at_once(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     application_id = cluster.register()
-    before = cluster.state.versions.of("w1")
+    before = cluster.state.lifecycle.version("w1")
     cluster.driver(application_id, *one_stage_run(1000)[:2])
-    assert cluster.state.versions.of("w1") > before
+    assert cluster.state.lifecycle.version("w1") > before
     assert cluster.changes > 0
 
 
@@ -54,13 +54,13 @@ def test_only_agents_with_executors_of_an_application_are_woken_by_its_events(cl
     application_id = cluster.register(wanted={"0": ExecutorWish(count=2)})
     mine = {e.record.worker_id for e in cluster.state.applications[application_id].executors.values()}
     [other] = {"w1", "w2", "w3"} - mine
-    before = {worker: cluster.state.versions.of(worker) for worker in ("w1", "w2", "w3")}
+    before = {worker: cluster.state.lifecycle.version(worker) for worker in ("w1", "w2", "w3")}
     cluster.woken.clear()
     cluster.driver(application_id, *one_stage_run(1000)[:2], wanted={"0": ExecutorWish(count=2)})
     assert cluster.woken == mine
-    assert cluster.state.versions.of(other) == before[other]
+    assert cluster.state.lifecycle.version(other) == before[other]
     for worker in mine:
-        assert cluster.worker(worker).desired.version == cluster.state.versions.of(worker) > before[worker]
+        assert cluster.worker(worker).desired.version == cluster.state.lifecycle.version(worker) > before[worker]
 
 
 def test_a_bridge_that_comes_again_keeps_its_application(cluster: FakeCluster) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controller.asks.allocation import most_executors
-from controller.master.capacity import Capacity
+from controller.master.core.capacity import Capacity
 from controller.wire.driver import ExecutorWish
 from tests.fakes.cluster import FakeCluster, report
 

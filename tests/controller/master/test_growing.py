@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from controller.master.application import Application
-from controller.master.growing import Growing
+from controller.master.core.application import Application
+from controller.master.core.growing import Growing
+from controller.master.core.workers import STALE_S
 from controller.master.providers import CommandProvider, agent_words, check_program
-from controller.master.workers import STALE_S
 from controller.wire.command import PlanRequest
 from placement.growth import Growth, Limits, WorkerType
 from placement.resources import ResourceSet
@@ -188,7 +188,7 @@ def test_a_job_too_large_for_all_that_are_there_is_planned_where_a_worker_can_be
     large = {"spark.executor.memory": "4g"}
     plan = answered(scene.state.admission.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s))
     assert plan.feasible is None
-    scene.state.growing = None
+    scene.state.admission.core.growing = None
     with pytest.raises(BadInput, match="more than any worker has"):
         answered(scene.state.admission.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s))
 
@@ -219,7 +219,7 @@ def test_workers_that_never_come_back_after_a_restart_stop_no_refusal(scene: Sce
     scene.report("w1")
     with pytest.raises(BadInput, match="more than may be started"):
         scene.register("late", placement_resources="fpga=1")
-    scene.state.growing = None
+    scene.state.admission.core.growing = None
     with pytest.raises(BadInput, match="no worker has any"):
         scene.register("later", placement_resources="fpga=1")
 

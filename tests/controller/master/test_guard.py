@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from concurrent.futures import Executor, Future
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.master.finish import MOST_TRIES, write_ending
-from controller.master.guard import Parts
+from controller.master.core.records import MOST_TRIES
+from controller.master.parts import Parts
 from controller.master.providers import Provider
+from controller.master.recording import write_record
 from controller.wire.command import PlanRequest
 from controller.wire.driver import DriverReply, DriverSync
 from placement.growth import Growth, Limits
 from stage_model.history.events import JobStart, StageInfo
-from tests.fakes.cluster import AtOnce, FakeCluster, answered, one_stage_run, report, sample, use
+from tests.fakes.cluster import AtOnce, FakeCluster, Later, answered, one_stage_run, report, sample, use
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_an_event_that_cannot_be_applied_stops_neither_its_message_nor_the_next_
 ) -> None:
     application_id = cluster.register()
     with monkeypatch.context() as patched:
-        patched.setattr("controller.master.actions.Actions.apply", explode)
+        patched.setattr("controller.master.core.actions.Actions.apply", explode)
         assert cluster.driver(application_id, JobStart(job=0, time_ms=1), JobStart(job=1, time_ms=2)).acknowledged == 2
         cluster.restart()
         assert cluster.state.applications[application_id].faults == 2
@@ -112,19 +112,19 @@ def test_what_is_wrong_with_one_application_keeps_no_other_from_its_turn(
 
 OUTLIVED = "pace-20261121-103319-c7e35d"
 STEPS = {
-    "bringing its executors about": "controller.master.executors.reconcile",
-    "ending it": "controller.master.registry.Registry.end",
-    "its turn in a pass": "controller.master.lifecycle.Lifecycle._turn",
-    "finding its starved executors": "controller.master.application.Application.starved",
-    "planning": "controller.master.planning.application_plan",
-    "planning its waits for data": "controller.master.drivers.locality",
-    "showing it": "controller.master.commands.application_view",
-    "storing an executor": "controller.master.registry._stored_form",
-    "taking in a sample": "controller.master.planning.watch_forecast",
-    "taking in a snapshot of its driver": "controller.master.application.Application.replace_active",
-    "taking in an agent's report": "controller.master.application.Application.take",
-    "taking over an executor": "controller.master.executors.adopt",
-    "working out what it was promised": "controller.master.planning.promises",
+    "bringing its executors about": "controller.master.core.executors.reconcile",
+    "ending it": "controller.master.core.registry.Registry.end",
+    "its turn in a pass": "controller.master.core.lifecycle.Lifecycle._turn",
+    "finding its starved executors": "controller.master.core.application.Application.starved",
+    "planning": "controller.master.core.planning.application_plan",
+    "planning its waits for data": "controller.master.core.drivers.locality",
+    "showing it": "controller.master.core.commands.application_view",
+    "storing an executor": "controller.master.outside._stored_form",
+    "taking in a sample": "controller.master.core.planning.watch_forecast",
+    "taking in a snapshot of its driver": "controller.master.core.application.Application.replace_active",
+    "taking in an agent's report": "controller.master.core.application.Application.take",
+    "taking over an executor": "controller.master.core.executors.adopt",
+    "working out what it was promised": "controller.master.core.planning.promises",
     "writing its samples": "controller.master.storage.recorder.Recorder.add",
 }
 
@@ -171,8 +171,7 @@ def test_counters_that_cannot_be_stored_keep_no_others_from_the_store(cluster: F
     broken, other = cluster.register(name="first"), cluster.register(name="second", instance="second")
     cluster.worker("w1", report(broken, "1"), report(other, "1", stages=(use(0, 7.0),)))
     cluster.state.applications[broken].executors["1"].record.spec = object()  # type: ignore[assignment]
-    cluster.state.registry.save_counters(cluster.now_s + 60)
-    cluster.state.store.catch_up()
+    cluster.state.tick(cluster.now_s + 60)
     cluster.restart()
     assert cluster.state.applications[other].executors["1"].use()[0, 0].cpu_core_s == 7.0
 
@@ -266,7 +265,7 @@ def test_a_provider_that_fails_wildly_keeps_no_application_from_its_turn(cluster
 @pytest.mark.parametrize(
     ("doing", "step"),
     [
-        ("storing counters", "controller.master.registry.Registry.save_counters"),
+        ("storing counters", "controller.master.core.registry.Registry.save_counters"),
         ("emptying the store's log", "controller.master.storage.store.Store.checkpoint"),
     ],
 )
@@ -284,7 +283,7 @@ def test_a_pass_reads_and_writes_no_record_itself(cluster: FakeCluster) -> None:
     cluster.worker("w1", report(application_id, "1"), samples=rows)
     whole_run(cluster, application_id)
     later = Later()
-    cluster.state.lifecycle.finisher.pool = later
+    cluster.state.outside.recording.pool = later
     samples = cluster.path / "runs" / application_id / "samples.csv"
     text = samples.read_text()
     samples.unlink()  # what is not there cannot be read
@@ -324,24 +323,9 @@ class Watched(AtOnce):
         self.seen = seen
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if fn is write_ending:
+        if fn is write_record:
             self.seen()
         return super().submit(fn, *args, **kwargs)
-
-
-class Later(Executor):
-    """An executor that runs its jobs when the test says so."""
-
-    def __init__(self) -> None:
-        self.jobs: list[Any] = []
-
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        self.jobs.append((future := Future[Any](), fn, args))
-        return future
-
-    def work(self) -> None:
-        for future, fn, args in self.jobs:
-            future.set_result(fn(*args))
 
 
 def test_snapshots_survive_a_restart(cluster: FakeCluster) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from controller.agent.core.accounting import Account
 from controller.agent.executors.known import ProgressRefused, read_progress
-from controller.master import driver_events, drivers, executors
-from controller.master.application import Application
+from controller.master.core import driver_events, drivers, executors
+from controller.master.core.application import Application
 from controller.master.storage import recorder
 from controller.wire import limits
 from controller.wire.command import Change, PlanRequest

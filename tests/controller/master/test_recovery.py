@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from controller.agent.link import OrderFilter
-from controller.master.agents import COME_BACK_S
-from controller.master.application import skip_unknown_ids
+from controller.master.core.agents import COME_BACK_S
+from controller.master.core.application import skip_unknown_ids
 from controller.master.storage.identity import Identity, begin_life
 from controller.master.storage.store import Store
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline

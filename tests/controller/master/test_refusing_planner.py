@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.master import placing
+from controller.master.core import placing
 from controller.wire.states import ApplicationState
 from placement.plan import Infeasible, PlaceAnswer, Wait
 from stage_model.errors import Unavailable

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from controller.master.dependencies import STARTING_S
-from controller.master.submissions import SILENT_S
+from controller.master.core.dependencies import STARTING_S
+from controller.master.core.submissions import SILENT_S
 from controller.wire.command import PlanRequest, StartReply, StartRequest
 from stage_model.errors import BadInput, Unavailable
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run
@@ -36,7 +36,7 @@ class Submission:
     def _asked(self, plan: PlanRequest | None) -> StartReply:
         elapsed_s = self.cluster.now_s - self.begun_s
         asked = StartRequest(name=self.name, elapsed_s=elapsed_s, comes_after=self.comes_after, plan=plan)
-        return answered(self.cluster.state.submissions.ask(self.id, asked, os.getuid(), self.cluster.clock))
+        return answered(self.cluster.state.admission.ask(self.id, asked, os.getuid(), self.cluster.clock))
 
     def register(self, conf: dict[str, str] | None = None) -> str:
         """Start the driver and register it."""
@@ -159,7 +159,7 @@ def test_circles_and_unknown_ids_are_refused(cluster: FakeCluster) -> None:
 
 
 def test_too_many_are_refused(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.master.submissions.MOST_WAITING", 1)
+    monkeypatch.setattr("controller.master.core.submissions.MOST_WAITING", 1)
     Submission(cluster, "a", "z").ask()
     with pytest.raises(Unavailable):
         Submission(cluster, "b", "z").ask()

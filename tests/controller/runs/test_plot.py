@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from controller.runs.plot import curves, plot_run, title
-from controller.runs.run_folder import StageSpan, append_samples, write_stages, write_summary
+from controller.runs.run_folder import append_samples, write_stages, write_summary
+from controller.wire.course import StageCourse
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput
 
@@ -84,7 +85,9 @@ def test_the_title_says_how_far_from_the_deadline_it_ended() -> None:
 def test_a_run_becomes_a_picture(tmp_path: Path, stages: int, deadline_s: float | None) -> None:
     write_summary(tmp_path, {"name": "a", "deadline_s": deadline_s, "end_s": 11.0})
     append_samples(tmp_path, [sample(t, e, set_point=t / 12, progress=t / 11) for t in range(1, 11) for e in "12"])
-    write_stages(tmp_path, [StageSpan(i, 0, "s", i / 4, i / 4 + 1, 4) for i in range(stages)])
+    write_stages(
+        tmp_path, [StageCourse(stage=i, attempt=0, name="s", start_s=i / 4, end_s=i / 4 + 1, tasks=4) for i in range(stages)]
+    )
     plot_run(tmp_path, tmp_path / "f.png")
     assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
 

@@ -9,7 +9,6 @@ import pytest
 
 from controller.runs.run_folder import (
     SAMPLE_COLUMNS,
-    StageSpan,
     append_samples,
     read_samples,
     read_stages,
@@ -17,6 +16,7 @@ from controller.runs.run_folder import (
     write_stages,
     write_summary,
 )
+from controller.wire.course import StageCourse
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput
 
@@ -80,12 +80,12 @@ def test_samples_are_not_written_through_a_link(tmp_path: Path) -> None:
 
 def test_stages_are_read_back_whatever_their_names_hold(tmp_path: Path) -> None:
     stages = [
-        StageSpan(0, 0, 'reduceByKey at "app, v2".py:12', 1.5, 4.25, 8),
-        StageSpan(1, 1, "=a, b", 4.25, None, 2),
+        StageCourse(stage=0, attempt=0, name='reduceByKey at "app, v2".py:12', start_s=1.5, end_s=4.25, tasks=8),
+        StageCourse(stage=1, attempt=1, name="=a, b", start_s=4.25, end_s=None, tasks=2),
     ]
     write_stages(tmp_path, stages)
     assert read_stages(tmp_path) == stages
-    write_stages(tmp_path, [StageSpan(0, 0, "two\nlines", 0, 1, 1)])
+    write_stages(tmp_path, [StageCourse(stage=0, attempt=0, name="two\nlines", start_s=0, end_s=1, tasks=1)])
     assert read_stages(tmp_path)[0].name == "two lines"
 
 
@@ -118,7 +118,7 @@ def test_damage_is_refused_with_the_files_name(tmp_path: Path, name: str, conten
 
 
 def test_a_cell_that_is_too_long_is_damage_and_no_stage_has_such_a_name(tmp_path: Path) -> None:
-    write_stages(tmp_path, [StageSpan(0, 0, "x" * 200_000, 0.0, 1.0, 1)])
+    write_stages(tmp_path, [StageCourse(stage=0, attempt=0, name="x" * 200_000, start_s=0.0, end_s=1.0, tasks=1)])
     assert read_stages(tmp_path)[0].name == "x" * 1000
     (tmp_path / "stages.csv").write_text("x" * 200_000)
     with pytest.raises(BadInput, match=r"stages\.csv is damaged"):

@@ -41,7 +41,7 @@ def made_up(slower: float = 1.0) -> Data:
     each_ms = tuple(0.48 * slower * n for n in range(1, 101))  # p99: 47.52 ms
     thrice_ms = tuple(3 * ms for ms in each_ms)
     large, small = pass_row(1000, 400 * slower, 500 * slower), pass_row(10, 9 * slower, 10 * slower)
-    profiled = structs.replace(pass_row(1000, 5000.0, 5000.0), where={"controller/master/planning.py": 0.25})
+    profiled = structs.replace(pass_row(1000, 5000.0, 5000.0), where={"controller/master/core/planning.py": 0.25})
     found: dict[str, list[Any]] = {
         "decide-0": [{"executors": 100, "steps_ms": [0.9 * slower] * 10}],
         "quota-idle-0": [
@@ -122,7 +122,7 @@ def test_the_tables_tell_all_of_it() -> None:
     assert "| 100 | 60 | 2.83 | 2.0 | 0.1 | 70 |" in text
     assert "| 100 | 2 | 100 | 72.7 | 142.6 | 144.0 | 0.27 | 1.80 | 0.60 | 1.40 |" in text
     assert "| controller/agent/loop.py | 40.0% |" in text
-    assert "| controller/master/planning.py | 25.0% |" in text
+    assert "| controller/master/core/planning.py | 25.0% |" in text
     assert SMALL.tables(Data()) == ""
 
 
@@ -136,7 +136,7 @@ def test_a_tiny_master_is_measured_and_only_the_workers_concerned_are_planned(tm
     assert all(row.changed == 2 and 4 <= row.concerned <= 8 for row in few)
     assert all(row.planned_ms > 0 for row in rows)
     where = rows[-1].where
-    assert "controller/master/planning.py" in where
+    assert "controller/master/core/planning.py" in where
     assert 0 < sum(where.values()) <= 1.001
     assert not any(row.where for row in rows[:-1])
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 
 from controller.master.storage.recorder import Recorder
-from controller.runs.run_folder import StageSpan, read_stages, read_summary
+from controller.runs.run_folder import read_stages, read_summary
 from controller.runs.run_folders import find_run
+from controller.wire.course import StageCourse
 from controller.wire.worker import Sample
 
 SAMPLE = Sample(
@@ -54,7 +55,7 @@ def test_a_folder_is_the_owners_only_and_beginning_twice_is_fine(tmp_path: Path)
 def test_the_record_is_written_at_the_end(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, 10)
     recorder.begin("a")
-    span = StageSpan(stage=1, attempt=0, name="count", start_s=1.0, end_s=2.0, tasks=4)
+    span = StageCourse(stage=1, attempt=0, name="count", start_s=1.0, end_s=2.0, tasks=4)
     assert recorder.finish("a", {"app_id": "a", "end_s": 3.0}, [span]) == []
     assert read_summary(recorder.folder("a")) == {"app_id": "a", "end_s": 3.0}
     assert read_stages(recorder.folder("a")) == [span]

@@ -1,0 +1,92 @@
+"""The shell of admission: the core judges (`core.admission`); profiles are read and deadlines judged off the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from controller.asks.job_options import MOST_CHARACTERS
+from controller.asks.job_setting import PREFIX
+from controller.machine.local_zone import local_zone
+from controller.master.core import admission
+from controller.master.core.admission import Arrival, check_feasible
+from controller.master.core.application import Application
+from controller.master.core.feasibility import plan_reply
+from controller.master.core.from_record import make_application
+from controller.master.core.submissions import Submissions
+from controller.master.off_loop import OffLoop, in_turns
+from controller.master.profiles import look_up, profile_of
+from controller.runs.profile_store import ProfileStore
+from controller.wire.command import PlanReply, PlanRequest, StartReply, StartRequest
+from controller.wire.driver import NOBODY, Registration
+from stage_model.errors import BadInput
+from stage_model.units import parse_deadline
+
+
+class Admitting:
+    def __init__(self, core: admission.Admission, submissions: Submissions, profiles: ProfileStore) -> None:
+        self.core, self.registry, self.submissions, self.profiles = core, core.registry, submissions, profiles
+        self.promising = asyncio.Lock()
+        """A lock that is held while a deadline is judged alongside the promises, until it is one of them or is refused."""
+
+    async def admit(
+        self, registration: Registration, token_hash: str, clock: Callable[[], float], off_loop: OffLoop
+    ) -> Application:
+        """Return the application of a registration, which is not in the registry yet. The caller holds `promising`. Raise
+        `BadInput` and `InfeasibleDeadline`."""
+        local = datetime.now(local_zone(os.environ))
+        record = self.core.record(registration, Arrival(new_id(), token_hash, time.time(), local, clock()))
+        started_s, untaught, outlived = record.started_monotonic_s, self.registry.untaught, record.outlived
+        application = await off_loop(
+            lambda: make_application(record, look_up(record, self.profiles), untaught, started_s, clock(), restored=outlived)
+        )
+        now_s = clock()
+        most = self.core.check(application, now_s)
+        if most is not None:
+            promised = await in_turns(self.registry.promised(now_s, attached=application.attached))
+            await off_loop(lambda: check_feasible(application, most, now_s, promised))
+        return application
+
+    async def plan(
+        self, request: PlanRequest, now_s: float, off_loop: OffLoop = asyncio.to_thread, uid: int = NOBODY
+    ) -> PlanReply:
+        """Return feasibility, cores and the least possible deadline of a profile on this cluster as it is, alongside the
+        other jobs of a pipeline of `uid`'s. Raise `BadInput`."""
+        workers = self.core.check_plan(request, now_s)
+        promised = await in_turns(self.registry.promised(now_s, attached=request.attached))
+        law, grows, untaught = self.core.default_law, self.core.grows(request), dict(self.registry.untaught)
+
+        def planned() -> PlanReply:
+            profile = profile_of(request, self.profiles)
+            known = () if profile else self.profiles.list()
+            return plan_reply(
+                request, profile, workers, promised, default_law=law, grows=grows, untaught=untaught, profiles=known
+            )
+
+        return self.core.with_pipeline(request, await off_loop(planned), uid, now_s)
+
+    async def ask(self, submission: str, asked: StartRequest, uid: int, clock: Callable[[], float]) -> StartReply:
+        """Answer whether the driver of a submission of that user may start. Raise `BadInput` for a submission that cannot be
+        planned, or cannot come after another one, `Unavailable` where too many wait."""
+        if asked.plan is not None:
+            plan = await self.plan(asked.plan, clock(), uid=uid)
+            self.submissions.take(submission, asked, plan.forecast, uid, clock())
+        return self.submissions.answer(submission, clock())
+
+
+def new_id() -> str:
+    return f"pace-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
+
+
+def asked_deadline_s(registration: Registration) -> float | None:
+    """Return the deadline in seconds after submission; None where the user asked for none, or for an unreadable one."""
+    asked = registration.conf.get(f"{PREFIX}deadline", "")
+    with suppress(BadInput):
+        if 0 < len(asked) <= MOST_CHARACTERS:
+            return parse_deadline(asked, datetime.now(local_zone(os.environ)) - timedelta(seconds=registration.age_s))
+    return None

@@ -1,0 +1,97 @@
+"""People's requests to the master: what runs and why there, another deadline or priority, other labels, an end."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+
+from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.capacity import Capacity
+from controller.master.core.change import change, claim_after
+from controller.master.core.explanation import explanation
+from controller.master.core.guard import guarded
+from controller.master.core.placing import Placing
+from controller.master.core.registry import AT_A_TIME, Registry
+from controller.master.core.submissions import Submissions
+from controller.master.core.view import application_view, bare_view
+from controller.master.core.workers import Labels
+from controller.wire.command import ApplicationView, Change, Explanation
+from controller.wire.states import Outcome
+from placement.topology import Topology
+from stage_model.errors import BadInput
+from stage_model.forecast.promises import Claim
+
+
+class Commands:
+    """The commands of people. Each raises `BadInput` for an application or a worker that is not known. Run folders are in
+    `runs`, by the ids of applications."""
+
+    def __init__(self, registry: Registry, placing: Placing, submissions: Submissions, runs: str) -> None:
+        self.registry, self.placing, self.submissions, self.runs = registry, placing, submissions, runs
+
+    def views(self, now_s: float) -> Generator[None, None, list[ApplicationView]]:
+        """Return the views of all applications. The work pauses where other work may have its turn."""
+        found = []
+        for number, application in enumerate(list(self.registry.applications.values()), 1):
+            found.append(self._view(application, now_s))
+            if number % AT_A_TIME == 0:
+                yield
+        return found + self.submissions.views(now_s)
+
+    def view(self, application_id: str, now_s: float) -> ApplicationView:
+        """Return the view of an application. Raise `BadInput` for an unknown one."""
+        if (waiting := self.submissions.view(application_id, now_s)) is not None:
+            return waiting
+        return self._view(self.registry.known(application_id), now_s)
+
+    def _view(self, application: Application, now_s: float) -> ApplicationView:
+        with guarded(application, "showing it"):
+            position = self.placing.queue.position(application)
+            return application_view(application, f"{self.runs}/{application.id}", now_s, position)
+        return bare_view(application)
+
+    def explain(self, application_id: str, now_s: float) -> Explanation:
+        """Return for every worker why the application's next executor would go there or not. Raise `BadInput`."""
+        return explanation(self.registry.known(application_id), self.placing, now_s)
+
+    # ------------------------------------------------------------------ what is changed
+
+    def kill(self, application_id: str, now_s: float) -> None:
+        """End an application; its driver learns of it with its next sync. An application that has ended stays as it is. A
+        submission whose driver has not started ends, too."""
+        if not self.submissions.end(application_id, "it was killed"):
+            self.registry.end(self.registry.known(application_id), now_s, Outcome.KILLED)
+
+    def driver_ended(self, submission: str, exit_code: int) -> None:
+        """Keep the exit code of a submission's driver for each of its applications whose outcome is still open."""
+        for application in self.registry.applications.values():
+            if application.options.submission == submission and not application.judged:
+                application.record.exit_code = exit_code
+                self.registry.save(application)
+
+    def claim(self, application: Application, asked: Change, now_s: float) -> tuple[Claim, Capacity] | None:
+        """Return the claim of a change that is to be judged, and the most that the application can get; None where there is
+        nothing to judge: a new priority by itself is never refused, because it helps a job that would be late. Raise
+        `BadInput` for a change that cannot be."""
+        if asked == Change(force=asked.force):  # also where all that it says is unknown here
+            raise BadInput("nothing to change was given; give deadline_s, no_deadline, priority or labels")
+        most = self.registry.workers.capacity(application, now_s)
+        claim = claim_after(application, asked, most, now_s) if asked.deadline_s is not None and not asked.force else None
+        return None if claim is None else (claim, most)
+
+    def change(self, application: Application, record: ApplicationRecord | None, now_s: float) -> None:
+        """Do what `sparkpace set` asks; `record`, the `changed_record`, is stored. None: nothing changes."""
+        if record is not None:
+            change(application, record, self.registry.workers.capacity(application, now_s), now_s)
+        self.registry.changes.application(application)
+        self.registry.changes.room()
+
+    def relabel(self, worker_id: str, labels: Labels) -> Mapping[str, str]:
+        """Take `Workers.relabelled` labels, which are stored and count at once for applications that wait; return all that
+        the worker has."""
+        self.registry.changes.room()
+        return self.registry.workers.relabel(worker_id, labels)
+
+    def locate_by(self, topology: Topology) -> None:
+        """Take another topology, which counts from now on."""
+        self.placing.locate_by(topology)
+        self.registry.changes.room()

@@ -1,0 +1,179 @@
+"""Applications that start after others: found by id or name, held back until those have ended (`placement.dependencies`).
+
+A name means the newest job that has it, or was submitted with it, when it is first found; that job is kept to. A job that was
+not submitted yet is waited for. The driver of a submission starts only then (`submissions`); an application whose driver was
+started otherwise gets no executors before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from controller.master.core.application import ID, Application, ApplicationRecord
+from controller.master.core.life import LifeState
+from controller.wire.command import PlanRequest
+from controller.wire.states import Outcome
+from placement.dependencies import After, check_acyclic, parse_after
+from stage_model.errors import BadInput
+from stage_model.forecast.virtual_time import Forecast
+from stage_model.nearest import nearest_names
+
+STARTING_S = 120.0
+"""Longest time from the start of a driver to its registration; a loaded machine took 47 s to the first task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """An application that ended, of which only this is kept."""
+
+    name: str
+    succeeded: bool
+    names: tuple[str, ...] = ()
+
+
+def past_of(record: ApplicationRecord) -> Past:
+    """Return what is kept of an application that ended."""
+    return Past(record.registration.name, record.outcome is Outcome.SUCCEEDED, record.names)
+
+
+@dataclass(slots=True)
+class WaitingJob:
+    """A submission whose driver does not run yet; `id` is that of the submission. `started_s` (of its clock: its submission),
+    `due_s` (the end that was asked for), `heard_s` and `let_go_s` (since then its driver may start) are monotonic seconds.
+    `pipeline` is None without an end for the whole; `ended`: it will not start, for the reason in `held_back`. It has never
+    `outlived` the master's memory, as an application may have."""
+
+    uid: int
+    after: tuple[After, ...]
+    started_s: float
+    due_s: float | None
+    priority: int
+    pipeline: str | None
+    attached: bool
+    forecast: Forecast | None
+    id: str = ""
+    name: str = ""
+    comes_after: dict[str, str] = field(default_factory=dict)
+    heard_s: float = 0.0
+    held_back: str = ""
+    let_go_s: float | None = None
+    ended: bool = False
+    outlived: bool = False
+
+    @classmethod
+    def of(cls, request: PlanRequest, forecast: Forecast | None, uid: int, started_s: float) -> WaitingJob:
+        """Return the job that a plan was asked for, by that user. Raise `BadInput` for `after` that cannot be read."""
+        return cls(
+            uid=uid,
+            after=parse_after(request.after),
+            started_s=started_s,
+            due_s=None if request.deadline_s is None else started_s + request.deadline_s,
+            priority=request.priority,
+            pipeline=request.pipeline if request.deadline_s is not None else None,
+            attached=request.attached,
+            forecast=forecast,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names by which others find the job; none once it has ended, because it was never an application."""
+        return () if self.ended else (self.name,)
+
+
+Job = Application | WaitingJob
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJobs:
+    """All that a job may come after: `applications` by id, what is left of `past` ones, and the `waiting` by submission. The
+    master began at `begun_s`."""
+
+    applications: Mapping[str, Application]
+    past: Mapping[str, Past]
+    waiting: Mapping[str, WaitingJob]
+    begun_s: float
+
+    def find(self, word: str, but: str = "") -> str:
+        """Return the id of the job with that id, else of the newest with that name, except for `but`, the job that asks;
+        empty without such a job."""
+        if word in self.applications or word in self.past or word in self.waiting:
+            return word
+        named = [past_id for past_id, one in self.past.items() if word in one.names]
+        named += [one.id for one in self.present() if word in one.names and one.id != but]
+        return named[-1] if named else ""
+
+    def first(self, job: Job, after: After) -> str:
+        """Return the id of what a job comes `after`, that which was found before if any was; empty if it was not submitted
+        yet."""
+        found_before = job.comes_after.get(after.application, "")
+        return self.find(found_before or after.application, job.id) or found_before
+
+    def predecessors(self, job: Job) -> list[str]:
+        """Return the ids of the applications that this one comes after, as far as they are known by now."""
+        return list(filter(None, (self.first(job, after) for after in job.after)))
+
+    def obstacle(self, job: Job, now_s: float) -> tuple[str, bool]:
+        """Return the reason why a job may not start yet, empty if it may, and whether it never will. Its `comes_after` notes
+        what is found. A job that has outlived the master's memory runs already, so what it came after has ended."""
+        reason = ""
+        for after in job.after:
+            first_id = self.first(job, after)
+            if not first_id:
+                reason = reason if job.outlived else f"it comes after {after.application!r}, which was not submitted yet"
+                continue
+            job.comes_after[after.application] = first_id
+            first = self.applications.get(first_id) or self.past.get(first_id) or self.waiting.get(first_id)
+            label = f"{first_id} ({'its record is gone' if first is None else first.name})"
+            if not self._ended(first_id, now_s):
+                reason = f"it comes after {label}, which has not ended"
+            elif after.success and not (isinstance(first, Application | Past) and first.succeeded):
+                return f"it comes after the success of {label}, which did not succeed", True
+        return reason, False
+
+    def waits(self) -> dict[str, list[After]]:
+        """Return by name and id what each job that is held back comes after: by id as soon as it was found."""
+        return {
+            name: [After(one.comes_after.get(after.application, after.application)) for after in one.after]
+            for one in self.present()
+            if one.held_back and not one.ended
+            for name in (*one.names, one.id)
+        }
+
+    def present(self) -> Iterator[Job]:
+        """Yield all jobs whose driver runs, has ended of late, or is to start."""
+        yield from self.applications.values()
+        yield from self.waiting.values()
+
+    def _ended(self, first_id: str, now_s: float) -> bool:
+        """Return True if that job has ended. A job that is not known may ask or register yet where the master has just
+        started."""
+        if (first := self.applications.get(first_id)) is not None:
+            return first.finished
+        if (job := self.waiting.get(first_id)) is not None:
+            return job.ended
+        return first_id in self.past or now_s - self.begun_s >= STARTING_S
+
+
+NEWEST = 100
+"""Applications whose ids are compared with an unknown id: comparing thousands would keep others waiting."""
+
+
+def check_dependencies(newcomer: Job, jobs: KnownJobs) -> None:
+    """Raise `BadInput` for an id that is not known, or if the newcomer would wait for itself: the jobs that it comes after
+    may be submitted later, by name."""
+    unknown = [after for after in newcomer.after if not jobs.first(newcomer, after)]
+    for after in unknown:
+        if not newcomer.outlived and ID.fullmatch(after.application):
+            raise BadInput(
+                f"spark.pace.after {after}: no such application is known here; "
+                f"{nearest_names(after.application, list(jobs.applications)[-NEWEST:])}, or give a name"
+            )
+    # an application of its own name that is there already is an earlier one
+    mine = [after for after in newcomer.after if after in unknown or after.application not in newcomer.names]
+    for name in newcomer.names:
+        check_acyclic(name, mine, jobs.waits(), option="spark.pace.after")
+
+
+def obstacle(application: Application, jobs: KnownJobs, now_s: float) -> tuple[str, bool]:
+    """Return the reason why the application may not start yet, empty if it may or runs already, and whether it never will."""
+    return ("", False) if application.life.state is LifeState.RUNNING else jobs.obstacle(application, now_s)

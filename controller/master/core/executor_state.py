@@ -1,0 +1,143 @@
+"""One executor as the master knows it: its stored part, the last report of its agent, and what its stages used."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+import msgspec
+
+from controller.master.core.starved import UNTOLD, Starvation
+from controller.wire import limits
+from controller.wire.driver import ExecutorGone
+from controller.wire.states import ExecutorState
+from controller.wire.worker import AdoptedSpec, ExecutorReport, ExecutorSpec, Sample, StageUse
+from stage_model.debt import Debt
+from stage_model.history.stage_run import StageKey
+from stage_model.progress import Progress
+
+
+class ExecutorRecord(msgspec.Struct, kw_only=True):
+    """The stored part of an executor. `uses` are its stages' counters, one list per life of its agent.
+
+    Either `spec` says how it is started, or `adopted` which process it is. `created_s` counts from the application's
+    submission. `held`: which pieces of which resources it has (units of 1/10000 by id); `evicted_for`: the application for
+    which it was ended, if it was."""
+
+    executor_id: str
+    worker_id: str
+    profile_id: str
+    spec: ExecutorSpec | None = None
+    created_s: float = 0.0
+    planned_end: bool = False
+    gone: ExecutorGone | None = None
+    adopted: AdoptedSpec | None = None
+    uses: dict[str, dict[str, StageUse]] = {}
+    cpu_core_s: float = 0.0
+    debt: Debt = Debt()
+    log_dir: str = ""
+    held: dict[str, dict[int, int]] = {}
+    evicted_for: str = ""
+    late_since_s: float | None = None
+    """The time since when the forecasts of its agent have been past the deadline, seconds after submission
+    (`lateness.late_since`)."""
+    squeezed_by: dict[str, float] = {}
+    """Core-seconds withheld from it, by the name of the application that had cores on its worker then."""
+
+    @property
+    def slots(self) -> int:
+        what = self.spec or self.adopted
+        return what.slots if what else 1
+
+
+@dataclass(slots=True)
+class Executor:
+    """An executor: its stored part and the last report of it."""
+
+    record: ExecutorRecord
+    report: ExecutorReport | None = None
+    ran: bool = False
+    cleaned: bool = False
+    sample: Sample | None = None
+    starvation: Starvation = UNTOLD
+    progress: Progress | None = None
+    """The progress of an adopted executor, as its driver reported it last."""
+    at_risk: bool = False
+    """True if the user was informed of what the agent reports as a risk to the deadline."""
+
+    @property
+    def live(self) -> bool:
+        return self.record.gone is None
+
+    def use(self) -> dict[StageKey, StageUse]:
+        """Return the counters per stage attempt over all lives of the agent: counts of tasks are the executor's own, CPU adds
+        up."""
+        total: dict[StageKey, StageUse] = {}
+        for stages in self.record.uses.values():
+            for use in stages.values():
+                key = (use.stage, use.attempt)
+                total[key] = _joined(total[key], use) if key in total else use
+        return total
+
+    def use_of(self, stage: int, attempt: int, *, earlier: bool = False) -> StageUse | None:
+        """Return `use` of one stage attempt; `earlier`: without the last life of the agent."""
+        total, name, last = None, _name(stage, attempt), max(0, len(self.record.uses) - earlier)
+        for stages in islice(self.record.uses.values(), last):
+            use = stages.get(name)
+            if use is not None:
+                total = use if total is None else _joined(total, use)
+        return total
+
+    def sampled(self, sample: Sample, worker_cores: float) -> Sample:
+        """Take a sample in; return it with the debt of the executor by then. Demand beyond `worker_cores` starves no one."""
+        before, self.sample = self.sample, sample
+        self.starvation = self.starvation.after(sample.time_s, min(sample.demand, worker_cores), sample.grant)
+        if before is not None:
+            dt_s = max(0.0, sample.time_s - before.time_s)
+            self.record.debt = self.record.debt.after(before.demand, before.grant, squeezed=before.squeezed, dt_s=dt_s)
+        return msgspec.structs.replace(sample, debt_core_s=round(self.record.debt.core_s, 3))
+
+    def withheld(self, withheld_core_s: float, grants: Mapping[str, float]) -> None:
+        """Put the withheld core-seconds down to the applications that had `grants` (cores, by name) on its worker then, in
+        proportion to these."""
+        total = sum(grants.values())
+        for name, cores in grants.items() if total > 0 else ():
+            self.record.squeezed_by[name] = self.record.squeezed_by.get(name, 0.0) + withheld_core_s * cores / total
+
+    def take(self, instance: str, report: ExecutorReport, told: Container[StageKey]) -> list[StageKey]:
+        """Take a report in; return the stage attempts of which it has something new. A report may be an executor's invention:
+        of attempts that the driver has not reported (`told`), the last ones are kept."""
+        self.report = report
+        self.ran = self.ran or report.state is ExecutorState.RUNNING
+        self.record.cpu_core_s = max(self.record.cpu_core_s, report.cpu_core_s)
+        self.record.log_dir = report.log_dir
+        stages = self.record.uses.setdefault(instance, {})
+        new = [use for use in report.stages if stages.get(_name(use.stage, use.attempt)) != use]
+        for use in new:
+            stages[_name(use.stage, use.attempt)] = use
+        if len(stages) > limits.STAGES_UNTOLD and any((use.stage, use.attempt) not in told for use in new):
+            untold = [name for name, use in stages.items() if (use.stage, use.attempt) not in told]
+            for name in untold[: -limits.STAGES_UNTOLD]:
+                del stages[name]
+        return [(use.stage, use.attempt) for use in new]
+
+
+def _name(stage: int, attempt: int) -> str:
+    return f"{stage}.{attempt}"
+
+
+def known_sum(a: float | None, b: float | None) -> float | None:
+    """Return the sum; None if either is not known."""
+    return None if a is None or b is None else a + b
+
+
+def _joined(a: StageUse, b: StageUse) -> StageUse:
+    return msgspec.structs.replace(
+        b,
+        done=max(a.done, b.done),
+        records=max(a.records, b.records),
+        cpu_core_s=a.cpu_core_s + b.cpu_core_s,
+        allocated_core_s=a.allocated_core_s + b.allocated_core_s,
+        throttled_s=known_sum(a.throttled_s, b.throttled_s),
+    )

@@ -1,0 +1,41 @@
+"""The executors' need of a worker's memory, as the memory manager (`master_memory`) sees it. Sizes are MiB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.master.core.application import Application, Resident
+from controller.master.core.executor_state import Executor
+from controller.runtime.base import ExecutorKey
+from controller.wire.worker import ExecutorSpec
+from master_memory.split import Need
+
+
+def needs(there: Iterable[Resident]) -> list[Need]:
+    """Return the needs of executors on a worker that count; the memory of adopted ones is their cluster manager's affair."""
+    return [
+        _need(application, executor, executor.record.spec)
+        for application, executor in there
+        if executor.record.spec is not None and counts(application, executor)
+    ]
+
+
+def counts(application: Application, executor: Executor) -> bool:
+    """Return True if the executor is wanted and live. An executor that is being stopped still has its container, for which
+    the agent waits."""
+    return executor.live and not executor.record.planned_end and not application.ended
+
+
+def _need(application: Application, executor: Executor, spec: ExecutorSpec) -> Need:
+    """Return the need of an executor, whose claims to hold memory are believed up to its container's limit."""
+    report = executor.report
+    most_mb = max(0, report.memory_limit_mb - spec.memory_mb) if report else 0
+    return Need(
+        key=ExecutorKey(application.id, executor.record.executor_id).text,
+        fixed_mb=spec.memory_mb,
+        floor_mb=spec.off_heap_floor_mb,
+        budget_mb=report.off_heap_mb if report else None,
+        execution_mb=min(most_mb, report.off_heap_execution_mb) if report else 0,
+        storage_mb=min(most_mb, report.off_heap_storage_mb) if report else 0,
+        priority=application.priority(),
+    )

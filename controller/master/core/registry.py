@@ -1,0 +1,199 @@
+"""The master's workers and applications. What must survive a restart is noted as an effect whenever it changes; counters of
+live executors are stored now and then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Sequence
+from itertools import islice
+
+from msgspec import structs
+
+from controller.master.core import planning
+from controller.master.core.application import Application, ApplicationRecord, Resident, skip_unknown_ids
+from controller.master.core.changes import Changes
+from controller.master.core.dependencies import KnownJobs, Past, WaitingJob, past_of
+from controller.master.core.effects import StoreApplication, StoreExecutor
+from controller.master.core.executor_state import Executor
+from controller.master.core.findings import basis_of, lateness_of
+from controller.master.core.guard import guarded
+from controller.master.core.life import LifeState
+from controller.master.core.master_life import MasterLife
+from controller.master.core.outcome import REASONS, judge
+from controller.master.core.tally import Tally
+from controller.master.core.workers import Workers
+from controller.wire.basis import Untaught
+from controller.wire.states import Outcome
+from stage_model.errors import BadInput
+from stage_model.forecast.promises import Claim, Promised
+
+SAVE_S = 10.0
+"""Time after which the counters of live executors are stored again."""
+MOST_SAVED = 50
+"""Applications of which counters are stored in one pass."""
+AT_A_TIME = 32
+"""Applications looked at before other tasks have their turn: a few milliseconds."""
+
+
+class Registry:
+    """All workers and applications, and their changes."""
+
+    def __init__(self, life: MasterLife) -> None:
+        self.life = life
+        self.changes = Changes()
+        self.workers = Workers(self.changes, life.begun_s)
+        self.applications: dict[str, Application] = {}
+        self.tally = Tally()
+        self.past: dict[str, Past] = {}
+        """Remains of the applications that ended, in order of submission."""
+        self.waiting: dict[str, WaitingJob] = {}
+        """Submissions whose drivers are still to start (`submissions`)."""
+        self.jobs = KnownJobs(self.applications, self.past, self.waiting, life.begun_s)
+        self.untaught: dict[str, tuple[str, Untaught]] = {}
+        """The last run by the key of its profile, and why it taught nothing; without those whose last run taught."""
+        self._on: dict[str, list[Resident]] = defaultdict(list)
+
+    def known(self, application_id: str) -> Application:
+        """Return the application. Raise `BadInput` for an unknown one."""
+        application = self.applications.get(application_id)
+        if application_id in self.waiting:
+            raise BadInput(f"the driver of {application_id!r} has not started; try again once it has")
+        if application is None:
+            raise BadInput(f"application {application_id!r} is not known here; `sparkpace ps` shows the ids")
+        return application
+
+    def place(self, application: Application, executor: Executor) -> None:
+        application.executors[executor.record.executor_id] = executor
+        if executor.ran:
+            application.life.run()
+        self._on[executor.record.worker_id].append((application, executor))
+        self.changes.executor(application, executor)
+
+    def on(self, worker_id: str) -> Sequence[Resident]:
+        """Return the executors that were ever placed on a worker, of all applications that are still known."""
+        return self._on.get(worker_id, ())
+
+    def promised(self, now_s: float, but: str = "", *, attached: bool = False) -> Generator[None, None, Promised]:
+        """Return what the running applications, but one, were promised: those that share workers with an application that is
+        `attached`, or is not. The work pauses where other work may have its turn."""
+        claims: list[Claim] = []
+        for number, other in enumerate(list(self.applications.values()), 1):
+            if number % AT_A_TIME == 0:
+                yield
+            if other.id != but and other.attached == attached:
+                with guarded(other, "working out what it was promised"):
+                    claims += planning.promises(other, self.workers.capacity(other, now_s), now_s)
+        cores = sum(info.cores for info in self.workers.expected(now_s, adopts=attached))
+        return Promised(claims, cores)
+
+    # ------------------------------------------------------------------ changes
+
+    def add(self, application: Application) -> None:
+        """Take in an application whose record is stored."""
+        self.applications[application.id] = application
+        self.waiting.pop(application.options.waited or "", None)
+        self.changes.application(application)
+
+    def end(
+        self,
+        application: Application,
+        now_s: float,
+        cut_off: Outcome | None = None,
+        why: str = "",
+        ended_s: float | None = None,
+    ) -> None:
+        """End the application, `ended_s` after submission (None: now). `cut_off` says how it was ended (None: it ended by
+        itself); `why` is the reason for people, where `REASONS` has none. An application that has ended stays as it is."""
+        if application.ended:
+            return
+        application.end(round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3))
+        application.record.cut_off = cut_off
+        application.record.end_reason = why or (REASONS.get(cut_off, "") if cut_off else "")
+        application.ended_monotonic_s = now_s
+        application.credentials = None
+        self.changes.application(application)
+        with guarded(application, "saying what it was planned from"):
+            application.record.basis = basis_of(application)
+        record = application.record
+        self.changes.log(f"{application.id} ended after {record.ended_s:.1f} s {record.end_reason}")
+        if cut_off in (Outcome.KILLED, Outcome.STOPPED):  # no report of its driver changes that
+            self.settle(application, now_s)
+        self.save(application)
+
+    def settle(self, application: Application, now_s: float) -> None:
+        """Decide for good the outcome of an application that has ended, from what is known now."""
+        outcome, why = judge(application.evidence())
+        application.judge(outcome)
+        application.record.end_reason = why or ("" if outcome is Outcome.SUCCEEDED else application.record.end_reason)
+        with guarded(application, "saying why it is late"):
+            application.record.lateness = lateness_of(application, self.workers.capacity(application, now_s))
+        self.tally.take(application, outcome)
+        self.changes.log(f"{application.id}: outcome {outcome} {application.record.end_reason}")
+        self.save(application)
+
+    def save(self, application: Application) -> None:
+        self.changes.effect(StoreApplication(application.id))
+
+    def save_executor(self, application: Application, executor: Executor) -> None:
+        """Store an executor that has changed."""
+        self.changes.executor(application, executor)
+        self.changes.effect(StoreExecutor(application.id, executor.record.executor_id))
+
+    def save_counters(self, now_s: float) -> None:
+        """Store the counters of live executors that are due, of at most `MOST_SAVED` applications, so that a pass is
+        short."""
+        for application in islice((one for one in self.applications.values() if now_s - one.counted_s > SAVE_S), MOST_SAVED):
+            application.counted_s = now_s
+            for executor in application.live_executors():
+                self.changes.effect(StoreExecutor(application.id, executor.record.executor_id))
+
+    def clear_secrets(self, application: Application) -> None:
+        """Drop the environment of an application whose record is written: it may hold secrets of the user's, and is not
+        needed any more."""
+        application.record.registration = structs.replace(application.record.registration, environment={})
+        for executor in application.executors.values():
+            if executor.record.spec is not None:
+                executor.record.spec = structs.replace(executor.record.spec, environment={})
+
+    def finished(self, application: Application, removed: Iterable[str]) -> None:
+        """Take in that the details of an application whose record is written are dropped, and the applications whose run
+        folders were `removed`."""
+        application.life.move(LifeState.FINISHED)
+        self._note_lesson(application.record)
+        for old in removed:
+            self._forget(old)
+
+    def _note_lesson(self, record: ApplicationRecord) -> None:
+        if record.untaught is None:
+            self.untaught.pop(record.profile_key, None)
+        else:
+            self.untaught[record.profile_key] = (record.application_id, record.untaught)
+
+    def _forget(self, application_id: str) -> None:
+        for key in [key for key, (last_id, _) in self.untaught.items() if last_id == application_id]:
+            del self.untaught[key]
+        application = self.applications.pop(application_id, None)
+        if application is not None:
+            self.past[application_id] = past_of(application.record)
+        for worker_id in {e.record.worker_id for e in application.executors.values()} if application else ():
+            self._on[worker_id] = [placed for placed in self._on[worker_id] if placed[0] is not application]
+            self.changes.worker(worker_id)
+
+    # ------------------------------------------------------------------ restart
+
+    def remember(self, record: ApplicationRecord) -> None:
+        """Take in an application that an earlier life of the master has finished."""
+        self.past[record.application_id] = past_of(record)
+        self._note_lesson(record)
+
+    def restore(self, application: Application, executors: Iterable[Executor], now_s: float) -> None:
+        """Take in an application of an earlier life of the master; the reports of its driver are `driver_events.replay`'s."""
+        if application.ended:
+            application.ended_monotonic_s = now_s
+        # a worker may show an executor only later that was placed while nothing could be stored (`executors.adopt`)
+        application.record.next_executor = skip_unknown_ids(application.record.next_executor)
+        self.applications[application.id] = application
+        self.changes.application(application)
+        for executor in executors:
+            self.place(application, executor)

@@ -1,0 +1,171 @@
+"""The end of a run: its summary, its stages, and the record that updates its profile, as far as they are known without the
+samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import structs
+
+from controller.asks.pipeline_options import PipelineOptions
+from controller.master.core.actions import Action
+from controller.master.core.application import Application
+from controller.master.core.capacity import Capacity
+from controller.master.core.lesson import why_untaught
+from controller.master.core.summary import error_pct
+from controller.wire.basis import Untaught
+from controller.wire.course import StageCourse
+from stage_model.forecast.match import match
+from stage_model.history.profile import RunRecord
+from stage_model.history.run_record import to_record
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnding:
+    """All that is needed to write a run's record: what follows from its samples is still None in `summary`. `first_task_s`
+    and `last_task_s` count from submission. `lesson` updates the profile; if it is None, `untaught` is the reason."""
+
+    application_id: str
+    summary: dict[str, Any]
+    stages: Sequence[StageCourse]
+    first_task_s: float
+    last_task_s: float
+    profile_key: str
+    lesson: RunRecord | None
+    untaught: Untaught | None
+
+
+def run_ending(application: Application, most: Capacity, runtime: str) -> RunEnding:
+    """Return what the record will say, as far as it is known without the samples."""
+    start_s, end_s = (application.since_submission(ms) for ms in (application.first_task_ms, application.last_task_ms))
+    why = why_untaught(application.run, succeeded=application.succeeded, left_out=application.left_out)
+    return RunEnding(
+        application_id=application.id,
+        summary=_summary(application, most, runtime, start_s, end_s),
+        stages=stage_spans(application),
+        first_task_s=start_s,
+        last_task_s=end_s,
+        profile_key=application.profile_key,
+        lesson=None if why else _lesson(application, most),
+        untaught=why,
+    )
+
+
+def _lesson(application: Application, most: Capacity) -> RunRecord:
+    """Return the record that updates the profile."""
+    return to_record(
+        application.run,
+        id=application.id,
+        name=application.name,
+        main=application.record.registration.main,
+        when_ms=round(application.record.started_epoch_s * 1000),
+        started_ms=round(application.submitted_ms),
+        arguments=application.options.arguments,
+        spark_version=application.record.registration.spark_version,
+        cores=most.cores,
+        slots=most.slots,
+        executors=len(application.executors),
+        container_core_s=application.stage_use(),
+        allocated_core_s=application.stage_allocation(),
+        throttled_s=application.stage_throttling(),
+        used_core_s=round(application.used_core_s(), 3),
+    )
+
+
+def _summary(application: Application, most: Capacity, runtime: str, start_s: float, end_s: float) -> dict[str, Any]:
+    record, options, run = application.record, application.options, application.run
+    ended_s = record.ended_s or 0.0
+    late = None if options.deadline_s is None else ended_s > options.deadline_s
+    workers = {e.record.worker_id for e in application.executors.values()}
+    found = match(application.estimate, run, application.stage_use()) if application.estimate else None
+    return {
+        "app_id": application.id,
+        "name": application.name,
+        "submitted_name": record.submitted_name or None,
+        "main": record.registration.main,
+        "law": options.law,
+        "settings": options.settings,
+        "priority": options.priority,
+        "runtime": runtime,
+        "deadline_s": options.deadline_s,
+        "pipeline": _pipeline(options.pipeline),
+        "changes": [structs.asdict(change) for change in record.changes],
+        "end_s": round(ended_s, 3),
+        "error_pct": _rounded(error_pct(ended_s, options.deadline_s)) if application.succeeded else None,
+        "actions": [_action(application, action) for action in application.actions.by_key.values()],
+        "violated": late if late or application.succeeded else None,  # a run cut off before its deadline is neither
+        "outcome": record.outcome,
+        "end_reason": record.end_reason,
+        "first_task_s": round(start_s, 3),
+        "last_task_s": round(end_s, 3),
+        "allocated_core_s": None,
+        "used_core_s": None,
+        "all_cores_core_s": round(most.cores * max(0.0, end_s - start_s), 3),
+        "peak_cores": None,
+        "withheld_core_s": round(application.withheld_core_s(), 3),
+        "debt_core_s": round(application.debt_core_s(), 3),
+        "cluster_cores": most.cores,
+        "executors": len(application.executors),
+        "workers": sorted(workers),
+        "tasks": sum(len(stage.done) for stage in run.attempts.values()),
+        "tasks_failed": run.tasks_failed,
+        "executors_lost": application.executors_lost,
+        "data_waits": [structs.asdict(wait) for wait in application.record.data_waits],
+        "evicted": [
+            {"executor": e.record.executor_id, "worker": e.record.worker_id, "for": e.record.evicted_for}
+            for e in application.executors.values()
+            if e.record.evicted_for
+        ],
+        "profile": application.profile_key,
+        "profile_runs": application.profile_runs,
+        "profile_match": _rounded(found.matched_share if found else None),
+        "basis": None if record.basis is None else structs.asdict(record.basis),
+        "lateness": None if record.lateness is None else structs.asdict(record.lateness),
+        "faults": application.faults,
+        "events_missing": application.missed + application.left_out,
+        "taught": False,
+        "untaught": None,
+        "spark_version": record.registration.spark_version,
+        "submitted_epoch_s": round(record.started_epoch_s, 3),
+    }
+
+
+def _pipeline(said: PipelineOptions | None) -> dict[str, Any] | None:
+    """Return the pipeline that the application was part of; `by_s`, its end, counts from submission."""
+    if said is None:
+        return None
+    return {"name": said.name, "by_s": said.by_s}
+
+
+def _action(application: Application, action: Action) -> dict[str, Any]:
+    """Return a job or query with a deadline of its own; times count from submission, its error from its own start."""
+    took_s = None if action.end_ms is None or action.under_way else (action.end_ms - action.start_ms) / 1000
+    return {
+        "name": action.name,
+        "jobs": sorted(action.jobs),
+        "start_s": application.since_submission(action.start_ms),
+        "end_s": None if took_s is None else application.since_submission(action.end_ms),
+        "deadline_s": action.deadline_s,
+        "error_pct": None if took_s is None else _rounded(error_pct(took_s, action.deadline_s)),
+        "violated": None if took_s is None else took_s > action.deadline_s,
+    }
+
+
+def stage_spans(application: Application) -> list[StageCourse]:
+    return [
+        StageCourse(
+            stage=stage.info.stage,
+            attempt=stage.info.attempt,
+            name=stage.info.name,
+            start_s=application.since_submission(stage.submitted_ms),
+            end_s=None if stage.completed_ms is None else application.since_submission(stage.completed_ms),
+            tasks=stage.info.tasks,
+        )
+        for stage in application.run.attempts.values()
+    ]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

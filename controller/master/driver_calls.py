@@ -1,0 +1,75 @@
+"""Drivers' calls: a registration and reports go into the core (`core.drivers`, `core.driver_events`) once they are stored,
+and the answer comes out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec import structs
+
+from controller.master.access.tokens import digest, mint
+from controller.master.admitting import Admitting
+from controller.master.core import driver_events, drivers
+from controller.master.core.admission import check_usable, checked_id
+from controller.master.off_loop import OffLoop
+from controller.master.outside import Outside
+from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
+
+
+class DriverCalls:
+    def __init__(self, core: drivers.Drivers, admission: Admitting, outside: Outside) -> None:
+        self.core, self.admission, self.outside = core, admission, outside
+
+    async def register(
+        self, registration: Registration, clock: Callable[[], float], off_loop: OffLoop = asyncio.to_thread
+    ) -> Registered:
+        """Admit an application of a user that somebody vouches for (`vouching`). Raise `BadInput` for unusable settings,
+        `Denied` for an application of another driver, `InfeasibleDeadline` when its deadline cannot be met, `NotStored`."""
+        async with self.admission.promising:
+            check_usable(registration)
+            # what is kept of the registration is stored
+            credentials, registration = registration.credentials, structs.replace(registration, credentials=None)
+            token = mint()
+            known = self.core.known(registration, recorded=self._recorded(registration.application_id))
+            if known is not None:
+                now_s = clock()
+                with self.outside.changing(now_s):
+                    self.core.register_again(known, digest(token), credentials, now_s)
+                return Registered(application_id=known.id, token=token, acknowledged=known.acknowledged)
+            if registration.application_id is None:  # what runs already is not refused
+                self.core.check_number(registration.uid)
+            application = await self.admission.admit(registration, digest(token), clock, off_loop)
+            application.credentials = credentials
+            with self.outside.changing(clock()):
+                with self.outside.recorder.begun(application.id):
+                    self.outside.store_application(application.record)
+                self.core.add(application)
+            return Registered(application_id=application.id, token=token, notices=self.core.new_notices(application))
+
+    def _recorded(self, application_id: str | None) -> bool:
+        """Return True if the record of a run is written, also where the application is forgotten. Raise `BadInput` for an id
+        that is not ours."""
+        if not application_id or application_id in self.core.registry.applications:
+            return False
+        return self.outside.recorder.recorded(checked_id(application_id))
+
+    async def sync(self, application_id: str, sync: DriverSync, clock: Callable[[], float]) -> DriverReply:
+        """Take a driver's levels and events in; other tasks have their turn in between. Events are stored first and for good.
+        While that cannot be, they are taken in all the same and not acknowledged."""
+        now_s, registry = clock(), self.core.registry
+        application = self.core.begin_sync(application_id, sync, now_s)
+        for number, part in enumerate(driver_events.parts(sync, application.run.size)):
+            if number:
+                await asyncio.sleep(0)
+                now_s = clock()
+            new = driver_events.unstored(application, part)
+            stored = new if new is not None and self.outside.store_events(new) else None
+            driver_events.take(application, part, stored, registry, now_s)
+        with self.outside.changing(now_s):
+            self.core.take_levels(application, sync, now_s)
+        return self.core.reply(application, sync, storing=not self.outside.store.failing)
+
+    def token_hash(self, application_id: str) -> str | None:
+        """Return the hash of the application's token; None for an application that is not known here."""
+        return self.core.token_hash(application_id)

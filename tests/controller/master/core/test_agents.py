@@ -1,0 +1,207 @@
+"""Reports of agents and the answers to them: executors that end, samples, debt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller.agent.executors.local_use import OVER_CODE
+from controller.master.core.workers import STALE_S
+from controller.runs.run_folder import read_samples
+from controller.wire.driver import ExecutorWish
+from tests.fakes.cluster import FakeCluster, one_stage_run, report, sample, use
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    return FakeCluster(tmp_path)
+
+
+def test_a_killed_executor_is_reported_to_the_driver_and_replaced(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.worker("w1", report(application_id, "1"))
+    cluster.worker("w1", report(application_id, "1", "exited", exit_code=137))
+    [gone] = cluster.driver(application_id).gone
+    assert (gone.executor_id, gone.exit_code, gone.planned, gone.by_application) == ("1", 137, False, False)
+    desired = cluster.worker("w1").desired  # the agent no longer shows it: cleaned up
+    assert desired.stopped == ()
+    cluster.state.tick(cluster.now_s)
+    [spec] = cluster.worker("w1").desired.executors
+    assert spec.executor_id == "2"
+
+
+def test_an_executor_that_kept_too_much_on_the_disk_is_the_applications_fault(cluster: FakeCluster) -> None:
+    """Spark counts such an end among its tasks' failures, of which an application may have few."""
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.worker("w1", report(application_id, "1", "exited", exit_code=OVER_CODE, reason="too much"))
+    [gone] = cluster.driver(application_id).gone
+    assert (gone.by_application, gone.planned, gone.reason) == (True, False, "too much")
+
+
+def test_executors_spark_no_longer_wants_are_stopped_as_planned(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.worker("w1", report(application_id, "1"))
+    cluster.driver(application_id, wanted={"0": ExecutorWish(count=0)}, killed=("1",))
+    assert cluster.worker("w1", report(application_id, "1")).desired.stopped == (f"{application_id}/1",)
+    cluster.worker("w1", report(application_id, "1", "exited", exit_code=143))
+    [gone] = cluster.driver(application_id, wanted={"0": ExecutorWish(count=0)}, killed=("1",)).gone
+    assert gone.planned
+
+
+def test_an_executor_that_exits_wakes_the_agents_of_its_application_and_of_who_gets_its_place(cluster: FakeCluster) -> None:
+    for worker in ("w1", "w2"):
+        cluster.worker(worker, memory_mb=2000)
+    first = cluster.register(wanted={"0": ExecutorWish(count=2)})
+    waiting = cluster.register(instance="second", wanted={"0": ExecutorWish(count=1)})
+    cluster.driver(first, wanted={"0": ExecutorWish(count=1)}, killed=("2",))
+    cluster.woken.clear()
+    cluster.worker("w2", report(first, "2", "exited", exit_code=143), memory_mb=2000)
+    assert cluster.woken == {"w1", "w2"}
+    [placed] = cluster.state.applications[waiting].executors.values()
+    assert placed.record.worker_id == "w2"
+
+
+def test_a_worker_that_is_back_after_a_silence_gets_executors_at_once(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    cluster.now_s += STALE_S
+    application_id = cluster.register()
+    assert not cluster.state.applications[application_id].executors
+    [spec] = cluster.worker("w1").desired.executors
+    assert spec.application_id == application_id
+
+
+def test_an_executor_that_shows_itself_after_its_stop_is_stopped_again(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.worker("w1", report(application_id, "1"))
+    cluster.state.commands.kill(application_id, cluster.now_s)
+    cluster.worker("w1")  # not shown: thought removed
+    assert cluster.worker("w1").desired.stopped == ()
+    assert cluster.worker("w1", report(application_id, "1")).desired.stopped == (f"{application_id}/1",)
+
+
+def test_samples_are_written_once(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    rows = tuple(sample(application_id, "1", float(t)) for t in range(3))
+    assert cluster.worker("w1", samples=rows).samples_acknowledged == 3
+    assert cluster.worker("w1", samples=rows).samples_acknowledged == 3
+    later = (*rows[1:], sample(application_id, "1", 3.0))
+    assert cluster.worker("w1", samples=later, sample_seq=1).samples_acknowledged == 4
+    lines = (cluster.path / "runs" / application_id / "samples.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines[1:]] == ["0", "1", "2", "3"]
+
+
+def test_a_refused_executor_ends_the_application_with_the_reason(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.worker("w1", report(application_id, "1", "refused", reason="mount '/secret' is outside"))
+    reply = cluster.driver(application_id)
+    assert reply.stop == "an executor was refused on worker w1: mount '/secret' is outside"
+
+
+def test_one_that_has_ended_by_itself_is_not_stopped_for_an_executor_that_is_refused_later(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.driver(application_id, *one_stage_run(1000), ended=True)
+    cluster.worker("w1", report(application_id, "1", "refused", reason="mount '/secret' is outside"))
+    assert cluster.state.commands.view(application_id, cluster.now_s).reason == ""
+    cluster.state.tick(cluster.now_s)
+    assert cluster.state.registry.tally.ended == {"succeeded": 1}
+
+
+def test_agents_are_told_which_applications_are_over(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    assert cluster.worker("w1", report(application_id, "1")).desired.ended == ()
+    cluster.state.commands.kill(application_id, cluster.now_s)
+    assert cluster.worker("w1", report(application_id, "1")).desired.ended == (application_id,)
+
+
+def test_a_lost_executors_ended_tasks_count_and_its_running_ones_do_not(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.driver(application_id, *one_stage_run(1000)[:2])
+    seen = use(0, 3.0, done=2, running=1, records=25.0, records_running=5.0, cpu_running_core_s=1.0, speed=0.5)
+    cluster.worker("w1", report(application_id, "1", stages=(seen,)))
+    cluster.worker("w1", report(application_id, "1", "exited", exit_code=137, stages=(seen,)))
+    cluster.worker("w1")
+    cluster.state.tick(cluster.now_s)
+    [plan] = cluster.worker("w1", report(application_id, "2")).desired.applications
+    [stage] = plan.stages
+    assert (stage.elsewhere_done, stage.elsewhere_running, stage.elsewhere_speed) == (2, 0, 0.0)
+    assert (stage.elsewhere_records, stage.elsewhere_records_running) == (20.0, 0.0)
+    assert (stage.elsewhere_cpu_core_s, stage.elsewhere_cpu_running_core_s) == (2.0, 0.0)
+
+
+def test_an_agent_that_restarts_hears_what_cpu_its_executors_tasks_had_used(cluster: FakeCluster) -> None:
+    """The agent reads from the executors' tasks how many have ended, and counts CPU from its own start on."""
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.driver(application_id, *one_stage_run(1000)[:2])
+    before = use(0, 3.0, done=2, running=1, records=25.0, records_running=5.0, cpu_running_core_s=1.0, speed=0.5)
+    [plan] = cluster.worker("w1", report(application_id, "1", stages=(before,)), instance="one").desired.applications
+    assert plan.stages[0].elsewhere_cpu_core_s == 0.0
+    after = use(0, 0.5, done=2, running=1, records=25.0, records_running=5.0, cpu_running_core_s=0.5, speed=0.5)
+    [plan] = cluster.worker("w1", report(application_id, "1", stages=(after,)), instance="two").desired.applications
+    [stage] = plan.stages
+    assert (stage.elsewhere_cpu_core_s, stage.elsewhere_cpu_running_core_s) == (3.0, 0.0)
+    assert (stage.elsewhere_done, stage.elsewhere_running, stage.elsewhere_records) == (0, 0, 0.0)
+
+
+class TestDebt:
+    def test_what_a_squeeze_withholds_is_owed_planned_recorded_and_survives_a_restart(self, cluster: FakeCluster) -> None:
+        cluster.worker("w1")
+        application_id = cluster.register()
+        squeezed = {"demand": 0.8, "grant": 0.3, "squeezed": True}
+        rows = tuple(sample(application_id, "1", float(t), **squeezed) for t in range(5))
+        cluster.worker("w1", report(application_id, "1"), samples=rows)
+        # four seconds of half a core; how long the last sample holds is not known yet
+        assert cluster.state.commands.view(application_id, cluster.now_s).debt_core_s == pytest.approx(2.0)
+        cluster.now_s += 20
+        cluster.state.tick(cluster.now_s)
+        cluster.restart()
+        [plan] = cluster.worker("w1", report(application_id, "1")).desired.applications
+        assert plan.debt_core_s == pytest.approx(2.0)
+        repaid = tuple(sample(application_id, "1", 10.0 + t, demand=1.0, grant=1.0) for t in range(6))
+        cluster.worker("w1", report(application_id, "1"), samples=repaid, sample_seq=5)
+        assert cluster.state.commands.view(application_id, cluster.now_s).debt_core_s == pytest.approx(1.0)
+        rows_read = read_samples(cluster.path / "runs" / application_id)
+        assert [row.debt_core_s for row in rows_read[:5]] == pytest.approx([0.0, 0.5, 1.0, 1.5, 2.0])
+
+    def test_a_lost_executor_takes_its_debt_along(self, cluster: FakeCluster) -> None:
+        cluster.worker("w1")
+        application_id = cluster.register()
+        rows = tuple(sample(application_id, "1", float(t), demand=0.8, grant=0.3, squeezed=True) for t in range(3))
+        cluster.worker("w1", report(application_id, "1"), samples=rows)
+        cluster.worker("w1", report(application_id, "1", "exited", exit_code=137))
+        application = cluster.state.applications[application_id]
+        assert application.debt_core_s() == 0.0
+        assert application.withheld_core_s() == pytest.approx(1.0)
+
+
+def test_an_agent_ends_no_application_whose_driver_is_on_another_host(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    elsewhere = cluster.register(boot_id="of another host", uid=1, instance="second", pid=7)
+    cluster.worker("w1", drivers_gone=(elsewhere,))
+    assert not cluster.state.applications[elsewhere].ended
+    cluster.worker("w1", drivers_gone=(application_id,))
+    assert cluster.state.applications[application_id].ended
+
+
+def test_an_agent_tells_nothing_of_an_executor_on_another_worker(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    cluster.worker("w2")
+    application_id = cluster.register()
+    executor = cluster.state.applications[application_id].executors["1"]
+    mine = executor.record.worker_id
+    (other,) = {"w1", "w2"} - {mine}
+    forged = sample(application_id, executor.record.executor_id, 1.0)
+    cluster.worker(other, samples=(forged,))
+    assert executor.sample is None
+    cluster.worker(mine, samples=(forged,))
+    assert executor.sample is not None

@@ -1,0 +1,297 @@
+"""Applications whose executors another cluster manager starts: who paces which, and that nothing else is done to them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from controller.home import User
+from controller.machine.process_identity import boot_id
+from controller.master.access.peer import DriverSeen
+from controller.master.access.vouching import Facts, vouched
+from controller.master.core import attached
+from controller.wire.command import PlanRequest
+from controller.wire.driver import NOBODY, AttachedExecutor, ExecutorProcess
+from controller.wire.worker import Desired
+from stage_model.errors import BadInput, InfeasibleDeadline
+from stage_model.progress import SCHEMA, Progress
+from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
+
+SPARKS = "app-20261122101500-0007"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    return FakeCluster(tmp_path)
+
+
+def executor(executor_id: str, boot: str = "", **changed: Any) -> AttachedExecutor:
+    process = ExecutorProcess(pid=7, start_ticks=1, boot_id=boot or boot_id(), pid_namespace="pid:[1]", uid=os.getuid())
+    plain = AttachedExecutor(executor_id=executor_id, host="node", slots=1, process=process)
+    return structs.replace(plain, **changed)
+
+
+def attach(cluster: FakeCluster, **changed: Any) -> str:
+    return cluster.register(attached=True, wanted={}, **changed)
+
+
+def tell(cluster: FakeCluster, application_id: str, *executors: AttachedExecutor, **changed: Any) -> Any:
+    return cluster.driver(application_id, wanted={}, executors=executors, spark_application_id=SPARKS, **changed)
+
+
+def desired(cluster: FakeCluster, worker_id: str = "node", **changed: Any) -> Desired:
+    return cluster.worker(worker_id, adopts=True, **changed).desired
+
+
+def test_an_executor_is_paced_by_the_agent_that_sees_its_process(cluster: FakeCluster) -> None:
+    cluster.worker("own")
+    desired(cluster, "far", boot="another machine")
+    desired(cluster)
+    application_id = attach(cluster)
+    tell(cluster, application_id, executor("0"), executor("1", "another machine", slots=2))
+    [spec] = desired(cluster).adopted
+    assert (spec.executor_id, spec.slots, spec.process.pid, spec.spark_application_id) == ("0", 1, 7, SPARKS)
+    assert spec.driver_url == registration().driver_url
+    [spec] = desired(cluster, "far", boot="another machine").adopted
+    assert (spec.executor_id, spec.slots) == ("1", 2)
+    own = cluster.worker("own").desired
+    assert (own.adopted, own.executors) == ((), ())
+    assert [plan.slots for plan in desired(cluster).applications] == [3]
+
+
+def test_nothing_is_started_for_it_and_nothing_of_others_on_workers_that_adopt(cluster: FakeCluster) -> None:
+    desired(cluster)
+    cluster.worker("own")
+    other = cluster.register()
+    cluster.state.tick(cluster.now_s)
+    application_id = attach(cluster)
+    for _ in range(3):
+        tell(cluster, application_id, executor("0"))
+        cluster.state.tick(cluster.now_s)
+    assert [spec.application_id for spec in cluster.worker("own").desired.executors] == [other]
+    assert desired(cluster).executors == ()
+    assert cluster.state.applications[other].waiting == ""
+
+
+def test_where_no_agent_is_the_job_goes_on_and_its_user_is_told_once(cluster: FakeCluster) -> None:
+    application_id = attach(cluster)
+    said = tell(cluster, application_id, executor("0"))
+    assert any("executor 0 on node goes on at whatever speed it has" in line for line in said.notices)
+    assert tell(cluster, application_id, executor("0")).notices == ()
+    desired(cluster)  # an agent comes later
+    tell(cluster, application_id, executor("0"))
+    assert [spec.executor_id for spec in desired(cluster).adopted] == ["0"]
+
+
+def test_of_two_agents_on_a_machine_the_first_has_it(cluster: FakeCluster) -> None:
+    desired(cluster, "first")
+    desired(cluster, "second")
+    application_id = attach(cluster)
+    tell(cluster, application_id, executor("0"))
+    assert len(desired(cluster, "first").adopted) == 1
+    assert desired(cluster, "second").adopted == ()
+
+
+K8S = {"spark.master": "k8s://https://10.0.0.1:6443"}
+
+
+def everywhere(cluster: FakeCluster, *reports: Any, nodes: int = 1) -> Desired:
+    return cluster.worker("pods", *reports, adopts=True, everywhere=True, nodes=nodes, boot="the agent's own").desired
+
+
+def test_a_pod_is_paced_by_the_agent_of_its_node_else_by_the_one_that_is_everywhere(cluster: FakeCluster) -> None:
+    everywhere(cluster)
+    desired(cluster)
+    application_id = attach(cluster, conf=K8S)
+    tell(cluster, application_id, executor("0"), executor("1", "another machine"))
+    assert [spec.executor_id for spec in desired(cluster).adopted] == ["0"]
+    [spec] = everywhere(cluster).adopted
+    assert (spec.executor_id, spec.host) == ("1", "node")
+    # an agent that comes to that node later changes nothing: each executor has one agent
+    assert desired(cluster, "late", boot="another machine").adopted == ()
+    tell(cluster, application_id, executor("0"), executor("1", "another machine"))
+    assert desired(cluster, "late", boot="another machine").adopted == ()
+    assert len(everywhere(cluster).adopted) == 1
+
+
+def test_what_is_no_pod_is_nothing_for_the_agent_that_is_everywhere(cluster: FakeCluster) -> None:
+    everywhere(cluster)
+    application_id = attach(cluster, conf={"spark.master": "spark://here:7077"})
+    said = tell(cluster, application_id, executor("0"), executor("1", "the agent's own"))
+    assert (everywhere(cluster).adopted, len(said.notices)) == ((), 2)
+    assert not any("--runtime kubernetes" in line for line in said.notices)
+
+
+def test_where_no_agent_sees_a_pod_both_ways_are_named(cluster: FakeCluster) -> None:
+    said = tell(cluster, attach(cluster, conf=K8S), executor("0"))
+    assert any("--runtime adopt" in line and "--runtime kubernetes" in line for line in said.notices)
+
+
+def test_what_its_agent_says_of_a_running_executor_reaches_its_user_once(cluster: FakeCluster) -> None:
+    everywhere(cluster)
+    application_id = attach(cluster, conf=K8S)
+    tell(cluster, application_id, executor("0"))
+    for _ in range(3):
+        everywhere(cluster, report(application_id, "0", risk="its node has no room"))
+    assert tell(cluster, application_id, executor("0")).notices == ("executor 0: its node has no room",)
+    assert tell(cluster, application_id, executor("0")).notices == ()
+
+
+def test_the_cores_of_several_nodes_are_what_an_application_may_get(cluster: FakeCluster) -> None:
+    everywhere(cluster, nodes=3)
+    for conf, cores in (({}, 3.0), ({"spark.executor.instances": "2", "spark.executor.cores": "1"}, 2.0)):
+        application = cluster.state.applications[attach(cluster, conf=K8S | conf)]
+        assert cluster.state.workers.capacity(application, cluster.now_s).cores == cores
+    # and a plan made before the driver starts says the same
+    asked = answered(cluster.state.admission.plan(PlanRequest(conf=conf, executor_cores=1, attached=True), cluster.now_s))
+    assert asked.cluster_cores == cores
+
+
+def test_what_it_tells_goes_to_its_agent(cluster: FakeCluster) -> None:
+    desired(cluster)
+    application_id = attach(cluster)
+    progress = Progress(schema=SCHEMA, executor="0", sequence=3)
+    tell(cluster, application_id, executor("0", progress=progress))
+    assert desired(cluster).progress == {f"{application_id}/0": progress}
+
+
+def test_one_that_spark_removes_is_let_go_and_is_no_failure(cluster: FakeCluster) -> None:
+    desired(cluster)
+    application_id = attach(cluster)
+    for number in range(15):
+        tell(cluster, application_id, executor(str(number)))
+        cluster.worker("node", report(application_id, str(number)), adopts=True)
+    tell(cluster, application_id)
+    found = cluster.worker("node", report(application_id, "14"), adopts=True).desired
+    assert found.adopted == ()
+    assert f"{application_id}/14" in found.stopped
+    application = cluster.state.applications[application_id]
+    assert (application.ended, application.executors_lost) == (False, 0)
+
+
+def test_an_executor_that_its_agent_cannot_pace_goes_on(cluster: FakeCluster) -> None:
+    desired(cluster)
+    application_id = attach(cluster)
+    tell(cluster, application_id, executor("0"))
+    cluster.worker("node", report(application_id, "0", "refused", reason="it may not be divided"), adopts=True)
+    said = tell(cluster, application_id, executor("0"))
+    assert any("goes on at whatever speed it has: it may not be divided" in line for line in said.notices)
+    assert (said.stop, said.gone) == (None, ())
+
+
+def test_beyond_the_most_that_are_kept_an_executor_goes_on_unpaced(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attached, "EXECUTORS", 2)
+    desired(cluster)
+    application_id = attach(cluster)
+    said = tell(cluster, application_id, *(executor(str(number)) for number in range(3)))
+    assert [spec.executor_id for spec in desired(cluster).adopted] == ["0", "1"]
+    assert said.notices == ("it has had 2 executors, as many as an application may; further ones are not paced",)
+
+
+def test_settings_that_say_how_executors_start_are_refused(cluster: FakeCluster) -> None:
+    for name in ("mounts", "image", "python", "network", "after", "placement.labels", "locality.wait"):
+        with pytest.raises(BadInput, match=f"spark.pace.{name} says how executors start"):
+            attach(cluster, conf={f"spark.pace.{name}": "x"})
+    attach(
+        cluster, conf={"spark.pace.deadline": "10min", "spark.pace.priority": "high", "spark.pace.master": "sparkpace://m:1"}
+    )
+
+
+def taught(cluster: FakeCluster) -> None:
+    """Teach a profile of 8 s of work."""
+    cluster.finished_run()
+
+
+def test_a_deadline_is_judged_by_the_workers_that_adopt(cluster: FakeCluster) -> None:
+    taught(cluster)
+    hurry = {"spark.pace.deadline": "6s"}
+    attach(cluster, conf=hurry)  # no worker is there by which to judge it
+    for _ in range(4):
+        cluster.worker("own2")
+    desired(cluster)
+    with pytest.raises(InfeasibleDeadline, match="cannot be met"):
+        attach(cluster, conf=hurry)
+    attach(cluster, conf=hurry | {"spark.pace.force": "true"})
+    plan = answered(
+        cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=6.0, attached=True), cluster.now_s)
+    )
+    assert (plan.feasible, plan.cluster_cores) == (False, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("conf", "cores"),
+    [
+        ({}, 3.0),
+        ({"spark.cores.max": "2"}, 2.0),
+        ({"spark.executor.instances": "1", "spark.executor.cores": "1"}, 1.0),
+        ({"spark.executor.instances": "7", "spark.executor.cores": "1"}, 3.0),
+    ],
+)
+def test_before_it_has_executors_its_settings_say_what_it_may_get(
+    cluster: FakeCluster, conf: dict[str, str], cores: float
+) -> None:
+    for name in ("a", "b", "c"):
+        desired(cluster, name, boot=name)
+    application = cluster.state.applications[attach(cluster, conf=conf)]
+    assert cluster.state.workers.capacity(application, cluster.now_s).cores == cores
+
+
+def test_slots_beyond_the_cores_of_a_machine_get_no_more_than_it_has(cluster: FakeCluster) -> None:
+    """Oversubscribed Workers, as a squeeze needs."""
+    desired(cluster)
+    application_id = attach(cluster)
+    tell(cluster, application_id, executor("0", slots=2), executor("1", slots=2))
+    most = cluster.state.workers.capacity(cluster.state.applications[application_id], cluster.now_s)
+    assert (most.cores, most.slots, most.executors) == (1.0, 4, 2)
+
+
+def test_a_restart_of_the_master_keeps_what_is_attached(cluster: FakeCluster) -> None:
+    desired(cluster)
+    application_id = attach(cluster)
+    tell(cluster, application_id, executor("0"))
+    before = desired(cluster).adopted
+    cluster.restart()
+    assert desired(cluster).adopted == before
+    assert cluster.state.applications[application_id].attached
+
+
+def test_its_end_is_recorded_and_lets_its_executors_go(cluster: FakeCluster) -> None:
+    desired(cluster)
+    application_id = attach(cluster)
+    events = one_stage_run(1000)
+    tell(cluster, application_id, executor("1"))
+    cluster.now_s += 9
+    cluster.driver(application_id, *events, wanted={}, executors=(executor("1"),), spark_application_id=SPARKS, ended=True)
+    last = cluster.worker("node", report(application_id, "1"), adopts=True).desired
+    assert last.stopped == (f"{application_id}/1",)
+    desired(cluster)
+    cluster.state.tick(cluster.now_s)
+    assert cluster.state.applications[application_id].finished
+
+
+SAID = structs.replace(registration(uid=1000, gid=1000, pid=7), attached=True, pid_namespace="theirs")
+
+
+def test_its_user_only_says_for_whom_it_counts() -> None:
+    assert vouched(SAID, Facts("10.0.0.9")).uid == NOBODY
+    assert vouched(SAID, Facts("10.0.0.9", user=User(1001, 1001))).uid == 1001
+    seen = Facts("127.0.0.1", peer_uid=1000, in_sight=True, namespace="ours")
+    driver = DriverSeen(8, 1000, frozenset({1000}), nested=True, connected=True)
+    assert vouched(SAID, seen).boot_id == ""  # silence tells when it has ended
+    told = vouched(SAID, dataclasses.replace(seen, driver=driver))
+    assert (told.uid, told.pid, told.pid_namespace, told.boot_id) == (1000, 8, "ours", SAID.boot_id)
+
+
+@pytest.mark.parametrize("name", ["/home/victim", "../..", "", "1\n", "12345678901"])
+def test_an_executors_id_is_a_number_as_files_are_named_after_it(name: str) -> None:
+    told = msgspec.to_builtins(executor("1")) | {"executor_id": name}
+    with pytest.raises(msgspec.ValidationError, match="executor_id"):
+        msgspec.convert(told, type=AttachedExecutor)

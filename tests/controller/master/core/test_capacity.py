@@ -1,0 +1,56 @@
+"""Capacity of workers, and the cores with which a stage begins. Expected numbers are derived next to each assert."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from controller.master.core.capacity import Capacity, initial
+from controller.master.core.feasibility import plan_reply
+from controller.master.profiles import profile_of
+from controller.runs.profile_store import ProfileStore
+from controller.wire.command import PlanRequest
+from controller.wire.worker import WorkerInfo
+from stage_model.history.profile import profile, profile_json
+from tests.fakes.records import run, stage
+
+TWO = Capacity(cores=4.0, slots=4, speed_limit=1.0, executors=2)
+
+
+def test_a_stage_begins_with_its_work_over_its_deadline_shared_by_the_executors() -> None:
+    # 120 core-seconds in 50 s: 2.4 cores, 1.2 for each of two executors, which is 24 quanta
+    assert initial(120.0, 50.0, TWO) == 1.2
+
+
+def test_a_stage_begins_with_no_more_than_its_slots() -> None:
+    assert initial(120.0, 1.0, TWO) == 2.0
+
+
+def test_a_stage_without_time_left_begins_with_all_slots() -> None:
+    assert initial(120.0, 0.0, TWO) == initial(0.0, 0.0, TWO) == 2.0
+
+
+def test_a_stage_whose_share_no_float_holds_begins_with_all_slots() -> None:
+    assert initial(1e300, 1e-300, TWO) == 2.0
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("many", [2_000_000, 2**31 - 1, 2**63 - 1])
+def test_a_plan_costs_no_more_for_a_profile_that_claims_any_number_of_slots_and_tasks(tmp_path: Path, many: int) -> None:
+    told = profile("k", [run("r", 1, *(stage(f"s{n}", tasks=many - n, task_cv=0.5) for n in range(20)), slots=many)])
+    request = PlanRequest(profile_json=profile_json(told).decode(), deadline_s=60.0, law="paper")
+    info = WorkerInfo(worker_id="w", host="h", cores=2.0, memory_mb=1, runtime="r", pid=1, boot_id="b")
+    reply = plan_reply(request, profile_of(request, ProfileStore(tmp_path)), [info])
+    assert len(reply.stages) == 20
+
+
+@pytest.mark.parametrize(
+    "told", [{"cores": 1e9}, {"cores": 0}, {"memory_mb": -1}, {"resources": {"gpu": 10**9}}, {"resources": {"gpu": -1}}]
+)
+def test_what_no_worker_has_cannot_be_told(told: dict[str, object]) -> None:
+    plain = {"worker_id": "w", "host": "h", "cores": 1, "memory_mb": 1, "runtime": "r", "pid": 1, "boot_id": "b"}
+    msgspec.convert(plain, WorkerInfo)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({**plain, **told}, WorkerInfo)

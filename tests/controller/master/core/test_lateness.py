@@ -1,0 +1,311 @@
+"""The reason why a run ended late, by example; the time from which a running application is late; and what of both reaches
+the user."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.master.core.lateness import RunEnd, late_since, why_late
+from controller.runs.course import ended_runs
+from controller.runs.run_folder import read_summary
+from controller.wire.basis import Lateness
+from controller.wire.command import ApplicationView
+from stage_model.history.profile import Profile, profile
+from tests.fakes.cluster import FakeCluster, one_stage_run, report, sample, use
+from tests.fakes.records import run, stage
+
+KEPT = RunEnd(deadline_s=100.0, end_s=99.0, cores=2.0, used_core_s=80.0)
+LATE = replace(
+    KEPT, end_s=110.0, least_s=60.0, planned_core_s=80.0, planned_start_s=10.0, first_task_s=10.0, late_since_s=90.0
+)
+"""A run that ended 10 s late, which only the forecast explains."""
+
+
+def why(**changed: object) -> Lateness:
+    found = why_late(replace(LATE, **changed))  # type: ignore[arg-type]
+    assert found is not None
+    assert found.late_s == pytest.approx(10.0)
+    return found
+
+
+def test_a_run_in_time_has_no_reason() -> None:
+    assert why_late(KEPT) is None
+    assert why_late(replace(KEPT, end_s=100.0)) is None
+
+
+def test_a_deadline_shorter_than_the_forecast_with_all_cores() -> None:
+    found = why(least_s=108.0)
+    assert (found.reason, found.planned_s, found.cores, found.explained_s) == ("deadline_too_short", 108.0, 2.0, 8.0)
+    for value in ("1m40s", "1m48s", "2.00 cores"):
+        assert value in found.sentence
+
+
+def test_without_a_forecast_the_deadline_is_compared_with_what_all_cores_could_do() -> None:
+    first = {"least_s": None, "planned_core_s": None, "planned_start_s": None}
+    # 10 s until the first task, then 196 core-seconds on two cores
+    found = why(**first, used_core_s=196.0)
+    assert (found.reason, found.planned_s) == ("deadline_too_short", 108.0)
+    assert why(**first).reason == "no_forecast"
+
+
+def test_squeezed_by_those_who_had_the_cores() -> None:
+    found = why(owed_core_s=18.0, squeezed_by={"small": 1.0, "nightly": 13.0, "hourly": 4.0})
+    assert (found.reason, found.by, found.core_s, found.explained_s) == (
+        "squeezed",
+        ("nightly", "hourly", "small"),
+        18.0,
+        9.0,
+    )
+    assert found.sentence.index("nightly") < found.sentence.index("hourly")
+    assert "18.0" in found.sentence
+    # names are of users' programs
+    assert "\x1b" not in why(owed_core_s=18.0, squeezed_by={"\x1b[2J": 1.0}).sentence
+    assert "others" in why(owed_core_s=18.0).sentence
+
+
+def test_many_who_squeezed_are_counted() -> None:
+    found = why(owed_core_s=18.0, squeezed_by={f"job{n}": float(n) for n in range(1, 7)})
+    assert found.by == ("job6", "job5", "job4")
+    assert "3 more" in found.sentence
+
+
+def test_more_work_than_in_the_runs_that_it_was_planned_from() -> None:
+    found = why(used_core_s=100.0)
+    assert (found.reason, found.more, found.core_s, found.explained_s) == ("more_work", 0.25, 100.0, 10.0)
+    assert "25% more" in found.sentence
+    assert "arguments" not in found.sentence
+    assert "other arguments" in why(used_core_s=100.0, other_arguments=True).sentence
+
+
+def test_waited_before_its_first_task() -> None:
+    found = why(first_task_s=19.0, waited_for="it comes after pace-1 (load), which has not ended")
+    assert (found.reason, found.explained_s) == ("waited", 9.0)
+    assert "9" in found.sentence
+    assert "pace-1 (load)" in found.sentence
+
+
+def test_what_explains_less_than_half_is_not_the_reason() -> None:
+    little = {"least_s": 104.0, "owed_core_s": 8.0, "used_core_s": 88.0, "first_task_s": 14.0}
+    found = why(**little)
+    assert (found.reason, found.kept_until_s) == ("forecast_wrong", 90.0)
+    assert "1m30s" in found.sentence
+    # no one saw it come
+    assert why(late_since_s=100.0).kept_until_s is None
+
+
+def test_the_first_reason_of_several_is_given() -> None:
+    every = {"least_s": 110.0, "owed_core_s": 20.0, "used_core_s": 100.0, "first_task_s": 20.0}
+    without = {"least_s": 60.0, "owed_core_s": 0.0, "used_core_s": 80.0, "first_task_s": 10.0}
+    found = []
+    for name in (None, *every):
+        if name:
+            every[name] = without[name]
+        found.append(why(**every).reason)
+    assert found == ["deadline_too_short", "squeezed", "more_work", "waited", "forecast_wrong"]
+
+
+seconds = st.floats(0, 1e6)
+
+
+@given(seconds, seconds, st.floats(0, 100), st.none() | seconds, st.none() | seconds, seconds)
+def test_every_late_run_has_one_reason(
+    deadline_s: float, late_s: float, cores: float, least_s: float | None, start_s: float | None, work: float
+) -> None:
+    facts = RunEnd(
+        deadline_s=deadline_s,
+        end_s=deadline_s + late_s,
+        cores=cores,
+        used_core_s=work,
+        least_s=least_s,
+        planned_core_s=work / 2,
+        planned_start_s=start_s,
+        first_task_s=late_s,
+        owed_core_s=work / 3,
+    )
+    found = why_late(facts)
+    assert (found is None) == (facts.end_s <= deadline_s)
+    if found is not None:
+        assert found.sentence
+        assert 0 <= found.explained_s <= found.late_s
+
+
+def test_lateness_begins_with_the_first_forecast_past_the_deadline_and_ends_with_the_first_in_time() -> None:
+    since = None
+    seen = []
+    for at_s, forecast_s in [(1.0, 90.0), (2.0, 101.0), (3.0, None), (4.0, 102.0), (5.0, 100.0), (6.0, 101.0)]:
+        since = late_since(since, forecast_s, 100.0, at_s)
+        seen.append(since)
+    assert seen == [None, 2.0, 2.0, 2.0, None, 6.0]
+
+
+def test_a_deadline_that_has_passed_is_missed_whatever_is_forecast() -> None:
+    assert late_since(None, None, 100.0, 103.0) == 100.0
+    assert late_since(40.0, 90.0, 100.0, 103.0) == 40.0
+    assert late_since(40.0, 90.0, None, 103.0) is None
+
+
+# ---------------------------------------------------------------- in the master
+
+
+def knows(*works: float, arguments: tuple[str, ...] = ("12",)) -> Profile:
+    """Return the profile of "app@app.py": for each run a stage of that many core-seconds on a core."""
+    runs = [
+        run(f"r{n}", n, stage("collect", name="collect at app.py:1", work_core_s=work, start_s=1.0), arguments=arguments,
+            cores=1.0, slots=1, startup_s=1.0, tail_s=0.0)
+        for n, work in enumerate(works)
+    ]  # fmt: skip
+    return profile("app@app.py", runs)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    return FakeCluster(tmp_path)
+
+
+def asks(deadline: str = "", arguments: tuple[str, ...] = ("12",), **more: str) -> dict[str, str]:
+    conf = {"spark.pace.arguments": json.dumps(arguments), **{f"spark.pace.{name}": value for name, value in more.items()}}
+    return conf | ({"spark.pace.deadline": deadline} if deadline else {})
+
+
+def teach(cluster: FakeCluster, *works: float, arguments: tuple[str, ...] = ("12",)) -> None:
+    cluster.state.profiles.add(knows(*works, arguments=arguments))
+
+
+def shown(cluster: FakeCluster, job: str) -> ApplicationView:
+    return cluster.state.commands.view(job, cluster.now_s)
+
+
+def test_a_run_that_did_more_than_planned_says_so_everywhere(cluster: FakeCluster) -> None:
+    teach(cluster, 4.0)
+    job = cluster.finished_run(conf=asks("8s"))
+    view = shown(cluster, job)
+    assert view.lateness is not None
+    assert (view.lateness.reason, view.lateness.more) == ("more_work", 1.0)
+    summary = read_summary(cluster.path / "runs" / job)
+    assert summary["lateness"]["sentence"] == view.lateness.sentence
+    assert summary["basis"]["same_arguments"] == 1
+    [ended] = ended_runs(cluster.path / "runs")
+    assert ended.lateness == view.lateness
+    explained = cluster.state.commands.explain(job, cluster.now_s)
+    assert (explained.lateness, explained.basis) == (view.lateness, view.basis)
+
+
+def test_a_run_in_time_says_what_it_rested_on_and_no_reason(cluster: FakeCluster) -> None:
+    for _ in range(2):
+        cluster.finished_run(conf=asks())
+    job = cluster.finished_run(conf=asks("30s"))
+    view, summary = shown(cluster, job), read_summary(cluster.path / "runs" / job)
+    assert (view.lateness, summary["lateness"]) == (None, None)
+    assert view.basis is not None
+    assert (view.basis.runs, view.basis.same_arguments, view.basis.recognised, view.basis.late_since_s) == (2, 2, 1.0, None)
+
+
+def test_a_run_that_was_killed_was_not_late(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    job = cluster.register(conf=asks("5s"))
+    cluster.now_s += 60
+    cluster.state.commands.kill(job, cluster.now_s)
+    assert shown(cluster, job).lateness is None
+
+
+def test_a_run_with_other_arguments_is_told_so_when_it_registers(cluster: FakeCluster) -> None:
+    teach(cluster, 4.0)
+    cluster.worker("w1")
+    view = shown(cluster, cluster.register(conf=asks("90s", ("24",))))
+    assert view.basis is not None
+    assert (view.basis.runs, view.basis.same_arguments, view.basis.further) == (1, 0, 1.0)
+    assert view.notices == (view.basis.sentence,)
+    assert "other arguments" in view.basis.sentence
+    assert "100%" in view.basis.sentence
+    # with the same ones there is nothing to tell
+    assert shown(cluster, cluster.register(conf=asks("90s"))).notices == ()
+
+
+def test_the_plan_of_a_run_with_other_arguments_keeps_time(cluster: FakeCluster) -> None:
+    """Its stage of 4 core-seconds on a core of its own has no loop behind it: while nothing has come, as much again may."""
+    teach(cluster, 4.0)
+    cluster.worker("w1")
+    plans = []
+    for arguments in (("12",), ("24",)):
+        job = cluster.register(conf=asks("90s", arguments))
+        cluster.driver(job)
+        plans.append(next(p for p in cluster.worker("w1").desired.applications if p.application_id == job))
+    # 4 s of work, and 2 s that no core shortens
+    assert [plan.further_s for plan in plans] == [0.0, pytest.approx(6.0)]
+
+
+def test_who_had_the_cores_is_named_and_kept_over_a_restart(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    mine, other = cluster.register(conf=asks("60s")), cluster.register(name="other", conf=asks(priority="high"))
+    for job in (mine, other):
+        cluster.driver(job)
+    here = [report(job, "1") for job in (mine, other)]
+    cluster.worker("w1", *here)
+    for at_s in (1.0, 2.0, 3.0):
+        rows = (
+            sample(mine, "1", at_s, demand=1.0, grant=0.25, squeezed=True),
+            sample(other, "1", at_s, demand=0.75, grant=0.75),
+        )
+        cluster.worker("w1", *here, samples=rows, sample_seq=2 * int(at_s - 1))
+    application = cluster.state.registry.applications[mine]
+    # three quarters of a core for two seconds
+    assert application.squeezed_by() == {"other": pytest.approx(1.5)}
+    cluster.now_s += 60
+    cluster.state.tick(cluster.now_s)
+    cluster.restart()
+    assert cluster.state.registry.applications[mine].squeezed_by() == {"other": pytest.approx(1.5)}
+
+
+def test_since_when_it_is_late_is_shown_while_it_runs_and_survives_a_restart(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    job = cluster.register(conf=asks("60s"))
+    cluster.driver(job)
+    cluster.worker("w1", report(job, "1"))
+
+    def late_since_s() -> float | None:
+        basis = shown(cluster, job).basis
+        assert basis is not None
+        return basis.late_since_s
+
+    seen = []
+    for number, forecast_s in enumerate((50.0, 61.0, 62.0)):
+        rows = (sample(job, "1", 5.0 + number, forecast_end_s=forecast_s),)
+        cluster.worker("w1", report(job, "1"), samples=rows, sample_seq=number)
+        seen.append(late_since_s())
+    assert seen == [None, 6.0, 6.0]
+    cluster.now_s += 60
+    cluster.state.tick(cluster.now_s)
+    cluster.restart()
+    assert late_since_s() == 6.0
+
+
+def test_a_run_that_waited_for_another_names_it(cluster: FakeCluster) -> None:
+    teach(cluster, 8.0)
+    cluster.worker("w1")
+    first = cluster.register(name="load", instance="first")
+    job = cluster.register(conf=asks("25s", after="load"))
+    cluster.driver(job)
+    cluster.state.commands.kill(first, cluster.now_s)
+    cluster.now_s += 20
+    for _ in range(2):
+        cluster.worker("w1")
+        cluster.state.tick(cluster.now_s)
+    events = one_stage_run(20_000)
+    cluster.driver(job, *events[:-1])
+    cluster.now_s += 9
+    cluster.worker("w1", report(job, "1", stages=(use(0, 8.0, done=4),)))
+    cluster.driver(job, events[-1], first=len(events), ended=True)
+    cluster.state.tick(cluster.now_s)
+    lateness = shown(cluster, job).lateness
+    assert lateness is not None
+    # submitted 2 s before the clock of the driver began: 30 s, and its first task after 22 where 1 was planned
+    assert lateness.reason == "waited"
+    assert lateness.late_s == pytest.approx(5.0, abs=0.1)
+    assert first in lateness.sentence
+    assert "21s" in lateness.sentence

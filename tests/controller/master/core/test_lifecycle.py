@@ -1,0 +1,182 @@
+"""Ends of applications: killed drivers, failing executors, records, old runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from controller.machine.process_identity import of
+from controller.master.core.executor_state import ExecutorRecord
+from controller.master.core.lifecycle import CLEAN_UP_S, HEARD_S
+from tests.fakes.cluster import FakeCluster, one_stage_run, report, use
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> FakeCluster:
+    return FakeCluster(tmp_path)
+
+
+def test_an_ended_application_stops_its_executors_and_leaves_a_record(cluster: FakeCluster) -> None:
+    application_id = cluster.finished_run()
+    view = cluster.state.commands.view(application_id, cluster.now_s)
+    assert (view.state, view.finished) == ("ended", True)
+    summary = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
+    assert summary["tasks"] == 4
+    assert summary["taught"] is True
+    assert summary["executors_lost"] == 0
+    assert summary["end_s"] == pytest.approx(11.0, abs=0.1)  # 2 s old, 1 s to the first stage, 8 s of tasks
+    [run] = cluster.state.profiles.load("app@app.py").runs  # type: ignore[union-attr]
+    assert run.stages[0].work_core_s == pytest.approx(8.0)
+
+
+def test_a_dead_driver_ends_its_application(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    driver = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    identity = of(driver.pid)
+    assert identity is not None
+    application_id = cluster.register(pid=identity.pid, pid_start=identity.start_ticks)
+    for death in (lambda: None, lambda: driver.communicate(b"\n")):
+        cluster.now_s += HEARD_S
+        cluster.state.tick(cluster.now_s)
+        assert cluster.state.commands.view(application_id, cluster.now_s).state != "ended"
+        cluster.driver(application_id)
+        death()
+    cluster.state.tick(cluster.now_s)
+    assert cluster.state.commands.view(application_id, cluster.now_s).state != "ended", "its last word was a moment ago"
+    cluster.now_s += HEARD_S
+    cluster.state.tick(cluster.now_s)
+    view = cluster.state.commands.view(application_id, cluster.now_s)
+    assert (view.state, view.reason) == ("ended", "its driver died")
+    assert cluster.worker("w1", report(application_id, "1")).desired.stopped == (f"{application_id}/1",)
+
+
+def test_one_that_ended_while_no_master_ran_is_counted_by_the_next_as_a_dead_driver(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as driver:
+        identity = of(driver.pid)
+        assert identity is not None
+        cluster.register(pid=identity.pid, pid_start=identity.start_ticks)
+        cluster.state.store.close()
+    cluster.restart()
+    cluster.now_s += HEARD_S
+    cluster.state.tick(cluster.now_s)
+    assert cluster.state.registry.tally.ended == {"driver_died": 1}
+
+
+@pytest.mark.parametrize(("deadline_s", "late"), [(60, None), (3, True)])
+def test_one_that_is_cut_off_may_be_late_and_is_never_early(cluster: FakeCluster, deadline_s: int, late: bool | None) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register(conf={"spark.pace.deadline": f"{deadline_s}s"})
+    cluster.now_s += 5
+    cluster.worker("w1", report(application_id, "1"))
+    cluster.state.commands.kill(application_id, cluster.now_s)
+    cluster.worker("w1", report(application_id, "1", "exited", exit_code=0))
+    cluster.worker("w1")
+    cluster.driver(application_id, ended=True)
+    cluster.state.tick(cluster.now_s)
+    summary = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
+    assert (summary["end_reason"], summary["error_pct"], summary["violated"]) == ("it was killed", None, late)
+
+
+def test_who_ends_by_itself_while_it_waits_has_no_reason(cluster: FakeCluster) -> None:
+    application_id = cluster.register()
+    events = one_stage_run(1000)
+    cluster.driver(application_id, *events[:2])
+    assert cluster.state.commands.view(application_id, cluster.now_s).reason
+    cluster.driver(application_id, events[-1], first=3, ended=True)
+    view = cluster.state.commands.view(application_id, cluster.now_s)
+    assert (view.state, view.reason) == ("ended", "")
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+def test_one_that_is_killed_while_it_waits_is_over_when_its_driver_knows(cluster: FakeCluster, says_so: bool) -> None:
+    application_id = cluster.register(conf={"spark.pace.after": "missing"})
+    cluster.state.commands.kill(application_id, cluster.now_s)
+    cluster.state.tick(cluster.now_s)
+    assert not cluster.state.commands.view(application_id, cluster.now_s).finished
+    assert cluster.driver(application_id).stop == "it was killed"
+    if says_so:
+        cluster.driver(application_id, ended=True)
+    else:
+        cluster.now_s += CLEAN_UP_S
+    cluster.state.tick(cluster.now_s)
+    assert cluster.state.commands.view(application_id, cluster.now_s).finished
+
+
+def test_executors_that_keep_failing_end_the_application(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    for number in range(1, 12):
+        cluster.worker("w1", report(application_id, str(number), "exited", exit_code=1))
+        cluster.worker("w1")
+        cluster.state.tick(cluster.now_s)
+    assert "11 executors failed in a row (the last one: exit code 1)" in (cluster.driver(application_id).stop or "")
+
+
+def test_old_runs_are_removed(cluster: FakeCluster) -> None:
+    first = cluster.finished_run()
+    for number in range(3):
+        cluster.finished_run(instance=f"run {number}")
+    assert not (cluster.path / "runs" / first).exists()
+    assert len(list((cluster.path / "runs").iterdir())) == 3
+    assert {application.id for application, _ in cluster.state.registry.on("w1")} == set(cluster.state.applications)
+
+
+def test_a_driver_of_before_a_reboot_is_dead(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    application = cluster.state.applications[application_id]
+    application.record.boot_id = "before"
+    application.record.registration = structs.replace(application.record.registration, boot_id="before")
+    cluster.now_s += HEARD_S
+    cluster.state.tick(cluster.now_s)
+    assert cluster.state.commands.view(application_id, cluster.now_s).reason == "its driver died"
+
+
+@pytest.mark.parametrize("where", [{"boot_id": "another host"}, {"pid_namespace": "pid:[1]", "pid": 1 << 22}])
+def test_a_silent_driver_elsewhere_is_gone_only_when_its_executors_are(cluster: FakeCluster, where: dict[str, Any]) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register(uid=1000, **where)
+    cluster.worker("w1", report(application_id, "1"))
+    cluster.now_s += 61
+    cluster.worker("w1", report(application_id, "1"))
+    cluster.state.tick(cluster.now_s)
+    assert not cluster.state.applications[application_id].ended
+    cluster.worker("w1", report(application_id, "1", "exited", exit_code=1))
+    cluster.state.tick(cluster.now_s)
+    assert cluster.state.applications[application_id].ended
+
+
+def test_a_finished_application_leaves_no_environment_behind(cluster: FakeCluster) -> None:
+    cluster.finished_run(environment={"USERS_SECRET": "hunter2-hunter2"})
+    for name in ("master.db", "master.db-wal"):
+        path = cluster.path / name
+        cluster.state.store.checkpoint()
+        assert not path.exists() or b"hunter2" not in path.read_bytes()
+
+
+def test_a_pass_stores_the_counters_of_some_and_the_next_one_those_of_the_rest(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.master.core.registry.MOST_SAVED", 2)
+    cluster.worker("w1")
+    names = [cluster.register(name=name, instance=name) for name in ("first", "second", "third")]
+    cluster.worker("w1", *(report(name, "1", stages=(use(0, 7.0),)) for name in names))
+
+    def stored() -> list[bool]:
+        rows = [data for name in names for _, data in cluster.state.store.executors(name)]
+        return [bool(msgspec.json.decode(data, type=ExecutorRecord).uses) for data in rows]
+
+    assert stored() == [False, False, False]
+    cluster.now_s += 20
+    cluster.state.tick(cluster.now_s)
+    assert stored() == [True, True, False]
+    cluster.state.tick(cluster.now_s)
+    assert stored() == [True, True, True]

@@ -1,0 +1,477 @@
+"""Places of executors, the reasons for them, and executors that give way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller.master.core.application import Application
+from controller.wire.command import Change
+from controller.wire.driver import ExecutorWish
+from placement.topology import parse_topology
+from stage_model.errors import BadInput
+from tests.fakes.cluster import answered, one_stage_run, registration
+from tests.fakes.placed import Scene
+
+H = 1024 + 384
+"""Heap and overhead of the defaults."""
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Scene:
+    return Scene(tmp_path, w1={}, w2={})
+
+
+def test_the_emptier_worker_takes_the_next_one(two: Scene) -> None:
+    a, b, c = (two.register(name) for name in "abc")
+    assert (two.where(a), two.where(b)) == (["w1"], ["w2"])
+    assert two.where(c) == ["w1"]
+
+
+def test_the_larger_worker_comes_first(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, small={"cores": 0.3}, large={"cores": 0.8})
+    assert scene.where(scene.register("a")) == ["large"]
+
+
+def test_one_whose_cores_cannot_be_planned_counts_with_its_slots_and_others_are_placed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, w1={"cores": 4.0})
+    broken = scene.register("broken")
+    planned = scene.state.placing.planned_cores
+
+    def planned_of_others(application: Application, now_s: float) -> float:
+        if application.id == broken:
+            raise OverflowError("on purpose")
+        cores: float = planned(application, now_s)
+        return cores
+
+    monkeypatch.setattr(scene.state.placing, "planned_cores", planned_of_others)
+    other = scene.register("other")
+    assert scene.where(other) == ["w1"]
+    (one,) = [o for o in scene.state.placing.fleet.get("w1").occupants.values() if o.application_id == broken]
+    assert one.cores == 4
+
+
+def test_a_job_names_a_policy_of_its_own(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, small={"cores": 0.3}, large={"cores": 0.8})
+    assert scene.where(scene.register("a", placement_policy="pack")) == ["small"]
+
+
+def test_one_on_each_worker_without_a_count(two: Scene) -> None:
+    assert sorted(two.where(two.register("a", None))) == ["w1", "w2"]
+
+
+def test_labels_restrict_and_count_at_once_when_they_change(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"labels": {"zone": "a"}}, w2={"labels": {"zone": "b"}})
+    b = scene.register("b", None, placement_labels="zone=b")
+    assert scene.where(b) == ["w2"]
+    c = scene.register("c", placement_labels="zone=c")
+    assert scene.where(c) == []
+    assert scene.view(c).reason == "w1 and w2: its labels do not have zone=c"
+    assert scene.state.commands.label("w1", {"zone": "c"}, scene.cluster.now_s) == {"zone": "c"}
+    assert scene.where(c) == ["w1"]
+    scene.cluster.restart()
+    scene.sync()
+    assert scene.state.workers.by_id["w1"].info.labels == {"zone": "c"}
+    assert scene.state.commands.label("w1", {"zone": None}, scene.cluster.now_s) == {}
+
+
+def test_what_an_application_asks_of_workers_changes_while_it_runs(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"labels": {"zone": "a"}}, w2={"labels": {"zone": "b"}}, w3={"labels": {"zone": "b"}})
+    a = scene.register("a", None, placement_labels="zone=a")
+    assert scene.where(a) == ["w1"]
+    answered(scene.state.commands.change(a, Change(labels="zone=b"), scene.cluster.clock))
+    # what runs stays
+    assert sorted(scene.where(a)) == ["w1", "w2", "w3"]
+    scene.cluster.restart()
+    scene.sync()
+    assert [str(one) for one in scene.state.applications[a].options.placement.labels] == ["zone=b"]
+    assert [changed.labels for changed in scene.state.applications[a].record.changes] == ["zone=b"]
+    with pytest.raises(BadInput, match="--labels 'zone=b c' is no requirement"):
+        answered(scene.state.commands.change(a, Change(labels="zone=b c"), scene.cluster.clock))
+    answered(scene.state.commands.change(a, Change(labels=""), scene.cluster.clock))
+    assert scene.state.applications[a].options.placement.labels == ()
+
+
+@pytest.mark.parametrize(("worker", "changes"), [("w9", {"zone": "a"}), ("w1", {"zo ne": "a"}), ("w1", {"zone": "a b"})])
+def test_labels_that_cannot_be_are_refused(two: Scene, worker: str, changes: dict[str, str]) -> None:
+    with pytest.raises(BadInput, match=r"NAME=VALUE|worker 'w9' is not known here; the nearest names are w[12], w[12]"):
+        two.state.commands.label(worker, changes, two.cluster.now_s)
+
+
+# ---------------------------------------------------------------- pieces
+
+
+def test_pieces_are_had_once_and_executors_see_their_ids(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"resources": {"gpu": 2}, "memory_mb": 20_000})
+    ids = [scene.register(name, placement_resources="gpu=0.5") for name in "abcde"]
+    assert [len(scene.where(i)) for i in ids] == [1, 1, 1, 1, 0]
+    shown = [
+        next(iter(scene.state.applications[i].executors.values())).record.spec.environment["CUDA_VISIBLE_DEVICES"]
+        for i in ids[:4]
+    ]
+    assert shown == ["0", "0", "1", "1"]
+    assert scene.view(ids[4]).reason == "w1: 0 gpu is free"
+    scene.end(ids[1])
+    assert scene.where(ids[4]) == ["w1"]
+    assert scene.state.applications[ids[4]].executors["1"].record.held == {"gpu": {0: 5000}}
+
+
+def test_sparks_own_resources_are_placed_and_told(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"resources": {"gpu": 2}})
+    asked = registration(conf={"spark.executor.resource.gpu.amount": "2"}, wanted={"0": ExecutorWish(count=1)})
+    a = answered(scene.state.drivers.register(asked, scene.cluster.clock)).application_id
+    spec = scene.state.applications[a].executors["1"].record.spec
+    assert spec.resources == {"gpu": ("0", "1")}
+    assert "--resourcesFile" in spec.java_args
+
+
+def test_pieces_are_still_held_after_a_restart_of_the_master(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"resources": {"gpu": 1}})
+    a = scene.register("a", placement_resources="gpu=1")
+    scene.sync()
+    scene.cluster.restart()
+    scene.sync()
+    b = scene.register("b", placement_resources="gpu=1")
+    assert (scene.where(a), scene.where(b)) == (["w1"], [])
+
+
+@pytest.mark.parametrize(
+    ("conf", "words"),
+    [
+        ({"placement_resources": "fpga=1"}, "no worker has any .workers have: gpu"),
+        ({"placement_resources": "gpu=3"}, "no worker has more than 2"),
+        ({"placement_resources": "gpu=1.5"}, "not whole"),
+        ({"placement_resources": "gpu=-1"}, "0 or more"),
+        ({"placement_policy": "best"}, "accepted: spread, pack, random"),
+        ({"placement_labels": "zone=="}, "accepted: NAME=VALUE"),
+        ({"placement_ports": "80,80"}, "1 to 65535, each once"),
+        ({"placement_evict": "yes"}, "accepted: true or false"),
+        ({"locality_wait": "soon"}, "forecast, none"),
+        ({"after": "a:failed"}, "ID:success"),
+        ({"placement_prefer": "a b"}, "accepted: names"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_left(tmp_path: Path, conf: dict[str, str], words: str) -> None:
+    scene = Scene(tmp_path, w1={"resources": {"gpu": 2}})
+    with pytest.raises(BadInput, match=words):
+        scene.register("a", **conf)
+    assert not scene.state.applications
+
+
+def test_what_no_single_worker_has_is_refused_but_not_before_all_have_reported(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, small={"memory_mb": H + 100, "resources": {"gpu": 1}}, large={"memory_mb": 8000})
+
+    def register() -> str:
+        asked = registration(conf={"spark.executor.memory": "4g", "spark.pace.placement.resources": "gpu=1"})
+        application_id: str = answered(scene.state.drivers.register(asked, scene.cluster.clock)).application_id
+        return application_id
+
+    with pytest.raises(BadInput, match="no single worker has what an executor of this application needs"):
+        register()
+    scene.cluster.restart()
+    scene.report("small")
+    assert scene.where(register()) == []  # the other one may have what it needs, for all that is known
+
+
+def test_ports_and_groups_keep_apart(two: Scene) -> None:
+    a = two.register("a", placement_ports="9000", placement_group="web")
+    b = two.register("b", placement_ports="9000")
+    c = two.register("c", placement_apart="web")
+    d = two.register("d", placement_ports="9000")
+    assert (two.where(a), two.where(b), two.where(c), two.where(d)) == (["w1"], ["w2"], ["w2"], [])
+    assert two.view(d).reason == "w1 and w2: port 9000 is taken"
+
+
+# ---------------------------------------------------------------- preemption
+
+
+def test_lower_priority_gives_off_heap_memory_up_instead_of_making_a_higher_one_wait(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"memory_mb": 4 * H})
+    low, other = scene.register("low", priority="low"), scene.register("other", priority="low")
+    assert scene.where(low) == scene.where(other) == ["w1"]
+    waits = scene.register("third", priority="low")
+    assert scene.where(waits) == []
+    high = scene.register("high", priority="high")
+    scene.sync()
+    assert scene.where(high) == ["w1"]
+    budgets = scene.state.agents.desired("w1", scene.cluster.now_s).budgets_mb
+    # M - 3 h is one h: with both of lower priority at their floor of 64 MiB the newcomer has less than h and is alone in that
+    assert budgets[f"{low}/1"] == budgets[f"{other}/1"] == 64
+    assert budgets[f"{high}/1"] == 4 * H - 3 * H - 128
+
+
+def test_equal_priority_takes_nothing_away(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"memory_mb": 4 * H})
+    for name in "ab":
+        scene.register(name)
+    assert scene.where(scene.register("c")) == []
+
+
+def test_evict_ends_the_fewest_of_lower_priority_with_a_record(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"memory_mb": 2 * H + 100}, w2={"memory_mb": 4 * H})
+    one = scene.register("one", 2, priority="low")
+    two = scene.register("two", priority="low")
+    assert sorted(scene.where(one)) == ["w1", "w2"]
+    before = scene.register("before", priority="high", placement_labels="none=here")
+    assert scene.where(before) == []
+    assert scene.where(two) == ["w2"]
+    high = scene.register("high", 2, priority="high", placement_evict="true")
+    assert scene.where(high) == ["w2"]  # there no executor has to end
+    application = scene.state.applications[one]
+    victim = next(e for e in application.executors.values() if e.record.worker_id == "w1")
+    assert victim.record.planned_end
+    assert victim.record.evicted_for == high
+    assert "evicted" in application.notices[-1]
+    scene.sync()
+    assert sorted(scene.where(high)) == ["w1", "w2"]
+    assert scene.where(one) == ["w2"]
+    assert application.executors_lost == 0
+    explained = scene.state.commands.explain(one, scene.cluster.now_s)
+    assert explained.evicted == (f"executor {victim.record.executor_id} on worker w1 for {high}",)
+
+
+def test_a_worker_where_others_were_evicted_is_kept_for_whom_they_made_room(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"memory_mb": 2 * H}, w2={"memory_mb": 2 * H})
+    low, also = scene.register("low", None, priority="low"), None
+    scene.sync()
+    also = scene.register("also", None, priority="low")
+    high = scene.register("high", None, priority="high", placement_evict="true")
+    for _ in range(8):
+        scene.cluster.now_s += 1
+        scene.sync()
+    assert sorted(scene.where(high)) == ["w1", "w2"]
+    evicted = [e for i in (low, also) for e in scene.state.applications[i].executors.values() if e.record.evicted_for]
+    assert len(evicted) == 2
+
+
+# ---------------------------------------------------------------- order
+
+
+def test_it_starts_when_what_it_comes_after_has_ended(two: Scene) -> None:
+    first = two.register("first")
+    after, success = two.register("after", after=first), two.register("success", after="first:success")
+    free = two.register("free")
+    assert (two.where(after), two.where(success), two.where(free)) == ([], [], ["w2"])
+    assert two.view(after).reason == f"it comes after {first} (first), which has not ended"
+    two.state.commands.kill(first, two.cluster.now_s)
+    two.end(first)
+    assert len(two.where(after)) == 1
+    ended = two.view(success)
+    assert (ended.state, ended.reason) == (
+        "ended",
+        f"it comes after the success of {first} (first), which did not succeed",
+    )
+
+
+def test_success_lets_it_start(two: Scene) -> None:
+    first = two.register("first")
+    success = two.register("success", after="first:success")
+    two.cluster.driver(first, *one_stage_run(1000), ended=True, wanted={"0": ExecutorWish(count=1)})
+    two.sync()
+    assert len(two.where(success)) == 1
+
+
+def test_what_ended_is_known_after_a_restart_and_an_unknown_id_is_refused(two: Scene) -> None:
+    first = two.register("first")
+    two.cluster.driver(first, *one_stage_run(1000), ended=True, wanted={"0": ExecutorWish(count=1)})
+    two.sync()
+    two.cluster.restart()
+    two.sync()
+    for after in (first, f"{first}:success", "first:success"):
+        assert len(two.where(two.register(f"after {after}", after=after))) == 1
+    with pytest.raises(BadInput, match="no such application is known here"):
+        two.register("typo", after="pace-20000101-000000-abcdef")
+    # the same name again comes after the one before
+    again = two.register("first", after="first")
+    assert len(two.where(again)) == 1
+
+
+def test_the_name_it_was_submitted_with_is_one_too(two: Scene) -> None:
+    first = two.register("tiny", name="load")
+    second = two.register("small", name="report", after="load:success")
+    assert two.view(second).reason == f"it comes after {first} (tiny), which has not ended"
+    two.register("big", name="report", after="other")
+    with pytest.raises(BadInput, match="other after report after other is a circle"):
+        two.register("tiny", name="other", after="report")
+    two.cluster.driver(first, *one_stage_run(1000), ended=True, wanted={"0": ExecutorWish(count=1)})
+    two.sync()
+    two.cluster.restart()
+    two.sync()
+    assert len(two.where(two.register("third", after="load:success"))) == 1
+
+
+def test_what_was_not_submitted_yet_is_waited_for_and_circles_are_refused(two: Scene) -> None:
+    a = two.register("a", after="b")
+    assert two.view(a).reason == "it comes after 'b', which was not submitted yet"
+    with pytest.raises(BadInput, match="b after a after b is a circle"):
+        two.register("b", after="a")
+    b = two.register("b")
+    two.sync()
+    assert two.view(a).reason == f"it comes after {b} (b), which has not ended"
+    two.end(b)
+    two.sync()
+    assert len(two.where(a)) == 1
+
+
+def test_whom_it_comes_after_is_still_known_after_a_restart(two: Scene) -> None:
+    first = two.register("nightly")
+    second, third = two.register("nightly", after="nightly"), two.register("nightly", after="nightly")
+    two.cluster.restart()
+    two.sync()
+    two.end(first)
+    assert (len(two.where(second)), two.where(third)) == (1, [])
+    assert two.view(third).reason == f"it comes after {second} (nightly), which has not ended"
+
+
+# ---------------------------------------------------------------- what others do
+
+
+def test_executors_that_cannot_be_on_a_new_worker_keep_nobody_waiting(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, small={"cores": 1.0})
+    fixed = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "4m"}
+    asked = registration(instance="fixed", name="fixed", conf=fixed, wanted={"0": ExecutorWish(count=None)})
+    first = answered(scene.state.drivers.register(asked, scene.cluster.clock)).application_id
+    assert scene.where(first) == ["small"]
+    # for that many slots 4 MiB are too little
+    scene.offers["large"] = {**scene.offers["small"], "cores": 64.0}
+    scene.sync()
+    assert scene.where(first) == ["small"]
+    assert scene.where(scene.register("behind")) == ["large"]
+
+
+def test_executors_that_can_be_nowhere_are_told_and_keep_nobody_waiting(two: Scene) -> None:
+    first = two.register("first", priority="high")
+    # a resource profile that is asked for at run time, with less off-heap memory than its slots need
+    wanted = {"1": ExecutorWish(count=1, cores=1, off_heap_mb=1)}
+    two.cluster.driver(first, wanted=wanted)
+    for executor in two.state.applications[first].live_executors():
+        two.cluster.driver(first, wanted=wanted, killed=(executor.record.executor_id,))
+    two.sync()
+    assert "its executors cannot be placed: spark.memory.offHeap.size is 1 MiB" in two.view(first).reason
+    behind = two.register("behind", after="later")
+    two.end(two.register("later"))
+    two.sync()
+    assert len(two.where(behind)) == 1
+
+
+def test_an_executor_on_a_worker_that_fell_silent_is_replaced_where_one_joins(two: Scene) -> None:
+    app = two.register("app", None)
+    assert sorted(two.where(app)) == ["w1", "w2"]
+    two.offers["w3"] = two.offers.pop("w1")
+    two.cluster.now_s += 60
+    two.sync()
+    assert sorted(two.where(app)) == ["w1", "w2", "w3"]
+
+
+# ---------------------------------------------------------------- data and topology
+
+TOPOLOGY = parse_topology("10.0.0.0/24 rack=r1\n10.0.1.0/24 rack=r2\n")
+
+
+def test_the_host_of_the_input_comes_first_then_its_rack(tmp_path: Path) -> None:
+    scene = Scene(
+        tmp_path, a={"host": "10.0.1.1"}, b={"host": "10.0.0.2", "cores": 0.5}, c={"host": "10.0.0.1", "cores": 0.2}
+    )
+    asked = {"placement_prefer": "10.0.0.1", "locality_wait": "none"}
+    assert scene.where(scene.register("x", **asked)) == ["c"]
+    scene.state.commands.locate_by(TOPOLOGY, scene.cluster.now_s)
+    del scene.offers["c"]
+    scene.cluster.now_s += 60
+    scene.sync()
+    assert scene.where(scene.register("y", **asked)) == ["b"]
+
+
+def test_it_waits_for_a_worker_with_its_input_as_long_as_that_is_said(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, data={"host": "10.0.0.1", "memory_mb": H + 100}, other={"host": "10.0.0.2"})
+    there = scene.register("there", placement_prefer="10.0.0.1")
+    assert scene.where(there) == ["data"]
+    waits = scene.register("waits", placement_prefer="10.0.0.1", locality_wait="5s")
+    assert scene.view(waits).reason == "others are free, but it waits for a worker that has its input (data)"
+    goes = scene.register("goes", placement_prefer="10.0.0.1", locality_wait="none")
+    assert (scene.where(waits), scene.where(goes)) == ([], ["other"])
+    scene.cluster.now_s += 3
+    scene.sync()
+    assert scene.where(waits) == []
+    scene.cluster.now_s += 2
+    scene.sync()
+    assert scene.where(waits) == ["other"]
+    wait = scene.state.applications[waits].record.data_waits[0]
+    assert (wait.local, wait.waited_s >= 5) == (False, True)
+
+
+def test_a_wait_ends_in_time_though_nothing_is_free_and_outlives_a_restart(tmp_path: Path) -> None:
+    small = {"memory_mb": H + 100}
+    scene = Scene(tmp_path, data={"host": "10.0.0.1", **small}, other={"host": "10.0.0.2", **small})
+    scene.register("there", placement_prefer="10.0.0.1")
+    waits = scene.register("waits", placement_prefer="10.0.0.1", locality_wait="5s")
+    lower = scene.register("lower", priority="low", locality_wait="none")
+    assert (scene.where(waits), scene.where(lower)) == ([], ["other"])
+    scene.sync()
+    assert "others are free" not in scene.view(waits).reason
+    scene.cluster.restart()
+    scene.cluster.now_s += 6
+    scene.sync()
+    [wait] = scene.state.applications[waits].record.data_waits
+    assert (wait.local, wait.waited_s >= 5) == (False, True)
+    scene.end(lower)
+    assert scene.where(waits) == ["other"]
+
+
+def test_it_waits_for_its_input_once_and_never_for_workers_of_its_own(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, data={"host": "10.0.0.1"}, b={"host": "10.0.0.2"}, c={"host": "10.0.0.3"})
+    a = scene.register("a", 3, placement_prefer="10.0.0.1", locality_wait="30s")
+    assert sorted(scene.where(a)) == ["b", "c", "data"]
+    assert scene.state.applications[a].record.data_waits == []
+
+
+def test_the_forecast_decides_whether_waiting_is_worth_it(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, data={"host": "10.0.0.1", "memory_mb": H + 100}, other={"host": "10.0.0.2"})
+    scene.register("there", placement_prefer="10.0.0.1", deadline="100s")
+    # E = TT * S * K / t = 3 * 1 * 1 / 100: hopeless; with TT = 200 s it is 2
+    at_once = scene.register("at-once", placement_prefer="10.0.0.1")
+    assert scene.where(at_once) == ["other"]
+    worth = scene.register("worth", placement_prefer="10.0.0.1", locality_move="200s")
+    assert scene.where(worth) == []
+    assert scene.state.applications[worth].record.data_waits[0].expected == pytest.approx(2.0)
+
+
+def test_workers_that_those_ahead_want_are_not_waited_for(tmp_path: Path) -> None:
+    scene = Scene(
+        tmp_path, data={"host": "10.0.0.1", "memory_mb": H + 100}, other={"host": "10.0.0.2", "labels": {"zone": "b"}}
+    )
+    scene.register("there", placement_prefer="10.0.0.1", deadline="100s")
+    # it can go to the worker with the data alone, and is ahead of the others
+    scene.register("ahead", placement_prefer="10.0.0.1", placement_labels="!zone")
+    # E = 200 * 1 * (K - R) / 100 with K = R = 1; without those ahead it would be 2
+    meant = scene.register("meant", placement_prefer="10.0.0.1", locality_move="200s")
+    assert scene.where(meant) == ["other"]
+
+
+def test_a_wait_for_data_ends_with_the_workers_that_have_it(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, data={"host": "10.0.0.1", "memory_mb": H + 100}, other={"host": "10.0.0.2"})
+    scene.register("there", placement_prefer="10.0.0.1")
+    waits = scene.register("waits", placement_prefer="10.0.0.1", locality_wait="1h")
+    assert scene.where(waits) == []
+    del scene.offers["data"]
+    scene.cluster.now_s += 60
+    scene.sync()
+    assert scene.where(waits) == ["other"]
+    assert scene.state.applications[waits].record.data_waits[0].local is False
+
+
+# ---------------------------------------------------------------- why
+
+
+def test_every_worker_is_explained(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"labels": {"zone": "a"}}, w2={"labels": {"zone": "b"}}, w3={"labels": {"zone": "a"}})
+    a = scene.register("a", placement_labels="zone=a")
+    explained = scene.state.commands.explain(a, scene.cluster.now_s)
+    assert (explained.policy, explained.wanted) == ("spread", 1)
+    by_id = {worker.worker_id: worker for worker in explained.workers}
+    assert by_id["w1"].executors == ("1",)
+    assert [(one.filter, one.reason) for one in by_id["w1"].refused] == [("one-each", "it has an executor of it")]
+    assert [one.filter for one in by_id["w2"].refused] == ["labels"]
+    assert by_id["w3"].kept

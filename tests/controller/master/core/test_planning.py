@@ -1,0 +1,362 @@
+"""Stage deadlines, groups of short stages, plans for agents and feasibility, from a profile of known numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace as changed_copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from controller.master.core import planning
+from controller.master.core.application import Application
+from controller.master.core.capacity import Capacity, capacity
+from controller.master.core.feasibility import feasibility
+from controller.wire.command import PlanReply, PlanRequest
+from controller.wire.worker import WorkerInfo
+from stage_model.deadlines import stage_deadline
+from stage_model.errors import BadInput
+from stage_model.forecast.estimate import estimate
+from stage_model.forecast.virtual_time import Forecast
+from stage_model.history.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
+from stage_model.history.profile import Profile, profile, profile_json
+from stage_model.history.run import Run
+from stage_model.history.run_record import to_record
+from tests.fakes.cluster import FakeCluster, answered, report, use
+
+MOST = Capacity(cores=1.7, slots=2, speed_limit=0.85, executors=2)
+ALPHA, BETA = 0.95, 0.33
+
+
+def info(stage: int, tasks: int = 4) -> StageInfo:
+    parents = (stage - 1,) if stage else ()
+    return StageInfo(stage=stage, name=f"step{stage} at app.py:1", tasks=tasks, parents=parents)
+
+
+def taught(*durations_s: float) -> Profile:
+    """Return a profile of one run: stages in sequence after 5 s, each with work = duration * 1.7 (all cores busy)."""
+    run, now_ms = Run(), 5000
+    run.apply(JobStart(job=0, time_ms=now_ms, stages=tuple(info(i) for i in range(len(durations_s)))))
+    for stage, duration_s in enumerate(durations_s):
+        run.apply(StageSubmitted(info=info(stage), time_ms=now_ms))
+        now_ms += round(1000 * duration_s)
+        run.apply(StageCompleted(stage=stage, attempt=0, time_ms=now_ms))
+    record = to_record(
+        run,
+        id="run",
+        name="app",
+        main="app.py",
+        when_ms=0,
+        spark_version="4.3.0",
+        cores=1.7,
+        slots=2,
+        executors=2,
+        started_ms=0,
+        container_core_s={(i, 0): 1.7 * d for i, d in enumerate(durations_s)},
+        allocated_core_s={(i, 0): 1.7 * d for i, d in enumerate(durations_s)},
+    )
+    stages = tuple(structs.replace(s, work_core_s=1.7 * s.duration_s, teaches=True) for s in record.stages)
+    return profile("app@app.py", [structs.replace(record, complete=True, stages=stages)])
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Application:
+    """Provide an application with a deadline of 100 s, submitted at 98 on the clock, so 2 s old."""
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    application_id = cluster.register(conf={"spark.pace.deadline": "100s"})
+    return cluster.state.applications[application_id]
+
+
+def submit(application: Application, stage: int, now_s: float, count: int = 3) -> None:
+    if stage == 0:
+        application.apply(JobStart(job=0, time_ms=0, stages=tuple(info(i) for i in range(count))))
+    else:
+        application.apply(StageCompleted(stage=stage - 1, attempt=0, time_ms=stage))
+    application.apply(StageSubmitted(info=info(stage), time_ms=stage))
+    planning.set_goal(application, stage, 0, MOST, now_s)
+
+
+def test_a_stage_deadline_is_the_papers(application: Application) -> None:
+    application.estimate = estimate(taught(20.0, 10.0, 10.0))
+    submit(application, 0, now_s=108.0)  # 10 s after submission
+    goal = application.goals[(0, 0)]
+    expected = stage_deadline([20.0, 10.0, 10.0], 0, deadline_s=100, spent_s=10, alpha=ALPHA, beta=BETA)
+    assert goal.length_s == pytest.approx(expected)
+    [stage] = planning.application_plan(application, "w1", MOST, now_s=108.0).stages
+    # work / deadline over two executors, rounded up to cq
+    assert stage.initial_cores == pytest.approx(0.05 * -(-(34.0 / expected / 2) // 0.05))
+
+
+def test_the_last_stage_gets_what_is_left(application: Application) -> None:
+    application.estimate = estimate(taught(20.0, 10.0, 10.0))
+    for stage in range(3):
+        submit(application, stage, now_s=108.0 + 20 * stage)
+    assert application.goals[(2, 0)].length_s == pytest.approx(ALPHA * 100 - 50)
+
+
+def test_short_stages_are_controlled_together(application: Application) -> None:
+    # 40 stages of equal length in 85 s left: about 2 s each, under three periods
+    application.estimate = estimate(taught(*[1.0] * 40))
+    submit(application, 0, now_s=108.0, count=40)
+    first = application.goals[(0, 0)]
+    assert first.length_s >= planning.SHORT_PERIODS * MOST.period_s
+    assert first.group_share == pytest.approx(0.5)  # of two equal stages
+    submit(application, 1, now_s=109.0, count=40)
+    second = application.goals[(1, 0)]
+    assert (second.submitted_s, second.length_s) == (first.submitted_s, first.length_s)
+    assert second.group_base == pytest.approx(0.5)
+    assert second.group_share == pytest.approx(0.5)
+    [plan] = planning.application_plan(application, "w1", MOST, now_s=109.5).stages
+    assert plan.group == (0, 0)
+    assert plan.group_base == pytest.approx(0.5)
+    submit(application, 2, now_s=111.0, count=40)
+    third = application.goals[(2, 0)]
+    assert (third.group, third.group_base) == ((2, 0), 0.0)
+
+
+def test_a_plan_holds_the_stage_under_way_and_the_schedule_of_the_rest(application: Application) -> None:
+    application.estimate = estimate(taught(20.0, 10.0, 10.0))
+    submit(application, 0, now_s=108.0)
+    plan = planning.application_plan(application, "w1", MOST, now_s=118.0)
+    [stage] = plan.stages
+    assert plan.left_s == pytest.approx(80.0)
+    assert plan.elapsed_s == pytest.approx(20.0)
+    assert stage.work_core_s == pytest.approx(34.0)
+    assert stage.left_s == pytest.approx(application.goals[(0, 0)].length_s - 10)
+    assert sum(k * v for k, v in enumerate(plan.future_busy, 1)) == pytest.approx(34.0)
+    assert plan.pace == 1.0
+
+
+def waited() -> Profile:
+    """Make a profile of two stages of 20 s, of which 15 s were work on all cores: no quota held them back, and on each of two
+    slots tasks ran for 5 s more than they computed."""
+    known = taught(20.0, 20.0)
+    [run] = known.runs
+    stages = tuple(structs.replace(one, work_core_s=25.5, run_s=25.5 + 2 * 5, throttled_s=0.0) for one in run.stages)
+    return structs.replace(known, runs=(structs.replace(run, stages=stages),))
+
+
+def test_what_stages_wait_is_part_of_the_schedule_and_of_the_plan(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    cluster.worker("w2")
+    application = cluster.state.applications[cluster.register(conf={"spark.pace.deadline": "100s"})]
+    application.estimate = estimate(waited())
+    submit(application, 0, now_s=108.0, count=2)
+    plan = planning.application_plan(application, "w1", MOST, now_s=108.0)
+    [stage] = plan.stages
+    assert (stage.fixed_s, stage.waiting_s) == pytest.approx((5.0, 5.0))
+    future = Forecast(plan.future_busy, plan.future_fixed_s, plan.speed_limit)
+    assert future.time_s(1.7) == pytest.approx(20.0)
+    # two tasks that compute for 3 of 4 s use 1.5 tasks' worth; with one task's worth their work is all that counts
+    assert future.time_s(0.85) == pytest.approx(30.0)
+
+
+def test_what_the_rest_of_a_stage_waits_is_promised_with_its_work(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    cluster.worker("w2")
+    application = cluster.state.applications[cluster.register(conf={"spark.pace.deadline": "100s"})]
+    application.estimate = estimate(waited())
+    submit(application, 0, now_s=108.0, count=2)
+    for task in range(2):
+        ended = TaskEnd(stage=0, attempt=0, task=task, index=task, executor="1", launch_ms=0, finish_ms=1, ok=True)
+        application.apply(ended)
+    [claim] = planning.promises(application, MOST, now_s=108.0)
+    # half of the first stage and all of the second: 30 s of 20 + 20, of which 7.5 s are hidden with one task's worth of cores
+    assert claim.forecast.time_s(1.7) == pytest.approx(30.0)
+    assert claim.forecast.time_s(0.85) == pytest.approx(1.5 * 25.5 / 0.85)
+
+
+def test_a_squeezed_stage_that_hides_its_waiting_is_no_sign_of_a_fast_machine(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    application_id = cluster.register(conf={"spark.pace.deadline": "100s"})
+    application = cluster.state.applications[application_id]
+    cluster.worker("w1", report(application_id, "1", stages=(use(0, 25.5, done=4, allocated_core_s=25.5),)))
+    application.estimate = estimate(waited())
+    # with 0.85 cores the 25.5 core-seconds take 30 s, as waiting is hidden: 30 and not 35 were to be expected
+    submit(application, 0, now_s=108.0, count=2)
+    for task in range(4):
+        ended = TaskEnd(
+            stage=0, attempt=0, task=task, index=task, executor="1", launch_ms=0, finish_ms=30_000, ok=True, run_ms=15_000
+        )
+        application.apply(ended)
+    application.apply(StageCompleted(stage=0, attempt=0, time_ms=30_000))
+    assert planning.application_plan(application, "w1", MOST, now_s=138.0).pace == pytest.approx(1.0)
+
+
+def test_before_the_first_stage_the_rest_of_the_start_up_is_still_to_come(application: Application) -> None:
+    application.estimate = estimate(taught(20.0))
+    early = planning.application_plan(application, "w1", MOST, now_s=99.0)  # 1 s after submission
+    late = planning.application_plan(application, "w1", MOST, now_s=110.0)
+    assert early.future_fixed_s - late.future_fixed_s == pytest.approx(4.0)  # of 5 s of start-up
+
+
+def test_initial_cores_follow_what_the_stage_is_seen_to_read(application: Application) -> None:
+    """Document 004: records / (deadline * nominal rate). The stage deadline stays as it was fixed."""
+    known = taught(20.0, 10.0)
+    [run] = known.runs
+    first, second = run.stages
+    reading = structs.replace(run, stages=(structs.replace(first, records=1000, input_records=1000), second))
+    application.estimate = estimate(structs.replace(known, runs=(reading,)))
+    submit(application, 0, now_s=108.0, count=2)
+    before = planning.application_plan(application, "w1", MOST, now_s=108.0)
+    task = TaskEnd(stage=0, attempt=0, task=0, index=0, executor="1", launch_ms=0, finish_ms=1, ok=True, input_records=125)
+    application.apply(task)  # a quarter of the tasks read an eighth, so the others are taken to read 187.5 each
+    after = planning.application_plan(application, "w1", MOST, now_s=108.0)
+    length_s = application.goals[(0, 0)].length_s
+    for plan, records in ((before, 1000), (after, 125 + 3 * 187.5)):
+        [stage] = plan.stages
+        rate = 1000 / 34.0  # records per core-second
+        assert stage.length_s == pytest.approx(length_s)
+        assert stage.initial_cores == pytest.approx(0.05 * math.ceil(records / (length_s * rate) / 2 / 0.05))
+
+
+def test_feasibility_names_the_least_deadline_and_it_is_feasible() -> None:
+    what = estimate(taught(20.0, 10.0))
+    refused = feasibility(what, 20.0, MOST)
+    assert refused.feasible is False
+    assert refused.least_deadline_s is not None
+    assert refused.least_deadline_s == pytest.approx(35.0, abs=0.2)  # 5 s of start-up and 30 s of work on all cores
+    assert feasibility(what, refused.least_deadline_s + 0.1, MOST).feasible is True
+
+
+def test_more_time_needs_fewer_cores() -> None:
+    what = estimate(taught(20.0, 10.0))
+    cores = [feasibility(what, d, MOST).cores for d in (36.0, 45.0, 60.0, 120.0)]
+    assert None not in cores
+    assert cores == sorted(cores, reverse=True)  # type: ignore[type-var]
+    # 51 core-seconds in 115 s are 0.44 cores, rounded up to quanta
+    assert cores[-1] == pytest.approx(0.45)
+
+
+def test_slots_and_cores_shrink_what_is_possible() -> None:
+    what = estimate(taught(20.0, 10.0))
+    half = changed_copy(MOST, cores=0.85, slots=1, executors=1)
+    full_s = feasibility(what, None, MOST).least_deadline_s
+    half_s = feasibility(what, None, half).least_deadline_s
+    assert full_s is not None
+    assert half_s is not None
+    assert half_s - 5 == pytest.approx(2 * (full_s - 5), rel=0.01)
+
+
+def test_a_plan_without_a_profile_says_so(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    reply = answered(cluster.state.admission.plan(PlanRequest(profile="missing", deadline_s=10.0), cluster.now_s))
+    assert (reply.known, reply.feasible) == (False, None)
+    assert "takes what is free and teaches" in reply.reason
+
+
+def test_where_no_profile_has_the_name_the_one_that_may_be_meant_is_named(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    for day in (24, 25):
+        cluster.state.profiles.add(structs.replace(taught(20.0), key=f"load-2026-11-{day}@app.py"))
+    told = "; if it is the job of profile 'load-2026-11-25@app.py' under another name, give --profile load-2026-11-25@app.py"
+    planned = answered(cluster.state.admission.plan(PlanRequest(profile="load-2026-11-26@app.py"), cluster.now_s))
+    assert planned.reason.endswith(f"a first run takes what is free and teaches{told}")
+    notices = cluster.state.applications[cluster.register(name="load-2026-11-26")].notices
+    assert f"no profile 'load-2026-11-26@app.py' yet: a first run takes what is free and teaches{told}" in notices
+
+
+def test_a_plan_for_executors_that_fit_no_worker_is_refused(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    with pytest.raises(BadInput, match="more than any worker has"):
+        answered(cluster.state.admission.plan(PlanRequest(conf={"spark.executor.memory": "900g"}), cluster.now_s))
+    answered(cluster.state.admission.plan(PlanRequest(conf={"spark.executor.memory": "512m"}), cluster.now_s))
+
+
+def test_capacity_counts_the_largest_workers() -> None:
+    def worker(name: str, cores: float) -> WorkerInfo:
+        return WorkerInfo(worker_id=name, host="h", cores=cores, memory_mb=1, runtime="fake", pid=1, boot_id="b")
+
+    workers = [worker("a", 0.5), worker("b", 2.5), worker("c", 1.0)]
+    most = capacity(workers, lambda w: -int(-w.cores // 1), 2)
+    assert (most.cores, most.slots, most.speed_limit, most.executors) == (3.5, 4, 1.0, 2)
+    assert capacity(workers[:1], lambda _: 1, None).speed_limit == 0.5
+
+
+def test_which_stages_are_short_follows_from_the_longest_period_of_the_workers(application: Application) -> None:
+    # 10 stages of equal length in 85 s left: 8.5 s each, more than three periods of 1 s and less than three of 4 s
+    application.estimate = estimate(taught(*[1.0] * 10))
+    submit(application, 0, now_s=108.0, count=10)
+    assert application.goals[(0, 0)].group_share == 1.0
+    application.goals.clear()
+    planning.set_goal(application, 0, 0, changed_copy(MOST, period_s=4.0), 108.0)
+    assert application.goals[(0, 0)].group_share == pytest.approx(0.5)  # of two, which have 13.4 s
+
+
+def test_the_period_of_an_application_is_the_longest_of_its_workers(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    for name, period_s in (("w1", 0.5), ("w2", 4.0)):
+        cluster.worker(name, period_s=period_s)
+    application = cluster.state.applications[cluster.register()]
+    assert cluster.state.workers.capacity(application, cluster.now_s).period_s == 4.0
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Callable[..., PlanReply]:
+    """Return a function that plans two stages of 34 and 17 core-seconds after 5 s of start-up, on two workers of one core."""
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    cluster.worker("w2")
+    text = profile_json(taught(20.0, 10.0)).decode()
+    return lambda **asked: answered(cluster.state.admission.plan(PlanRequest(profile_json=text, **asked), cluster.now_s))
+
+
+def test_the_cores_of_a_plan_are_those_that_its_law_aims_with(planned: Callable[..., PlanReply]) -> None:
+    def cores(**asked: Any) -> float | None:
+        return planned(deadline_s=120.0, **asked).cores
+
+    # 51 core-seconds within alpha * 120 s less 5 s of start-up, rounded up to 0.05 cores
+    assert cores(law="forecast") == cores() == 0.45  # 51 / 114.4
+    assert cores(law="paper") == 0.5  # 51 / 109
+    assert cores(law="forecast", settings={"forecast.alpha": 0.5}) == 0.95  # 51 / 55
+    assert cores(law="paper", settings={"paper.alpha": 0.5}) == 0.95
+    assert cores(law="paper", settings={"forecast.alpha": 0.5}) == 0.5
+    assert cores(law="constant", settings={"constant.cores": 1.5}) == 1.5
+    assert (
+        "the law constant gives it 1.50 cores, with which it takes 39s"
+        in planned(deadline_s=120.0, law="constant", settings={"constant.cores": 1.5}).reason
+    )
+
+
+def test_only_the_law_paper_plans_stage_deadlines_with_its_constants(planned: Callable[..., PlanReply]) -> None:
+    def deadlines(**asked: Any) -> list[float | None]:
+        return [stage.deadline_s for stage in planned(deadline_s=120.0, **asked).stages]
+
+    assert deadlines(law="forecast") == deadlines(law="constant") == [None, None]
+    # beta = 1 splits what is left of alpha * 120 s after 5 s of start-up equally, beta = 0 by 2 to 1
+    assert deadlines(law="paper", settings={"paper.alpha": 1.0, "paper.beta": 1.0}) == [57.5, 57.5]
+    assert deadlines(law="paper", settings={"paper.alpha": 0.5, "paper.beta": 0.0}) == [36.67, 18.33]
+
+
+def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    cluster.worker("w1")
+    cluster.worker("w2")
+    cluster.state.admission.core.default_law = "paper"
+    asked = PlanRequest(profile_json=profile_json(taught(20.0, 10.0)).decode(), deadline_s=120.0)
+    plan = answered(cluster.state.admission.plan(asked, cluster.now_s))
+    assert plan.cores == 0.5  # as above
+    assert all(stage.deadline_s is not None for stage in plan.stages)
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ({"law": "none"}, "is no law"),
+        ({"settings": {"paper.alpha": 5.0}}, "out of range"),
+        ({"settings": {"x": 1.0}}, "x is no setting"),
+    ],
+)
+def test_a_plan_with_an_unusable_law_is_refused(planned: Callable[..., PlanReply], asked: Any, problem: str) -> None:
+    with pytest.raises(BadInput, match=problem):
+        planned(**asked)

@@ -1,0 +1,69 @@
+"""Core-seconds of a run from its samples, integrated by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.master.core.summary import Use, error_pct, use_between
+from controller.wire.worker import Sample
+
+
+def sample(time_s: float, grant: float, cpu_core_s: float, executor: str = "1") -> Sample:
+    return Sample(
+        application_id="app",
+        executor_id=executor,
+        time_s=time_s,
+        stage=None,
+        set_point=None,
+        progress=None,
+        demand=0.0,
+        grant=grant,
+        quota=grant,
+        usage=None,
+        cpu_core_s=cpu_core_s,
+    )
+
+
+ROWS = [sample(0.0, 1.0, 3.0), sample(2.0, 0.5, 4.6), sample(6.0, 0.5, 6.2)]
+"""1 core for 2 s, then 0.5 for 4 s; 0.8 used in the first 2 s, 0.4 in the next 4, after 3 core-seconds from before."""
+
+
+def test_a_grant_holds_until_the_next_sample_and_cpu_grew_evenly() -> None:
+    got = use_between(ROWS, 0.0, 6.0)
+    assert (got.allocated_core_s, got.used_core_s, got.peak_cores) == pytest.approx((1 * 2 + 0.5 * 4, 0.8 * 2 + 0.4 * 4, 1.0))
+
+
+def test_what_lies_outside_does_not_count() -> None:
+    got = use_between(ROWS, 1.0, 4.0)
+    assert (got.allocated_core_s, got.used_core_s) == pytest.approx((1 * 1 + 0.5 * 2, 0.8 * 1 + 0.4 * 2))
+    assert use_between(ROWS, 7.0, 9.0) == Use(0.0, 0.0, 0.0)
+
+
+def test_the_order_of_the_samples_does_not_matter() -> None:
+    assert use_between(ROWS[::-1], 0.0, 6.0) == use_between(ROWS, 0.0, 6.0)
+
+
+def test_executors_add_up_and_the_peak_is_of_one_moment() -> None:
+    # the second executor follows the first: never both at a time
+    after = [sample(6.0, 1.5, 0.0, "2"), sample(8.0, 1.5, 2.0, "2")]
+    got = use_between([*ROWS, *after], 0.0, 8.0)
+    assert got.allocated_core_s == pytest.approx(4.0 + 3.0)
+    assert got.peak_cores == pytest.approx(1.5)
+    beside = [sample(1.0, 1.5, 0.0, "2"), sample(8.0, 1.5, 2.0, "2")]
+    assert use_between([*ROWS, *beside], 0.0, 8.0).peak_cores == pytest.approx(2.5)
+
+
+def test_a_counter_that_was_lost_takes_nothing_away() -> None:
+    gone = sample(7.0, 0.0, 0.0)
+    assert use_between([*ROWS, gone], 0.0, 7.0).used_core_s == use_between(ROWS, 0.0, 6.0).used_core_s
+
+
+def test_no_samples_no_use() -> None:
+    assert use_between([], 0.0, 9.0) == Use(0.0, 0.0, 0.0)
+    assert use_between(ROWS[:1], 0.0, 9.0) == Use(0.0, 0.0, 0.0)
+
+
+def test_the_error_is_negative_when_early() -> None:
+    assert error_pct(90.0, 100.0) == pytest.approx(-10.0)
+    assert error_pct(101.0, 100.0) == pytest.approx(1.0)
+    assert error_pct(50.0, None) is None
