@@ -1,53 +1,54 @@
-"""The production's agents and planner, period by period, on a virtual cluster.
+"""The production's agents and master, period by period, on a virtual cluster.
 
-Each agent runs its whole period (`core.step`). The master runs `Application` fed with the driver's events, `planning`, debt,
-and placement's decision (`plan.place`). They talk like the real ones: an agent acts on the plan that the last report was
-answered with, aged to now; on a stage's event the master plans at once with what it knows and the agents look at once. Left
-out are the network's losses and memory, and all agents tick at the same moments.
+Each agent runs its whole period (`core.step`). The master is the production's core (`controller.master.core`): it admits,
+places, plans and records under virtual time, and its effects are carried out here, as its shell does. They talk like the real
+ones: an agent acts on the plan that the last report was answered with, aged to now; on a stage's event the master plans at
+once with what it knows and the agents look at once. Left out are the network's losses, and memory, of which there is always
+enough; all agents tick at the same moments, and idle ones report with every arrival.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC
+from typing import TypeVar
 
 from msgspec import structs
 
 from controller.agent.core.apply import QuotaChange
 from controller.agent.core.step import Seen, Snapshot, State, TimedPlan, next_period_s, step
 from controller.asks.job_options import JobOptions
-from controller.master.core import planning
+from controller.master.core import driver_events, planning
+from controller.master.core.admission import check_feasible
 from controller.master.core.application import Application, ApplicationRecord
-from controller.master.core.capacity import Capacity, capacity
-from controller.master.core.executor_state import Executor, ExecutorRecord
-from controller.master.core.feasibility import feasibility
+from controller.master.core.core import ClusterOptions, Core
+from controller.master.core.effects import DropDetails, Effect, Wake, WriteRecord
+from controller.master.core.executor_state import Executor
+from controller.master.core.from_record import LookedUp, make_application
+from controller.master.core.master_life import MasterLife
 from controller.runtime.base import ExecutorKey, Observed
-from controller.wire.driver import Registration
+from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.states import ExecutorState
-from controller.wire.worker import ExecutorReport, ExecutorSpec, WorkerInfo
+from controller.wire.worker import ExecutorReport, Sample, WorkerInfo, WorkerSync
 from experiments.simulator import driver
 from experiments.simulator.engine import Engine
 from experiments.simulator.state import App, SimExecutor, SimWorker, Task
-from master_memory.room import Newcomer
-from master_memory.split import Need
-from placement.fleet import Fleet
-from placement.plan import Placed, place
-from placement.request import Request
-from placement.scores import Weights
-from placement.worker import Occupant, WorkerState
+from stage_model.errors import InfeasibleDeadline
 from stage_model.forecast.estimate import estimate
-from stage_model.forecast.promises import Promised
-from stage_model.history.events import AnyEvent
+from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import Profile
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
+
+T = TypeVar("T")
 
 MOST_CLAIMED = 16
 """Stages that a progress file names, the last touched ones."""
 SAME_S = 1e-9
 """Seconds: moments no further apart are one: sums of periods are not exact."""
-LEAST_MB = 1
-"""MiB of an executor: memory is not simulated, so it is never short."""
+REPORTS_S = 5.0
+"""Time between two reports of idle workers, at most; one that is silent for `STALE_S` gets nothing new."""
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +69,6 @@ class PacedApp:
 
     app: App
     application: Application
-    most: Capacity
     executors: list[_Tracked] = field(default_factory=list)
     plans: dict[str, TimedPlan] = field(default_factory=dict)
     writes: int = 0
@@ -108,68 +108,93 @@ class Pacing:
         self.engine = engine
         self.by_name = {worker.name: worker for worker in engine.workers}
         self.infos = {worker.name: worker_info(worker) for worker in engine.workers}
-        self.offers = {
-            info.worker_id: WorkerState(info.worker_id, cores=info.cores, memory_mb=info.memory_mb)
-            for info in self.infos.values()
-        }
-        self.fleet = Fleet(self.offers.values(), weights=Weights(), draw=engine.rng.random)
+        life = MasterLife(cluster_id="virtual", generation=1, boot_id="", pid_namespace="", begun_s=engine.now_s)
+        self.core = Core(life, ClusterOptions(), engine.rng.random, "")
+        self.reported_s = -REPORTS_S
         engine.at(0.0, self._period)
 
     # ------------------------------------------------------------------ the driver's events
 
     def arrived(self, app: App) -> None:
-        chosen = self._place(app)
-        infos = [self.infos[worker.name] for worker in chosen]
-        most = capacity(infos, lambda info: self.by_name[info.worker_id].slots, None)
-        application = _application(app, self.profiles.get(app.job.name))
-        if self.admit and not self._admitted(application, most):
-            self.refused.append(app)
-            application.record.options = JobOptions(priority=app.asked.priority, law=app.asked.law)
-        paced = self.paced[app.number] = self.running[app.number] = PacedApp(app, application, most)
-        for worker in chosen:
-            executor = self.engine.start(app, worker, self.quota.floor)
-            known = Executor(_executor_record(application.id, executor))
-            application.executors[executor.name] = known
-            one = _Tracked(ExecutorKey(application.id, executor.name), executor, known, paced)
-            paced.executors.append(one)
-            self.on_worker.setdefault(worker.name, []).append(one)
+        self._idle_workers_report()
+        application = self._admitted(app)
+        self.core.drivers.add(application)
+        paced = self.paced[app.number] = self.running[app.number] = PacedApp(app, application)
+        self._follow_up()
+        placed = {known.record.worker_id: known for known in application.executors.values()}
+        for worker in self.engine.workers:
+            if worker.name in placed:
+                self._start(paced, worker, placed[worker.name])
         self._plan(paced)
-        self._wake(app)
+
+    def _start(self, paced: PacedApp, worker: SimWorker, known: Executor) -> None:
+        executor = self.engine.start(paced.app, worker, self.quota.floor)
+        executor.name = known.record.executor_id
+        assert executor.slots == known.record.slots, "the virtual executor is the one that the master has placed"
+        one = _Tracked(ExecutorKey(paced.application.id, executor.name), executor, known, paced)
+        paced.executors.append(one)
+        self.on_worker.setdefault(worker.name, []).append(one)
 
     def stage_submitted(self, app: App, stage: int) -> None:
-        paced = self.paced[app.number]
-        self._tell(paced, *driver.submitted(app, stage, self.engine.now_s))
-        self._wake(app)
+        self._tell(app, *driver.submitted(app, stage, self.engine.now_s))
+        self._follow_up()
 
     def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
-        self._tell(self.paced[app.number], driver.task_end(app, executor, task, self.engine.now_s))
+        self._tell(app, driver.task_end(app, executor, task, self.engine.now_s))
 
     def stage_completed(self, app: App, stage: int) -> None:
-        self._tell(self.paced[app.number], *driver.completed(app, stage, self.engine.now_s))
-        self._wake(app)
+        self._tell(app, *driver.completed(app, stage, self.engine.now_s))
+        self._follow_up()
 
     def ended(self, app: App) -> None:
-        paced = self.running.pop(app.number)
-        paced.application.end(self.engine.now_s - app.asked.at_s)
+        paced, now_s = self.running.pop(app.number), self.engine.now_s
+        self._tell(app, driver.application_end(now_s))
+        self._follow_up()
         for one in paced.executors:
-            self.on_worker[one.executor.worker.name].remove(one)
-            self.offers[one.executor.worker.name].remove(_id(app))
-        # what it held is free at once, because the agents learn of it at once
-        self._wake(app)
+            here = self.on_worker[one.executor.worker.name]
+            here.remove(one)
+            # what it held is free at once, because the agents learn of it at once
+            self._agent_reports(one.executor.worker.name, [], ())
+        self.core.lifecycle.turns((), now_s)
+        self._follow_up()
 
-    def _tell(self, paced: PacedApp, *events: AnyEvent) -> None:
+    def _tell(self, app: App, *events: AnyEvent) -> None:
+        application = self.paced[app.number].application
         for event in events:
-            planning.take_event(paced.application, event, lambda: paced.most, self.engine.now_s)
+            driver_events.fold(application, event, self.core.registry, self.engine.now_s)
+        if not isinstance(events[-1], TaskEnd):
+            self.core.registry.changes.application(application)
 
-    def _wake(self, app: App) -> None:
+    # ------------------------------------------------------------------ the master's effects
+
+    def _follow_up(self) -> None:
+        effects = self.core.follow_up(self.engine.now_s)
+        while effects:
+            for effect in effects:
+                self._carry_out(effect)
+            effects = self.core.take_effects()
+
+    def _carry_out(self, effect: Effect) -> None:
+        """Do what matters here: agents are woken, and a record is written at once and not kept."""
+        core = self.core
+        match effect:
+            case Wake(worker_ids):
+                self._wake(worker_ids)
+            case WriteRecord(ending):
+                core.lifecycle.records.written(core.applications[ending.application_id], None, [ending.application_id])
+            case DropDetails(application_id, removed):
+                application = core.applications[application_id]
+                core.registry.finished(application, removed)
+                core.lifecycle.records.over(application)
+
+    def _wake(self, worker_ids: Collection[str]) -> None:
         """Let agents look as soon as the notice reaches them; notices that come together are one."""
-        names = {one.executor.worker.name for one in self.paced[app.number].executors} - self.woken
+        names = set(worker_ids) - self.woken
         if names:
             self.woken |= names
-            self.engine.at(self.engine.now_s + self.engine.effects.latency_s, self._look_now, (app, sorted(names)))
+            self.engine.at(self.engine.now_s + self.engine.effects.latency_s, self._look_now, sorted(names))
 
-    def _look_now(self, which: tuple[App, list[str]]) -> None:
-        _, names = which
+    def _look_now(self, names: list[str]) -> None:
         self.woken.difference_update(names)
         touched = {one.paced.app.number: one.paced for name in names for one in self.on_worker.get(name, ())}
         for paced in touched.values():
@@ -177,36 +202,26 @@ class Pacing:
                 self._plan(paced)
         self._ticks(names)
 
-    # ------------------------------------------------------------------ placement and admission
+    # ------------------------------------------------------------------ admission
 
-    def _place(self, app: App) -> list[SimWorker]:
-        """Return all workers, or as many as the user asked for; to placement executors are alike, so their number counts."""
-        workers, count = self.engine.workers, app.asked.executors
-        if count is None or count >= len(workers):
-            for worker in workers:
-                self._occupy(app, worker.name)
-            return workers
-        name, chosen = _id(app), []
-        memory = Newcomer(lambda _: Need(f"{name}/new", LEAST_MB), self.fleet.sizes, {})
-        for _ in range(count):
-            outcome = place(Request(name, app.asked.priority, cores=0.0), self.fleet, memory)
-            assert isinstance(outcome, Placed), "memory never lacks"
-            self._occupy(app, outcome.worker_id)
-            chosen.append(self.by_name[outcome.worker_id])
-        return chosen
+    def _admitted(self, app: App) -> Application:
+        """Return the application, without its deadline if the master refuses that."""
+        now_s, application = self.engine.now_s, _application(app, self.profiles.get(app.job.name), admit=self.admit)
+        most = self.core.admission.check(application, now_s)
+        if most is not None:
+            try:
+                check_feasible(application, most, now_s, _result(self.core.registry.promised(now_s)))
+            except InfeasibleDeadline:
+                self.refused.append(app)
+                application.record.options = JobOptions(priority=app.asked.priority, law=app.asked.law)
+        return application
 
-    def _occupy(self, app: App, worker_id: str) -> None:
-        self.offers[worker_id].add(Occupant(_id(app), _id(app), app.asked.priority, cores=0.0, least_mb=LEAST_MB))
-
-    def _admitted(self, application: Application, most: Capacity) -> bool:
-        if application.options.deadline_s is None or application.estimate is None:
-            return True
+    def _idle_workers_report(self) -> None:
         now_s = self.engine.now_s
-        claims = [claim for p in self.running.values() for claim in planning.promises(p.application, p.most, now_s)]
-        promised = Promised(claims, sum(worker.cores for worker in self.engine.workers))
-        options = application.options
-        reply = feasibility(application.estimate, options.deadline_s, most, priority=options.priority, promised=promised)
-        return bool(reply.feasible)
+        if now_s - self.reported_s >= REPORTS_S:
+            self.reported_s = now_s
+            for info in self.infos.values():
+                self.core.workers.heard(info, now_s)
 
     # ------------------------------------------------------------------ the control period
 
@@ -233,10 +248,15 @@ class Pacing:
 
     def _plan(self, paced: PacedApp) -> None:
         """Work out the master's answer to the workers of an application."""
-        now_s, names = self.engine.now_s, [one.executor.worker.name for one in paced.executors]
-        plans = {name: planning.application_plan(paced.application, name, paced.most, now_s) for name in names}
+        now_s, names, application = (
+            self.engine.now_s,
+            [one.executor.worker.name for one in paced.executors],
+            paced.application,
+        )
+        most = self.core.workers.capacity(application, now_s)
+        plans = {name: planning.application_plan(application, name, most, now_s) for name in names}
         paced.plans = {name: TimedPlan(plan, now_s) for name, plan in plans.items()}
-        starved = paced.application.starved()
+        starved = application.starved()
         for one in paced.executors:
             self.engine.set_least_waiting(one.executor, starved.get(one.executor.name, 1))
 
@@ -262,11 +282,9 @@ class Pacing:
             self.most_over_capacity = max(self.most_over_capacity, sum(orders.grants.values()) - snapshot.cores)
         for change in orders.changes:
             self._write(by_key[change.key], change)
-        for one in here:
-            self._report(one, state)
+        self._agent_reports(name, [self._report(one, state) for one in here], orders.samples)
         for sample in orders.samples:
             one = by_key[ExecutorKey(sample.application_id, sample.executor_id)]
-            one.known.sampled(sample, one.executor.worker.cores)
             if self.traced and one is one.paced.executors[-1]:
                 one.paced.trace.append((now_s - one.paced.app.asked.at_s, sum(other.grant for other in one.paced.executors)))
         return here
@@ -300,22 +318,32 @@ class Pacing:
         paced.turns += paced.directions.get(name, direction) == -direction
         paced.directions[name] = direction
 
-    def _report(self, one: _Tracked, state: State) -> None:
+    def _agent_reports(self, name: str, reports: Iterable[ExecutorReport], samples: Iterable[Sample]) -> None:
+        """Let the master take an agent's report in."""
+        known = self.core.workers.by_id[name]
+        sync = WorkerSync(
+            instance="life",
+            cluster_id=self.core.registry.life.cluster_id,
+            generation=self.core.registry.life.generation,
+            worker=self.infos[name],
+            executors=tuple(reports),
+            sample_seq=known.samples_acknowledged,
+            samples=tuple(samples),
+        )
+        self.core.agents.take(name, sync, self.engine.now_s)
+
+    def _report(self, one: _Tracked, state: State) -> ExecutorReport:
         core = state.held[one.key]
         assert core.decision is not None
-        one.paced.application.take(
-            one.known,
-            "life",
-            ExecutorReport(
-                application_id=one.key.application_id,
-                executor_id=one.key.executor_id,
-                state=ExecutorState.RUNNING,
-                quota_cores=one.executor.ordered,
-                demand_cores=core.decision.demand,
-                cpu_core_s=one.executor.cpu_core_s,
-                throttled_s=one.executor.throttled_s,
-                stages=tuple(core.account.uses(self.engine.now_s - 2 * self.period_s)),
-            ),
+        return ExecutorReport(
+            application_id=one.key.application_id,
+            executor_id=one.key.executor_id,
+            state=ExecutorState.RUNNING,
+            quota_cores=one.executor.ordered,
+            demand_cores=core.decision.demand,
+            cpu_core_s=one.executor.cpu_core_s,
+            throttled_s=one.executor.throttled_s,
+            stages=tuple(core.account.uses(self.engine.now_s - 2 * self.period_s)),
         )
 
 
@@ -333,14 +361,16 @@ def _id(app: App) -> str:
     return f"virtual-{app.number}"
 
 
-def _application(app: App, profile: Profile | None) -> Application:
-    asked = app.asked
+def _application(app: App, profile: Profile | None, *, admit: bool) -> Application:
+    """Return the application as the master makes it; `admit` False: no deadline is refused."""
+    asked, now_s = app.asked, app.asked.at_s
+    wanted = {"0": ExecutorWish(count=asked.executors)}
     record = ApplicationRecord(
         application_id=_id(app),
         token_hash="",
-        registration=structs.replace(_REGISTRATION, conf=asked.conf),
-        started_epoch_s=driver.EPOCH_S + asked.at_s,
-        started_monotonic_s=asked.at_s,
+        registration=structs.replace(_REGISTRATION, conf=asked.conf, wanted=wanted),
+        started_epoch_s=driver.EPOCH_S + now_s,
+        started_monotonic_s=now_s,
         boot_id="",
         options=JobOptions(
             deadline_s=asked.deadline_s,
@@ -348,36 +378,21 @@ def _application(app: App, profile: Profile | None) -> Application:
             law=asked.law,
             settings=dict(asked.settings),
             arguments=asked.arguments,
+            force=not admit,
         ),
     )
-    return Application(
-        record=record,
-        started_s=asked.at_s,
-        profile_key=app.job.name,
-        profile_runs=len(profile.runs) if profile else 0,
-        estimate=estimate(profile, asked.arguments) if profile else None,
-        profile=profile,
-    )
+    what = estimate(profile, asked.arguments) if profile else None
+    return make_application(record, LookedUp(app.job.name, profile, what, UTC), {}, now_s, now_s)
 
 
-def _executor_record(application_id: str, executor: SimExecutor) -> ExecutorRecord:
-    return ExecutorRecord(
-        executor_id=executor.name,
-        worker_id=executor.worker.name,
-        profile_id="0",
-        spec=ExecutorSpec(
-            application_id=application_id,
-            executor_id=executor.name,
-            java_home="",
-            java_args=(),
-            environment={},
-            mounts=(),
-            slots=executor.slots,
-            memory_mb=LEAST_MB,
-            uid=0,
-            gid=0,
-        ),
-    )
+def _result(work: Generator[None, None, T]) -> T:
+    """Return the result of work that pauses: here no one else has a turn."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 _REGISTRATION = Registration(

@@ -142,13 +142,18 @@ def _event(application: Application, seq: int, data: bytes, registry: Registry, 
     event: AnyEvent | None = None
     with guarded(application, "taking in an event of its driver") as problem:
         event = _decoder.decode(data)
-        at_ms = event.time_ms if again and isinstance(event, StageSubmitted) else None
-        planning.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
-        _follow(application, event, registry, now_s)
+        fold(application, event, registry, now_s, event.time_ms if again and isinstance(event, StageSubmitted) else None)
     application.left_out += problem.error is not None
     if not isinstance(event, TaskEnd) or application.told_bytes > limits.EVENT_BYTES:
         _stop_if_too_much(application)
     return not isinstance(event, TaskEnd)
+
+
+def fold(application: Application, event: AnyEvent, registry: Registry, now_s: float, at_ms: int | None = None) -> None:
+    """Fold one event in, with all that follows from it. `at_ms` is the time when a stage's begin was reported, if that was
+    not now."""
+    planning.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
+    _follow(application, event, registry, now_s)
 
 
 def _follow(application: Application, event: AnyEvent, registry: Registry, now_s: float) -> None:
