@@ -9,46 +9,30 @@ enough; all agents tick at the same moments, and idle ones report with every arr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC
-from typing import TypeVar
-
-from msgspec import structs
 
 from controller.agent.core.apply import QuotaChange
 from controller.agent.core.step import Seen, Snapshot, State, TimedPlan, next_period_s, step
-from controller.asks.job_options import JobOptions
-from controller.master.core import driver_events, planning
-from controller.master.core.admission import check_feasible
-from controller.master.core.application import Application, ApplicationRecord
-from controller.master.core.core import ClusterOptions, Core
-from controller.master.core.effects import DropDetails, Effect, Wake, WriteRecord
+from controller.master.core import planning
+from controller.master.core.application import Application
 from controller.master.core.executor_state import Executor
-from controller.master.core.from_record import LookedUp, make_application
-from controller.master.core.master_life import MasterLife
 from controller.runtime.base import ExecutorKey, Observed
-from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.states import ExecutorState
-from controller.wire.worker import ExecutorReport, Sample, WorkerInfo, WorkerSync
+from controller.wire.worker import ExecutorReport, WorkerInfo
 from experiments.simulator import driver
 from experiments.simulator.engine import Engine
+from experiments.simulator.master import SimMaster, made_application
 from experiments.simulator.state import App, SimExecutor, SimWorker, Task
-from stage_model.errors import InfeasibleDeadline
-from stage_model.forecast.estimate import estimate
-from stage_model.history.events import AnyEvent, TaskEnd
+from stage_model.history.events import AnyEvent
 from stage_model.history.profile import Profile
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
-
-T = TypeVar("T")
 
 MOST_CLAIMED = 16
 """Stages that a progress file names, the last touched ones."""
 SAME_S = 1e-9
 """Seconds: moments no further apart are one: sums of periods are not exact."""
-REPORTS_S = 5.0
-"""Time between two reports of idle workers, at most; one that is silent for `STALE_S` gets nothing new."""
 
 
 @dataclass(slots=True, eq=False)
@@ -108,19 +92,16 @@ class Pacing:
         self.engine = engine
         self.by_name = {worker.name: worker for worker in engine.workers}
         self.infos = {worker.name: worker_info(worker) for worker in engine.workers}
-        life = MasterLife(cluster_id="virtual", generation=1, boot_id="", pid_namespace="", begun_s=engine.now_s)
-        self.core = Core(life, ClusterOptions(), engine.rng.random, "")
-        self.reported_s = -REPORTS_S
+        self.master = SimMaster(self.infos.values(), engine.rng.random, self._wake)
         engine.at(0.0, self._period)
 
     # ------------------------------------------------------------------ the driver's events
 
     def arrived(self, app: App) -> None:
-        self._idle_workers_report()
-        application = self._admitted(app)
-        self.core.drivers.add(application)
+        application = made_application(app, self.profiles.get(app.job.name), admit=self.admit)
         paced = self.paced[app.number] = self.running[app.number] = PacedApp(app, application)
-        self._follow_up()
+        if not self.master.admit(application, self.engine.now_s):
+            self.refused.append(app)
         placed = {known.record.worker_id: known for known in application.executors.values()}
         for worker in self.engine.workers:
             if worker.name in placed:
@@ -136,56 +117,25 @@ class Pacing:
         self.on_worker.setdefault(worker.name, []).append(one)
 
     def stage_submitted(self, app: App, stage: int) -> None:
-        self._tell(app, *driver.submitted(app, stage, self.engine.now_s))
-        self._follow_up()
+        self._tell(app, driver.submitted(app, stage, self.engine.now_s))
 
     def task_ended(self, app: App, executor: SimExecutor, task: Task) -> None:
-        self._tell(app, driver.task_end(app, executor, task, self.engine.now_s))
+        self._tell(app, [driver.task_end(app, executor, task, self.engine.now_s)])
 
     def stage_completed(self, app: App, stage: int) -> None:
-        self._tell(app, *driver.completed(app, stage, self.engine.now_s))
-        self._follow_up()
+        self._tell(app, driver.completed(app, stage, self.engine.now_s))
 
     def ended(self, app: App) -> None:
         paced, now_s = self.running.pop(app.number), self.engine.now_s
-        self._tell(app, driver.application_end(now_s))
-        self._follow_up()
+        self._tell(app, [driver.application_end(now_s)])
         for one in paced.executors:
-            here = self.on_worker[one.executor.worker.name]
-            here.remove(one)
+            self.on_worker[one.executor.worker.name].remove(one)
             # what it held is free at once, because the agents learn of it at once
-            self._agent_reports(one.executor.worker.name, [], ())
-        self.core.lifecycle.turns((), now_s)
-        self._follow_up()
+            self.master.report(one.executor.worker.name, (), (), now_s)
+        self.master.record(now_s)
 
-    def _tell(self, app: App, *events: AnyEvent) -> None:
-        application = self.paced[app.number].application
-        for event in events:
-            driver_events.fold(application, event, self.core.registry, self.engine.now_s)
-        if not isinstance(events[-1], TaskEnd):
-            self.core.registry.changes.application(application)
-
-    # ------------------------------------------------------------------ the master's effects
-
-    def _follow_up(self) -> None:
-        effects = self.core.follow_up(self.engine.now_s)
-        while effects:
-            for effect in effects:
-                self._carry_out(effect)
-            effects = self.core.take_effects()
-
-    def _carry_out(self, effect: Effect) -> None:
-        """Do what matters here: agents are woken, and a record is written at once and not kept."""
-        core = self.core
-        match effect:
-            case Wake(worker_ids):
-                self._wake(worker_ids)
-            case WriteRecord(ending):
-                core.lifecycle.records.written(core.applications[ending.application_id], None, [ending.application_id])
-            case DropDetails(application_id, removed):
-                application = core.applications[application_id]
-                core.registry.finished(application, removed)
-                core.lifecycle.records.over(application)
+    def _tell(self, app: App, events: Sequence[AnyEvent]) -> None:
+        self.master.tell(self.paced[app.number].application, events, self.engine.now_s)
 
     def _wake(self, worker_ids: Collection[str]) -> None:
         """Let agents look as soon as the notice reaches them; notices that come together are one."""
@@ -201,27 +151,6 @@ class Pacing:
             if not paced.application.ended:
                 self._plan(paced)
         self._ticks(names)
-
-    # ------------------------------------------------------------------ admission
-
-    def _admitted(self, app: App) -> Application:
-        """Return the application, without its deadline if the master refuses that."""
-        now_s, application = self.engine.now_s, _application(app, self.profiles.get(app.job.name), admit=self.admit)
-        most = self.core.admission.check(application, now_s)
-        if most is not None:
-            try:
-                check_feasible(application, most, now_s, _result(self.core.registry.promised(now_s)))
-            except InfeasibleDeadline:
-                self.refused.append(app)
-                application.record.options = JobOptions(priority=app.asked.priority, law=app.asked.law)
-        return application
-
-    def _idle_workers_report(self) -> None:
-        now_s = self.engine.now_s
-        if now_s - self.reported_s >= REPORTS_S:
-            self.reported_s = now_s
-            for info in self.infos.values():
-                self.core.workers.heard(info, now_s)
 
     # ------------------------------------------------------------------ the control period
 
@@ -253,7 +182,7 @@ class Pacing:
             [one.executor.worker.name for one in paced.executors],
             paced.application,
         )
-        most = self.core.workers.capacity(application, now_s)
+        most = self.master.core.workers.capacity(application, now_s)
         plans = {name: planning.application_plan(application, name, most, now_s) for name in names}
         paced.plans = {name: TimedPlan(plan, now_s) for name, plan in plans.items()}
         starved = application.starved()
@@ -282,7 +211,7 @@ class Pacing:
             self.most_over_capacity = max(self.most_over_capacity, sum(orders.grants.values()) - snapshot.cores)
         for change in orders.changes:
             self._write(by_key[change.key], change)
-        self._agent_reports(name, [self._report(one, state) for one in here], orders.samples)
+        self.master.report(name, [self._report(one, state) for one in here], orders.samples, now_s)
         for sample in orders.samples:
             one = by_key[ExecutorKey(sample.application_id, sample.executor_id)]
             if self.traced and one is one.paced.executors[-1]:
@@ -318,20 +247,6 @@ class Pacing:
         paced.turns += paced.directions.get(name, direction) == -direction
         paced.directions[name] = direction
 
-    def _agent_reports(self, name: str, reports: Iterable[ExecutorReport], samples: Iterable[Sample]) -> None:
-        """Let the master take an agent's report in."""
-        known = self.core.workers.by_id[name]
-        sync = WorkerSync(
-            instance="life",
-            cluster_id=self.core.registry.life.cluster_id,
-            generation=self.core.registry.life.generation,
-            worker=self.infos[name],
-            executors=tuple(reports),
-            sample_seq=known.samples_acknowledged,
-            samples=tuple(samples),
-        )
-        self.core.agents.take(name, sync, self.engine.now_s)
-
     def _report(self, one: _Tracked, state: State) -> ExecutorReport:
         core = state.held[one.key]
         assert core.decision is not None
@@ -355,61 +270,3 @@ def worker_info(worker: SimWorker) -> WorkerInfo:
     return WorkerInfo(
         worker_id=worker.name, host="virtual", cores=worker.cores, memory_mb=1 << 20, runtime="virtual", pid=1, boot_id=""
     )
-
-
-def _id(app: App) -> str:
-    return f"virtual-{app.number}"
-
-
-def _application(app: App, profile: Profile | None, *, admit: bool) -> Application:
-    """Return the application as the master makes it; `admit` False: no deadline is refused."""
-    asked, now_s = app.asked, app.asked.at_s
-    wanted = {"0": ExecutorWish(count=asked.executors)}
-    record = ApplicationRecord(
-        application_id=_id(app),
-        token_hash="",
-        registration=structs.replace(_REGISTRATION, conf=asked.conf, wanted=wanted),
-        started_epoch_s=driver.EPOCH_S + now_s,
-        started_monotonic_s=now_s,
-        boot_id="",
-        options=JobOptions(
-            deadline_s=asked.deadline_s,
-            priority=asked.priority,
-            law=asked.law,
-            settings=dict(asked.settings),
-            arguments=asked.arguments,
-            force=not admit,
-        ),
-    )
-    what = estimate(profile, asked.arguments) if profile else None
-    return make_application(record, LookedUp(app.job.name, profile, what, UTC), {}, now_s, now_s)
-
-
-def _result(work: Generator[None, None, T]) -> T:
-    """Return the result of work that pauses: here no one else has a turn."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
-_REGISTRATION = Registration(
-    name="virtual",
-    instance="virtual",
-    spark_version="4.3.0",
-    user="virtual",
-    uid=0,
-    gid=0,
-    pid=0,
-    pid_start=0,
-    boot_id="",
-    host="virtual",
-    driver_url="",
-    jars_dir="",
-    bridge_jar="",
-    java_home="",
-    working_dir="/srv/jobs",
-    age_s=0.0,
-)
