@@ -17,7 +17,8 @@ from controller.agent.core.apply import QuotaChange
 from controller.agent.core.step import Seen, Snapshot, State, TimedPlan, next_period_s, step
 from controller.asks.job_options import JobOptions
 from controller.master.core import planning
-from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.capacity import Capacity, capacity
 from controller.master.core.executor_state import Executor, ExecutorRecord
 from controller.master.core.feasibility import feasibility

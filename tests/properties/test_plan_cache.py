@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from controller.asks.job_options import JobOptions
 from controller.master.core import planning
-from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.capacity import Capacity
 from controller.master.core.changes import Changes
 from controller.master.core.executor_state import Executor, ExecutorRecord

@@ -12,7 +12,8 @@ import msgspec
 
 from controller.asks.job_options import job_options
 from controller.asks.job_setting import PREFIX
-from controller.master.core.application import ID, Application, ApplicationRecord, skip_unknown_ids
+from controller.master.core.application import Application
+from controller.master.core.application_record import ID, ApplicationRecord, skip_unknown_ids
 from controller.master.core.capacity import Capacity
 from controller.master.core.dependencies import WaitingJob, check_dependencies
 from controller.master.core.executor_spec import executor_memory, executor_slots, executor_spec

@@ -8,7 +8,8 @@ from msgspec import structs
 
 from controller.asks.job_options import JobOptions
 from controller.master.core import planning
-from controller.master.core.application import Application, ApplicationRecord, AppliedChange, Target
+from controller.master.core.application import Application, Target
+from controller.master.core.application_record import ApplicationRecord, AppliedChange
 from controller.master.core.capacity import Capacity
 from controller.master.core.feasibility import rounded_up
 from controller.wire.command import Change

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.basis import basis
 from controller.master.core.executor_spec import HADOOP_CREDENTIALS
 from controller.master.core.lesson import LastUntaught, no_profile

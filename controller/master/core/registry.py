@@ -11,7 +11,8 @@ from itertools import islice
 from msgspec import structs
 
 from controller.master.core import planning
-from controller.master.core.application import Application, ApplicationRecord, Resident, skip_unknown_ids
+from controller.master.core.application import Application, Resident
+from controller.master.core.application_record import ApplicationRecord, skip_unknown_ids
 from controller.master.core.changes import Changes
 from controller.master.core.dependencies import KnownJobs, Past, WaitingJob, past_of
 from controller.master.core.effects import StoreApplication, StoreExecutor

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.master.core.application import ApplicationRecord
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.queue import by_rank
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import InfeasibleDeadline
