@@ -114,7 +114,7 @@ def known(application: Application) -> dict[str, Any]:
         "tasks": (application.first_task_ms, application.last_task_ms, run.tasks_failed),
         "actions": repr(application.actions.by_key),
         "gone": application.gone(),
-        "goals": sorted(application.goals),
+        "goals": sorted(application.plan.goals),
         "faults": application.faults > 0,
     }
 

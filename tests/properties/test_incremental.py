@@ -330,7 +330,7 @@ def check_plans(world: World) -> None:
     for application in world.living():
         most = world.state.workers.capacity(application, now_s)
         kept = planning.application_plan(application, "w1", most, now_s), planning.promises(application, most, now_s)
-        application.plan_cache = None
+        application.plan.cache = None
         made = planning.application_plan(application, "w1", most, now_s), planning.promises(application, most, now_s)
         assert kept == made
 

@@ -143,7 +143,7 @@ steps = st.lists(st.one_of(told_next, reports, late, st.sampled_from(("lost", "s
 def kept_alike(app: Application, most: Capacity, now_s: float) -> None:
     kept = planning.application_plan(app, "w1", most, now_s)
     promised = planning.promises(app, most, now_s)
-    app.plan_cache = None
+    app.plan.cache = None
     assert planning.application_plan(app, "w1", most, now_s) == kept
     assert planning.promises(app, most, now_s) == promised
 

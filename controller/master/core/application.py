@@ -15,10 +15,10 @@ from datetime import UTC, tzinfo
 from controller.asks.job_options import JobOptions
 from controller.master.core.actions import Actions
 from controller.master.core.application_record import ApplicationRecord
-from controller.master.core.capacity import Capacity
 from controller.master.core.executor_state import Executor, known_sum
 from controller.master.core.life import Life, LifeState
 from controller.master.core.outcome import SERVERS, Evidence
+from controller.master.core.plan_state import PlanState
 from controller.master.core.starved import Starvation, least_waiting
 from controller.wire import limits
 from controller.wire.driver import ExecutorGone, ExecutorWish
@@ -30,38 +30,12 @@ from placement.growth import WorkerType
 from placement.request import Request
 from placement.worker import WorkerState
 from stage_model.forecast.estimate import ApplicationEstimate
-from stage_model.forecast.match import Matched
-from stage_model.forecast.virtual_time import Busy, Forecast
 from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import Profile
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageKey
 
 Resident = tuple["Application", Executor]
-
-
-@dataclass(slots=True)
-class StageGoal:
-    """A stage's deadline, fixed when it was submitted (document 004, section 2); seconds count from submission.
-
-    Short stages form a group with the ones after them, named by the stage attempt that began it (`group`): then
-    `length_s` and `work_core_s` are the group's, of which `group_share` is this stage's and `group_base` was done before
-    it. `own_core_s` is this stage's own work as it was expected then: the work is known better while the stage runs. `due_s`
-    is the deadline of the job or the application that this goal was made from."""
-
-    submitted_s: float
-    length_s: float
-    work_core_s: float
-    own_core_s: float
-    group: StageKey
-    group_base: float = 0.0
-    group_share: float = 1.0
-    due_s: float = 0.0
-
-    @property
-    def cores(self) -> float:
-        """Cores with which the group ends in time."""
-        return self.work_core_s / self.length_s if self.length_s > 0 else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,31 +51,6 @@ class Target:
     def due_s(self) -> float:
         """Time of the deadline, seconds after submission."""
         return self.start_s + self.deadline_s
-
-
-@dataclass(slots=True)
-class PlanCache:
-    """Results that follow from what the stages of an application are matched by, and are dropped when that changes
-    (`planning`)."""
-
-    estimate: ApplicationEstimate
-    matched: Matched
-    ahead: dict[tuple[frozenset[int] | None, int, Capacity], RemainingSchedule] = field(default_factory=dict)
-    """Schedules by jobs (None: all), slots and the most there is to have."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemainingSchedule:
-    """The schedule of the stages to come, that of all stages (`shape`), the pace so far, and the seconds kept for work beyond
-    the plan."""
-
-    busy: Busy
-    shape: Forecast
-    fixed_s: float
-    last_task_sd_s: float
-    doubt: float
-    pace: float
-    further_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +86,7 @@ class Application:
     run: Run = field(default_factory=Run)
     actions: Actions = field(init=False)
     life: Life = field(init=False)
+    plan: PlanState = field(default_factory=PlanState)
     acknowledged: int = 0
     """Number of the last event of its driver that is stored."""
     taken: int = 0
@@ -144,7 +94,6 @@ class Application:
     wanted: dict[str, ExecutorWish] = field(default_factory=dict)
     unwanted: set[str] = field(default_factory=set)
     executors: dict[str, Executor] = field(default_factory=dict)
-    goals: dict[StageKey, StageGoal] = field(default_factory=dict)
     heard_s: float = 0.0
     zone: tzinfo = UTC
     """The machine's zone, by which times of day are read."""
@@ -169,8 +118,6 @@ class Application:
     """The reason why it has no executor, or lacks some, for people; empty without one."""
     waited_for: str = ""
     """The last reason to wait before its first task. A restart of the master forgets it."""
-    late_reports: int = 0
-    warned: bool = False
     ended_monotonic_s: float = math.inf
     """The time when this life of the master learned that the application had ended."""
     failures_in_a_row: int = 0
@@ -193,9 +140,6 @@ class Application:
     """Bytes of its driver's events and snapshots, as they are stored."""
     overflow: str = ""
     """The limit that its driver's reports exceed: nothing more is taken in."""
-    plan_cache: PlanCache | None = None
-    """Results of `planning`; None since something has changed that the stages seen so far are matched by: what ended stages
-    did, or what those under way have `shown`."""
 
     def __post_init__(self) -> None:
         self.actions = Actions(self.record.registration.conf, self.zone)
@@ -326,7 +270,7 @@ class Application:
         shown_tasks = known.shown_tasks if known is not None else 0
         self.run.apply(event)
         if known is None or not known.active or known.shown_tasks != shown_tasks:
-            self.plan_cache = None
+            self.plan.drop_cache()
         complaint = self.actions.apply(event)
         if complaint:
             self.notify(complaint)
@@ -336,14 +280,14 @@ class Application:
 
     def replace_active(self, snapshot: Iterable[AnyEvent]) -> None:
         """Take in what is active now, after events were lost."""
-        self.plan_cache = None
+        self.plan.drop_cache()
         self.run.replace_active(snapshot)
 
     def take(self, executor: Executor, instance: str, report: ExecutorReport) -> None:
         for key in executor.take(instance, report, self.run.attempts):
             stage = self.run.attempts.get(key)
             if stage is not None and not stage.active:
-                self.plan_cache = None
+                self.plan.drop_cache()
         if executor.ran:
             self.life.run()
 

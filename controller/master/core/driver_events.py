@@ -196,7 +196,7 @@ def _snapshot(
     with guarded(application, "taking in a snapshot of its driver"):
         application.replace_active(events)
         for event in events:
-            if isinstance(event, StageSubmitted) and (event.info.stage, event.info.attempt) not in application.goals:
+            if isinstance(event, StageSubmitted) and (event.info.stage, event.info.attempt) not in application.plan.goals:
                 capacity = registry.workers.capacity(application, now_s)
                 at_ms = event.time_ms if again else None
                 planning.set_goal(application, event.info.stage, event.info.attempt, capacity, now_s, at_ms)
