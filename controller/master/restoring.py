@@ -50,7 +50,7 @@ def restore(registry: Registry, store: Store, profiles: ProfileStore, now_s: flo
             registry.remember(record)
     for application in registry.applications.values():
         driver_events.replay(application, store.events(application.id), store.snapshots(application.id), registry, now_s)
-        log.info("restored %s at event %d", application.id, application.acknowledged)
+        log.info("restored %s at event %d", application.id, application.stream.acknowledged)
 
 
 def _made(record: ApplicationRecord, registry: Registry, profiles: ProfileStore, now_s: float) -> Application:

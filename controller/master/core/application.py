@@ -15,12 +15,13 @@ from datetime import UTC, tzinfo
 from controller.asks.job_options import JobOptions
 from controller.master.core.actions import Actions
 from controller.master.core.application_record import ApplicationRecord
+from controller.master.core.event_stream import EventStream
 from controller.master.core.executor_state import Executor, known_sum
 from controller.master.core.life import Life, LifeState
+from controller.master.core.notices import Notices
 from controller.master.core.outcome import SERVERS, Evidence
 from controller.master.core.plan_state import PlanState
 from controller.master.core.starved import Starvation, least_waiting
-from controller.wire import limits
 from controller.wire.driver import ExecutorGone, ExecutorWish
 from controller.wire.states import Outcome
 from controller.wire.worker import ExecutorReport
@@ -86,11 +87,8 @@ class Application:
     run: Run = field(default_factory=Run)
     actions: Actions = field(init=False)
     life: Life = field(init=False)
+    stream: EventStream = field(default_factory=EventStream)
     plan: PlanState = field(default_factory=PlanState)
-    acknowledged: int = 0
-    """Number of the last event of its driver that is stored."""
-    taken: int = 0
-    """Number of the last event of its driver that is taken in: a later one, while nothing can be stored."""
     wanted: dict[str, ExecutorWish] = field(default_factory=dict)
     unwanted: set[str] = field(default_factory=set)
     executors: dict[str, Executor] = field(default_factory=dict)
@@ -112,8 +110,7 @@ class Application:
     """The worker that the application would need, where none is large enough or has what it asks for."""
     evicting: set[str] = field(default_factory=set)
     """Workers on which others end for the application: kept for it until it is there, or wants no more."""
-    notices: list[str] = field(default_factory=list)
-    noticed: int = 0
+    notices: Notices = field(default_factory=Notices)
     waiting: str = ""
     """The reason why it has no executor, or lacks some, for people; empty without one."""
     waited_for: str = ""
@@ -126,20 +123,10 @@ class Application:
     """Number of failures to take in or do something for the application (`guard`)."""
     unlogged: list[tuple[str, Exception | None]] = field(default_factory=list)
     """Faults that are still to be logged, with their errors."""
-    left_out: int = 0
-    """Events among these failures: then nothing is learned from the application."""
-    missed: int = 0
-    """Events that its driver or an earlier life of the master had lost before they were stored."""
-    first_task_ms: int | None = None
-    last_task_ms: int | None = None
     driver_gone_s: float | None = None
     """Monotonic time since when its driver is known to be gone, while its outcome is not settled."""
     farewell: bool = False
     """True if its driver has said that it goes."""
-    told_bytes: int = 0
-    """Bytes of its driver's events and snapshots, as they are stored."""
-    overflow: str = ""
-    """The limit that its driver's reports exceed: nothing more is taken in."""
 
     def __post_init__(self) -> None:
         self.actions = Actions(self.record.registration.conf, self.zone)
@@ -234,7 +221,7 @@ class Application:
     def targets(self) -> list[Target]:
         """Return the deadlines that govern now, the first due first: that of each action under way, and always the
         application's."""
-        if self.overflow:
+        if self.stream.overflow:
             return []
         found = [
             Target(self.since_submission(action.start_ms), action.deadline_s, frozenset(action.jobs))
@@ -275,8 +262,7 @@ class Application:
         if complaint:
             self.notify(complaint)
         if isinstance(event, TaskEnd):
-            self.first_task_ms = min(self.first_task_ms or event.launch_ms, event.launch_ms)
-            self.last_task_ms = max(self.last_task_ms or 0, event.finish_ms)
+            self.stream.count_task(event)
 
     def replace_active(self, snapshot: Iterable[AnyEvent]) -> None:
         """Take in what is active now, after events were lost."""
@@ -341,11 +327,7 @@ class Application:
 
     def notify(self, line: str) -> None:
         """Add a line for the user's terminal, once."""
-        line = line[: limits.NOTICE_LENGTH]
-        if len(self.notices) == limits.NOTICES:
-            line = f"there were {limits.NOTICES} lines like these; further ones are left out"
-        if len(self.notices) <= limits.NOTICES and line not in self.notices:
-            self.notices.append(line)
+        self.notices.add(line)
 
     def used_core_s(self) -> float:
         """Return the container CPU of all executors since their starts, in stages or not, core-seconds."""

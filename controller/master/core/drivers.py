@@ -118,11 +118,11 @@ class Drivers:
         with guarded(application, "finding its starved executors"):
             starved = application.starved()
         return DriverReply(
-            acknowledged=application.acknowledged,
-            taken=None if storing else application.taken,
+            acknowledged=application.stream.acknowledged,
+            taken=None if storing else application.stream.taken,
             gone=() if application.attached else application.gone(),
             stop=application.record.end_reason if stops else None,
-            notices=self.new_notices(application),
+            notices=application.notices.take_new(),
             locality=near,
             lacks_credentials=application.lacks_credentials,
             starved=starved,
@@ -138,8 +138,3 @@ class Drivers:
         """Return the hash of the application's token; None for an application that is not known here."""
         application = self.registry.applications.get(application_id)
         return application.record.token_hash if application else None
-
-    def new_notices(self, application: Application) -> tuple[str, ...]:
-        new = tuple(application.notices[application.noticed :])
-        application.noticed = len(application.notices)
-        return new

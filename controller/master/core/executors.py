@@ -55,7 +55,7 @@ def reconcile(application: Application, registry: Registry, placing: Placing, ob
     if not application.held_back:
         for profile_id, wish in sorted(application.wanted.items()):
             _add_missing(application, profile_id, wish, registry, placing, now_s)
-    if application.waiting and application.first_task_ms is None:
+    if application.waiting and application.stream.first_task_ms is None:
         application.waited_for = application.waiting
     position = placing.queue.position(application)
     # for the terminal of a stock spark-submit; `submit` says it from the view

@@ -27,6 +27,7 @@ def lateness_of(application: Application, most: Capacity) -> Lateness | None:
     use = application.stage_use() if what is None or what.cpu_source == "container" else None
     attempts = application.run.attempts.items()
     used_core_s = sum(stage.work_core_s(None if use is None else use.get(key, 0.0)) for key, stage in attempts)
+    first_ms = application.stream.first_task_ms
     return why_late(
         RunEnd(
             deadline_s=deadline_s,
@@ -37,7 +38,7 @@ def lateness_of(application: Application, most: Capacity) -> Lateness | None:
             planned_core_s=sum(stage.work_core_s for stage in what.stages) if what is not None else None,
             other_arguments=what is not None and what.grounds.other_arguments,
             planned_start_s=what.startup_s if what is not None else None,
-            first_task_s=application.since_submission(application.first_task_ms) if application.first_task_ms else None,
+            first_task_s=application.since_submission(first_ms) if first_ms else None,
             waited_for=application.waited_for,
             owed_core_s=application.debt_core_s(),
             squeezed_by=application.squeezed_by(),

@@ -176,7 +176,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
     elsewhere."""
     options, what, targets = application.options, application.estimate, application.targets()
     target = targets[0] if targets else None
-    what = None if application.overflow else what
+    what = None if application.stream.overflow else what
     elapsed_s = application.elapsed_s(now_s)
     slots = application.slots(worker_id) or most.slots
     busy: Busy = ()

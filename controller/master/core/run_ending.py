@@ -39,8 +39,9 @@ class RunEnding:
 
 def run_ending(application: Application, most: Capacity, runtime: str) -> RunEnding:
     """Return what the record will say, as far as it is known without the samples."""
-    start_s, end_s = (application.since_submission(ms) for ms in (application.first_task_ms, application.last_task_ms))
-    why = why_untaught(application.run, succeeded=application.succeeded, left_out=application.left_out)
+    stream = application.stream
+    start_s, end_s = (application.since_submission(ms) for ms in (stream.first_task_ms, stream.last_task_ms))
+    why = why_untaught(application.run, succeeded=application.succeeded, left_out=stream.left_out)
     return RunEnding(
         application_id=application.id,
         summary=_summary(application, most, runtime, start_s, end_s),
@@ -124,7 +125,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "basis": None if record.basis is None else structs.asdict(record.basis),
         "lateness": None if record.lateness is None else structs.asdict(record.lateness),
         "faults": application.faults,
-        "events_missing": application.missed + application.left_out,
+        "events_missing": application.stream.missed + application.stream.left_out,
         "taught": False,
         "untaught": None,
         "spark_version": record.registration.spark_version,

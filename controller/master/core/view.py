@@ -77,7 +77,7 @@ def bare_view(application: Application) -> ApplicationView:
         pipeline=pipeline.name if pipeline else "",
         reason=application.record.end_reason or "what it does cannot be shown, see the master's log",
         outcome=application.record.outcome,
-        notices=tuple(application.notices),
+        notices=tuple(application.notices.lines),
         faults=application.faults,
         finished=application.finished,
     )

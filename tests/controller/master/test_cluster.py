@@ -65,7 +65,7 @@ def test_nothing_is_lost_in_a_restart(cluster: FakeCluster) -> None:
     cluster.restart()
     assert (cluster.state.identity.cluster_id, cluster.state.identity.generation) == (cluster_id, generation + 1)
     application = cluster.state.applications[application_id]
-    assert application.acknowledged == 4
+    assert application.stream.acknowledged == 4
     assert application.elapsed_s(cluster.now_s) == pytest.approx(7.0)  # 2 s old at registration, 5 s away
     after = cluster.worker("w1", report(application_id, "1", stages=(use(0, 3.0, done=2),))).desired
     assert [s.executor_id for s in after.executors] == [s.executor_id for s in before.executors] == ["1"]

@@ -224,7 +224,7 @@ def test_evict_ends_the_fewest_of_lower_priority_with_a_record(tmp_path: Path) -
     victim = next(e for e in application.executors.values() if e.record.worker_id == "w1")
     assert victim.record.planned_end
     assert victim.record.evicted_for == high
-    assert "evicted" in application.notices[-1]
+    assert "evicted" in application.notices.lines[-1]
     scene.sync()
     assert sorted(scene.where(high)) == ["w1", "w2"]
     assert scene.where(one) == ["w2"]

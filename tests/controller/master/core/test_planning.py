@@ -261,7 +261,7 @@ def test_where_no_profile_has_the_name_the_one_that_may_be_meant_is_named(tmp_pa
     told = "; if it is the job of profile 'load-2026-11-25@app.py' under another name, give --profile load-2026-11-25@app.py"
     planned = answered(cluster.state.admission.plan(PlanRequest(profile="load-2026-11-26@app.py"), cluster.now_s))
     assert planned.reason.endswith(f"a first run takes what is free and teaches{told}")
-    notices = cluster.state.applications[cluster.register(name="load-2026-11-26")].notices
+    notices = cluster.state.applications[cluster.register(name="load-2026-11-26")].notices.lines
     assert f"no profile 'load-2026-11-26@app.py' yet: a first run takes what is free and teaches{told}" in notices
 
 
