@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
@@ -20,16 +20,13 @@ from controller.master.core.executor_state import Executor, known_sum
 from controller.master.core.life import Life, LifeState
 from controller.master.core.notices import Notices
 from controller.master.core.outcome import SERVERS, Evidence
+from controller.master.core.placement_state import PlacementState
 from controller.master.core.plan_state import PlanState
 from controller.master.core.starved import Starvation, least_waiting
-from controller.wire.driver import ExecutorGone, ExecutorWish
+from controller.wire.driver import ExecutorGone
 from controller.wire.states import Outcome
 from controller.wire.worker import ExecutorReport
-from master_memory.room import Newcomer
 from placement.dependencies import After
-from placement.growth import WorkerType
-from placement.request import Request
-from placement.worker import WorkerState
 from stage_model.forecast.estimate import ApplicationEstimate
 from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import Profile
@@ -54,28 +51,6 @@ class Target:
         return self.start_s + self.deadline_s
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCores:
-    """The cores planned for one executor, and what they were worked out from (`placing`)."""
-
-    estimate: ApplicationEstimate
-    deadline_s: float | None
-    cores: float
-
-
-@dataclass(frozen=True, slots=True)
-class CachedRequest:
-    """The request of an application to a worker for executors of a resource profile, before other applications are looked at,
-    kept until the application or a worker changes (`placing`). `shape` is what decides on `ever`, the workers that will do;
-    `passes` says whether a worker has now what the request asks for, but for memory."""
-
-    request: Request
-    memory: Newcomer
-    passes: Callable[[WorkerState], bool]
-    shape: Hashable
-    ever: frozenset[str]
-
-
 @dataclass(slots=True)
 class Application:
     record: ApplicationRecord
@@ -88,9 +63,8 @@ class Application:
     actions: Actions = field(init=False)
     life: Life = field(init=False)
     stream: EventStream = field(default_factory=EventStream)
+    placement: PlacementState = field(default_factory=PlacementState)
     plan: PlanState = field(default_factory=PlanState)
-    wanted: dict[str, ExecutorWish] = field(default_factory=dict)
-    unwanted: set[str] = field(default_factory=set)
     executors: dict[str, Executor] = field(default_factory=dict)
     heard_s: float = 0.0
     zone: tzinfo = UTC
@@ -101,24 +75,9 @@ class Application:
     credentials: bytes | None = field(default=None, repr=False)
     """The credentials of its executors for their driver. They are never stored: after a restart the driver sends them
     again."""
-    data: dict[str, int] = field(default_factory=dict)
-    """Bytes of the input by host, as the driver reported them."""
-    peak: PlannedCores | None = None
-    cached_requests: dict[str, CachedRequest] = field(default_factory=dict)
-    """Requests by resource profile, until the application or a worker changes (`Changes.application`)."""
-    infeasible: WorkerType | None = None
-    """The worker that the application would need, where none is large enough or has what it asks for."""
-    evicting: set[str] = field(default_factory=set)
-    """Workers on which others end for the application: kept for it until it is there, or wants no more."""
     notices: Notices = field(default_factory=Notices)
-    waiting: str = ""
-    """The reason why it has no executor, or lacks some, for people; empty without one."""
-    waited_for: str = ""
-    """The last reason to wait before its first task. A restart of the master forgets it."""
     ended_monotonic_s: float = math.inf
     """The time when this life of the master learned that the application had ended."""
-    failures_in_a_row: int = 0
-    executors_lost: int = 0
     faults: int = 0
     """Number of failures to take in or do something for the application (`guard`)."""
     unlogged: list[tuple[str, Exception | None]] = field(default_factory=list)

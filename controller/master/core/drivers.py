@@ -85,9 +85,9 @@ class Drivers:
         """Take in what the driver says whole each time."""
         record, changes = application.record, self.registry.changes
         killed = application.executors.keys() & set(sync.killed)
-        if application.wanted != sync.wanted or not killed <= application.unwanted:
-            application.wanted = dict(sync.wanted)
-            application.unwanted |= killed
+        if application.placement.wanted != sync.wanted or not killed <= application.placement.unwanted:
+            application.placement.wanted = dict(sync.wanted)
+            application.placement.unwanted |= killed
             changes.application(application)
         if sync.instance != application.instance:
             application.instance = sync.instance

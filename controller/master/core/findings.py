@@ -39,7 +39,7 @@ def lateness_of(application: Application, most: Capacity) -> Lateness | None:
             other_arguments=what is not None and what.grounds.other_arguments,
             planned_start_s=what.startup_s if what is not None else None,
             first_task_s=application.since_submission(first_ms) if first_ms else None,
-            waited_for=application.waited_for,
+            waited_for=application.placement.waited_for,
             owed_core_s=application.debt_core_s(),
             squeezed_by=application.squeezed_by(),
             late_since_s=application.late_since_s(),

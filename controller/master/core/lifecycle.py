@@ -117,8 +117,8 @@ class Lifecycle:
         try:
             return executors.reconcile(application, self.registry, self.placing, obstacle, now_s)
         except PaceError as error:
-            application.waiting = f"its executors cannot be placed: {error}"
-            application.notify(application.waiting)
+            application.placement.waiting = f"its executors cannot be placed: {error}"
+            application.notify(application.placement.waiting)
             return False
 
     def _driver_gone(self, application: Application, dead: Collection[str], now_s: float) -> bool:

@@ -112,7 +112,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "workers": sorted(workers),
         "tasks": sum(len(stage.done) for stage in run.attempts.values()),
         "tasks_failed": run.tasks_failed,
-        "executors_lost": application.executors_lost,
+        "executors_lost": application.placement.lost,
         "data_waits": [structs.asdict(wait) for wait in application.record.data_waits],
         "evicted": [
             {"executor": e.record.executor_id, "worker": e.record.worker_id, "for": e.record.evicted_for}

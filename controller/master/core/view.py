@@ -94,7 +94,7 @@ def _running(application: Application) -> list[Executor]:
 
 def _reason(application: Application) -> str:
     over = "; ".join(filter(None, (application.record.end_reason, application.record.unrecorded)))
-    return over if over or application.ended else application.waiting or _starting_reason(application)
+    return over if over or application.ended else application.placement.waiting or _starting_reason(application)
 
 
 def _starting_reason(application: Application) -> str:

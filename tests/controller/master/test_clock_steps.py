@@ -91,7 +91,7 @@ def story(folder: Path, origins_ms: tuple[int, int], set_by_s: tuple[float, ...]
     seen: list[Any] = [dict(app.plan.goals), cluster.state.agents.desired("w1", cluster.now_s).applications]
     later(5)
     cluster.worker("w1", report(second.id, "2", "exited", exit_code=1))
-    assert app.failures_in_a_row == 1, "it lived long, so the row of failures begins again"
+    assert app.placement.failures_in_a_row == 1, "it lived long, so the row of failures begins again"
     cluster.restart()
     cluster.worker("w1")
     app = cluster.state.applications[second.id]

@@ -170,14 +170,17 @@ def test_executors_one_after_the_other_have_an_end(cluster: FakeCluster, monkeyp
         cluster.state.tick(cluster.now_s)
     assert cluster.worker("w1").desired.executors == ()
     application = cluster.state.applications[application_id]
-    assert (application.waiting, application.ended) == ("it has had 2 executors, as many as an application may", False)
+    assert (application.placement.waiting, application.ended) == (
+        "it has had 2 executors, as many as an application may",
+        False,
+    )
 
 
 def test_executors_that_never_were_cannot_be_killed(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     application_id = cluster.register()
     cluster.driver(application_id, killed=("1", *(f"invented {number}" for number in range(100))))
-    assert cluster.state.applications[application_id].unwanted == {"1"}
+    assert cluster.state.applications[application_id].placement.unwanted == {"1"}
 
 
 def test_lines_for_a_terminal_have_an_end(cluster: FakeCluster) -> None:
