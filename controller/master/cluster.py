@@ -20,6 +20,7 @@ from controller.master.command_calls import CommandCalls
 from controller.master.core.application import Application
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.growing import Growing
+from controller.master.core.guard import guarded
 from controller.master.core.master_life import MasterLife
 from controller.master.driver_calls import DriverCalls
 from controller.master.notify.notifying import Notifying
@@ -88,8 +89,9 @@ class ClusterState:
         return self.outside.providing.under_way
 
     def tick(self, now_s: float) -> None:
-        """Do what only time brings about: dead drivers, executors to place, records to write, workers to start. Each
-        application's turn and each other part come whatever goes wrong with the rest."""
+        """Do what only time brings about. Applications are admitted and plans are made as calls come in; a pass ends
+        applications whose drivers died, records runs, splits the time of pipelines, places executors, and starts and ends
+        workers. Each application's turn and each other part come whatever goes wrong with the rest."""
         with self.outside.changing(now_s) as changes:
             self.lifecycle.turns(self._dead_drivers(now_s), now_s)
             with self.parts.guarded("looking after records"):
@@ -97,7 +99,7 @@ class ClusterState:
             with self.parts.guarded("splitting the time of pipelines"):
                 self.submissions.forget(now_s)
                 self.core.pipelines.split_anew(now_s)
-            changes.room()
+            changes.room()  # executors are placed at the end of the block
         if self.growing is not None:
             with self.parts.guarded("starting and ending workers"):
                 self._grow(self.growing, now_s)
@@ -111,7 +113,12 @@ class ClusterState:
 
     def _dead_drivers(self, now_s: float) -> set[str]:
         """Return the applications whose drivers were looked for and have ended."""
-        return {one.id for one in self.lifecycle.silent(now_s) if not alive(_driver_of(one))}
+        dead = set[str]()
+        for application in self.lifecycle.silent(now_s):
+            with guarded(application, "looking for its driver"):
+                if not alive(_driver_of(application)):
+                    dead.add(application.id)
+        return dead
 
     def _record(self, now_s: float) -> None:
         """Have records written, and take in which are by now: others may wait for the end of those runs."""

@@ -68,11 +68,14 @@ class Outside:
         """Carry effects out, and those that follow. What must survive a restart is stored before anything is begun."""
         effects = list(effects)
         while effects:
+            others = []
             for effect in effects:
                 if isinstance(effect, Storing):
                     self.store.later(effect, partial(self._put, effect))
+                else:
+                    others.append(effect)
             self.store.catch_up()
-            for effect in effects:
+            for effect in others:
                 self._do(effect, now_s)
             effects = self.core.take_effects()
 
@@ -97,7 +100,9 @@ class Outside:
                 self.providing.begin(effect)
 
     def _write_samples(self, effect: WriteSamples) -> None:
-        application = self.registry.applications[effect.application_id]
+        application = self.registry.applications.get(effect.application_id)
+        if application is None:
+            return
         with guarded(application, "writing its samples"):
             if not self.recorder.add(application.id, effect.samples):
                 application.notify(f"its samples are over {SAMPLES_BYTES} bytes: further ones are not recorded")

@@ -1,6 +1,6 @@
 """One application as the master knows it: what it asked for, what its driver reported, its executors wanted and observed.
 
-State and plain questions about it; `cluster` (life cycle) and `planning` (deadlines) decide. Times `*_s` are monotonic
+State and plain questions about it; `lifecycle` and `planning` (deadlines) decide. Times `*_s` are monotonic
 seconds unless they are said to count from submission.
 """
 

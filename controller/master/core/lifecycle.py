@@ -63,14 +63,13 @@ class Lifecycle:
 
     def silent(self, now_s: float) -> list[Application]:
         """Return the applications whose drivers have been silent, and whose processes can be looked for from here."""
-        return [
-            application
-            for application in self.registry.applications.values()
-            if now_s - application.heard_s >= HEARD_S
-            and not application.finished
-            and application.record.exit_code is None
-            and self.registry.life.sees(application.record)
-        ]
+        found = []
+        for application in self.registry.applications.values():
+            if now_s - application.heard_s >= HEARD_S and not application.finished:
+                with guarded(application, "looking for its driver"):
+                    if application.record.exit_code is None and self.registry.life.sees(application.record):
+                        found.append(application)
+        return found
 
     def turns(self, dead: Collection[str], now_s: float) -> None:
         """Do what only time brings about, for each application: its driver may have died, its record may be written. `dead`
