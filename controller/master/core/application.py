@@ -6,7 +6,6 @@ seconds unless they are said to count from submission.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from controller.asks.job_options import JobOptions
 from controller.master.core.actions import Actions
 from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.event_stream import EventStream
-from controller.master.core.executor_state import Executor, known_sum
+from controller.master.core.executor_state import Executor
+from controller.master.core.executor_totals import ExecutorTotals
 from controller.master.core.life import Life, LifeState
 from controller.master.core.notices import Notices
 from controller.master.core.outcome import SERVERS, Evidence
@@ -31,7 +31,6 @@ from stage_model.forecast.estimate import ApplicationEstimate
 from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import Profile
 from stage_model.history.run import Run
-from stage_model.history.stage_run import StageKey
 
 Resident = tuple["Application", Executor]
 
@@ -66,6 +65,7 @@ class Application:
     placement: PlacementState = field(default_factory=PlacementState)
     plan: PlanState = field(default_factory=PlanState)
     executors: dict[str, Executor] = field(default_factory=dict)
+    totals: ExecutorTotals = field(init=False)
     heard_s: float = 0.0
     zone: tzinfo = UTC
     """The machine's zone, by which times of day are read."""
@@ -76,18 +76,13 @@ class Application:
     """The credentials of its executors for their driver. They are never stored: after a restart the driver sends them
     again."""
     notices: Notices = field(default_factory=Notices)
-    ended_monotonic_s: float = math.inf
-    """The time when this life of the master learned that the application had ended."""
     faults: int = 0
     """Number of failures to take in or do something for the application (`guard`)."""
     unlogged: list[tuple[str, Exception | None]] = field(default_factory=list)
     """Faults that are still to be logged, with their errors."""
-    driver_gone_s: float | None = None
-    """Monotonic time since when its driver is known to be gone, while its outcome is not settled."""
-    farewell: bool = False
-    """True if its driver has said that it goes."""
 
     def __post_init__(self) -> None:
+        self.totals = ExecutorTotals(self.executors)
         self.actions = Actions(self.record.registration.conf, self.zone)
         self.life = Life.of_record(ended=self.record.ended_s is not None, judged=self.record.outcome is not None)
 
@@ -263,23 +258,11 @@ class Application:
         all have ended."""
         return sum(e.record.debt.core_s for e in self.executors.values() if e.live or self.ended)
 
-    def withheld_core_s(self) -> float:
-        """Return all core-seconds that squeezes ever withheld, given back or not."""
-        return sum(e.record.debt.withheld_core_s for e in self.executors.values())
-
     def late_since_s(self) -> float | None:
         """Return the time since when a forecast of the application has been past its deadline without a break, seconds after
         submission; None if no forecast is."""
         since = (e.record.late_since_s for e in self.executors.values() if e.live or self.ended)
         return min((one for one in since if one is not None), default=None)
-
-    def squeezed_by(self) -> dict[str, float]:
-        """Return the core-seconds withheld from the application, by the name of the application that had the cores."""
-        total: dict[str, float] = {}
-        for executor in self.executors.values():
-            for name, core_s in executor.record.squeezed_by.items():
-                total[name] = total.get(name, 0.0) + core_s
-        return total
 
     def gone(self) -> tuple[ExecutorGone, ...]:
         return tuple(e.record.gone for e in self.executors.values() if e.record.gone is not None)
@@ -287,32 +270,3 @@ class Application:
     def notify(self, line: str) -> None:
         """Add a line for the user's terminal, once."""
         self.notices.add(line)
-
-    def used_core_s(self) -> float:
-        """Return the container CPU of all executors since their starts, in stages or not, core-seconds."""
-        return math.fsum(executor.record.cpu_core_s for executor in self.executors.values())
-
-    def stage_use(self) -> dict[StageKey, float]:
-        """Return the container CPU per stage attempt over all executors, core-seconds."""
-        total: dict[StageKey, float] = {}
-        for executor in self.executors.values():
-            for key, use in executor.use().items():
-                total[key] = total.get(key, 0.0) + use.cpu_core_s
-        return total
-
-    def stage_allocation(self) -> dict[StageKey, float]:
-        """Return the allocated core-seconds per stage attempt over all executors."""
-        total: dict[StageKey, float] = {}
-        for executor in self.executors.values():
-            for key, use in executor.use().items():
-                total[key] = total.get(key, 0.0) + use.allocated_core_s
-        return total
-
-    def stage_throttling(self) -> dict[StageKey, float]:
-        """Return the seconds that quotas held each stage attempt back, over all executors; without the attempts for which an
-        executor does not know them."""
-        total: dict[StageKey, float | None] = {}
-        for executor in self.executors.values():
-            for key, use in executor.use().items():
-                total[key] = known_sum(total.get(key, 0.0), use.throttled_s)
-        return {key: seconds for key, seconds in total.items() if seconds is not None}

@@ -102,7 +102,7 @@ class Drivers:
         if sync.driver_end and record.driver_end in (None, DriverEnd.TO_COME):
             record.driver_end = driver_end(sync.driver_end)
             self.registry.save(application)
-        application.farewell = application.farewell or sync.ended
+        application.life.farewell = application.life.farewell or sync.ended
         if sync.ended and not application.ended:
             self.registry.end(application, now_s)
         if application.attached:

@@ -222,7 +222,7 @@ def matched_run(application: Application, what: ApplicationEstimate) -> Matched:
     """Return the run against its estimate, worked out once as long as neither changes."""
     known = application.plan.cache
     if known is None or known.estimate is not what:
-        matched = match(what, application.run, application.stage_use())
+        matched = match(what, application.run, application.totals.stage_use())
         known = application.plan.cache = PlanCache(what, matched)
     return known.matched
 
@@ -287,7 +287,7 @@ def _reserve_s(application: Application, what: ApplicationEstimate, matched: Mat
     cores."""
     if most.cores <= 0:
         return 0.0
-    use, limit = application.stage_use(), most.speed_limit
+    use, limit = application.totals.stage_use(), most.speed_limit
     return reserve_s(what, matched, application.run, use, slots=slots, cores=most.cores, speed_limit=limit)
 
 
@@ -317,12 +317,12 @@ def _by_the_total(
     used is taken off their work, because one report of an agent holds it together with the CPU of the whole executor."""
     if what.used_core_s is None:
         return 1.0, Forecast(())
-    used, ratio = application.stage_use(), matched.work_ratio
+    used, ratio = application.totals.stage_use(), matched.work_ratio
     to_come_core_s = ratio * math.fsum(stage.work_core_s for stage in matched.to_come)
     active = [max(0.0, ratio * s.work_core_s - used.get(key, 0.0)) for key, s in matched.active.items()]
     known_core_s = to_come_core_s + math.fsum(active)
     stages_core_s = math.fsum(stage.work_core_s for stage in matched.stages)
-    whole_core_s, used_core_s = _input_share(what, matched) * what.used_core_s, application.used_core_s()
+    whole_core_s, used_core_s = _input_share(what, matched) * what.used_core_s, application.totals.used_core_s()
     # known stages that needed more than profiled say nothing about work outside of them
     untold = untold_core_s(min(1.0, ratio) * whole_core_s, stages_core_s, used_core_s, known_core_s)
     if untold > 0:
@@ -363,7 +363,7 @@ def _margins(application: Application, target: Target | None, what: ApplicationE
 
 def _pace(application: Application, matched: Matched, most: Capacity) -> float:
     """Return the ratio of this run's finished stages to the model of their real work on the cores they had."""
-    used, allocated = application.stage_use(), application.stage_allocation()
+    used, allocated = application.totals.stage_use(), application.totals.stage_allocation()
     compared = []
     for key in matched.exact:
         stage, what = application.run.attempts[key], matched.seen[key]

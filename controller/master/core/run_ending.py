@@ -68,10 +68,10 @@ def _lesson(application: Application, most: Capacity) -> RunRecord:
         cores=most.cores,
         slots=most.slots,
         executors=len(application.executors),
-        container_core_s=application.stage_use(),
-        allocated_core_s=application.stage_allocation(),
-        throttled_s=application.stage_throttling(),
-        used_core_s=round(application.used_core_s(), 3),
+        container_core_s=application.totals.stage_use(),
+        allocated_core_s=application.totals.stage_allocation(),
+        throttled_s=application.totals.stage_throttling(),
+        used_core_s=round(application.totals.used_core_s(), 3),
     )
 
 
@@ -80,7 +80,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
     ended_s = record.ended_s or 0.0
     late = None if options.deadline_s is None else ended_s > options.deadline_s
     workers = {e.record.worker_id for e in application.executors.values()}
-    found = match(application.estimate, run, application.stage_use()) if application.estimate else None
+    found = match(application.estimate, run, application.totals.stage_use()) if application.estimate else None
     return {
         "app_id": application.id,
         "name": application.name,
@@ -105,7 +105,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "used_core_s": None,
         "all_cores_core_s": round(most.cores * max(0.0, end_s - start_s), 3),
         "peak_cores": None,
-        "withheld_core_s": round(application.withheld_core_s(), 3),
+        "withheld_core_s": round(application.totals.withheld_core_s(), 3),
         "debt_core_s": round(application.debt_core_s(), 3),
         "cluster_cores": most.cores,
         "executors": len(application.executors),

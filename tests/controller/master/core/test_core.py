@@ -97,10 +97,10 @@ def test_events_that_are_not_stored_are_taken_in_and_not_acknowledged() -> None:
     new = unstored(application, sync)
     assert new is not None
     take(application, sync, None, core.registry, 3.0)
-    assert (application.acknowledged, application.taken, list(application.run.jobs)) == (0, 2, [0])
+    assert (application.stream.acknowledged, application.stream.taken, list(application.run.jobs)) == (0, 2, [0])
     assert unstored(application, sync) == new, "the driver sends them once more"
     take(application, sync, new, core.registry, 4.0)
-    assert (application.acknowledged, application.taken) == (2, 2)
+    assert (application.stream.acknowledged, application.stream.taken) == (2, 2)
     assert unstored(application, sync) is None
 
 
