@@ -1,7 +1,13 @@
-"""One application as the master knows it: what it asked for, what its driver reported, its executors wanted and observed.
+"""One application as the master knows it, put together of its parts, and plain questions about it; `lifecycle` and
+`planning` decide. Times `*_s` are monotonic seconds unless they are said to count from submission.
 
-State and plain questions about it; `lifecycle` and `planning` (deadlines) decide. Times `*_s` are monotonic
-seconds unless they are said to count from submission.
+    record      what is stored: what it asked for, and how it ended
+    life        its state
+    stream      how far its driver's events are taken in; they make `run` and `actions`
+    placement   the executors that it wants, and what keeps it from them
+    plan        the goals of its stages, and what was worked out for its plan
+    totals      sums over its executors
+    notices     lines for its user's terminal
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How far the reports of an application's driver are taken in, and what of them is lost. Pure.
+"""The events of an application's driver: how far they are taken in, and how many of them are lost. Pure.
 
 Events are numbered. What is acknowledged is stored; what is taken in is ahead of that while nothing can be stored."""
 
