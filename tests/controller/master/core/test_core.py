@@ -9,7 +9,8 @@ import pytest
 from msgspec import structs
 
 from controller.master.core.admission import Arrival
-from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.driver_events import take, unstored
 from controller.master.core.effects import (
