@@ -13,7 +13,8 @@ from functools import partial
 
 import msgspec
 
-from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.changes import Changes
 from controller.master.core.core import Core
 from controller.master.core.effects import (

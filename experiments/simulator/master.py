@@ -13,7 +13,8 @@ from msgspec import structs
 from controller.asks.job_options import JobOptions
 from controller.master.core import driver_events
 from controller.master.core.admission import check_feasible
-from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.effects import DropDetails, Effect, Wake, WriteRecord
 from controller.master.core.from_record import LookedUp, make_application

@@ -177,11 +177,8 @@ class Pacing:
 
     def _plan(self, paced: PacedApp) -> None:
         """Work out the master's answer to the workers of an application."""
-        now_s, names, application = (
-            self.engine.now_s,
-            [one.executor.worker.name for one in paced.executors],
-            paced.application,
-        )
+        now_s, application = self.engine.now_s, paced.application
+        names = [one.executor.worker.name for one in paced.executors]
         most = self.master.core.workers.capacity(application, now_s)
         plans = {name: planning.application_plan(application, name, most, now_s) for name in names}
         paced.plans = {name: TimedPlan(plan, now_s) for name, plan in plans.items()}
