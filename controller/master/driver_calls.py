@@ -36,7 +36,7 @@ class DriverCalls:
                 now_s = clock()
                 with self.outside.changing(now_s):
                     self.core.register_again(known, digest(token), credentials, now_s)
-                return Registered(application_id=known.id, token=token, acknowledged=known.acknowledged)
+                return Registered(application_id=known.id, token=token, acknowledged=known.stream.acknowledged)
             if registration.application_id is None:  # what runs already is not refused
                 self.core.check_number(registration.uid)
             application = await self.admission.admit(registration, digest(token), clock, off_loop)
@@ -45,7 +45,7 @@ class DriverCalls:
                 with self.outside.recorder.begun(application.id):
                     self.outside.store_application(application.record)
                 self.core.add(application)
-            return Registered(application_id=application.id, token=token, notices=self.core.new_notices(application))
+            return Registered(application_id=application.id, token=token, notices=application.notices.take_new())
 
     def _recorded(self, application_id: str | None) -> bool:
         """Return True if the record of a run is written, also where the application is forgotten. Raise `BadInput` for an id

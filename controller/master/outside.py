@@ -13,7 +13,8 @@ from functools import partial
 
 import msgspec
 
-from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.changes import Changes
 from controller.master.core.core import Core
 from controller.master.core.effects import (
@@ -75,7 +76,10 @@ class Outside:
                     others.append(effect)
             self.store.catch_up()
             for effect in others:
-                self._do(effect, now_s)
+                with Caught() as problem:
+                    self._do(effect, now_s)
+                if problem.error is not None:  # the other effects are carried out all the same
+                    log.error("%s could not be carried out", type(effect).__name__, exc_info=problem.error)
             effects = self.core.take_effects()
 
     def _do(self, effect: Effect, now_s: float) -> None:

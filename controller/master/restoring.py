@@ -11,7 +11,8 @@ from contextlib import suppress
 import msgspec
 
 from controller.master.core import driver_events
-from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.executor_state import Executor, ExecutorRecord
 from controller.master.core.from_record import make_application
 from controller.master.core.guard import Caught
@@ -49,7 +50,7 @@ def restore(registry: Registry, store: Store, profiles: ProfileStore, now_s: flo
             registry.remember(record)
     for application in registry.applications.values():
         driver_events.replay(application, store.events(application.id), store.snapshots(application.id), registry, now_s)
-        log.info("restored %s at event %d", application.id, application.acknowledged)
+        log.info("restored %s at event %d", application.id, application.stream.acknowledged)
 
 
 def _made(record: ApplicationRecord, registry: Registry, profiles: ProfileStore, now_s: float) -> Application:

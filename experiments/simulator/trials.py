@@ -86,7 +86,7 @@ def outcome(app: App, pacing: Pacing | None = None) -> TrialResult:
         paced.writes,
         paced.turns,
         paced.application.debt_core_s(),
-        paced.application.withheld_core_s(),
+        paced.application.totals.withheld_core_s(),
         tuple(paced.trace),
     )
 

@@ -97,7 +97,7 @@ def reads_rows(path: Path, data: bytes) -> None:
     cluster.state.store.close()
     cluster.restart()
     assert list(cluster.state.applications) == [application_id]
-    assert cluster.state.applications[application_id].acknowledged == 1
+    assert cluster.state.applications[application_id].stream.acknowledged == 1
 
 
 @pytest.mark.parametrize("data", HOSTILE)

@@ -16,7 +16,8 @@ from msgspec import structs
 from controller.agent.core.decide import ObservedExecutor, OwnStage
 from controller.asks.job_options import JobOptions
 from controller.master.core import planning
-from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.capacity import Capacity
 from controller.master.core.executor_state import Executor, ExecutorRecord
 from controller.wire.states import ExecutorState

@@ -105,16 +105,16 @@ def known(application: Application) -> dict[str, Any]:
     """Return all that a driver's events have made of it."""
     run = application.run
     return {
-        "acknowledged": application.acknowledged,
+        "acknowledged": application.stream.acknowledged,
         "jobs": {number: repr(job) for number, job in run.jobs.items()},
         "stages": {key: repr(stage) for key, stage in run.attempts.items()},
         "active": [stage.key for stage in run.active_stages()],
         "complete": run.complete,
         "ended": (run.ended_ms, application.record.ended_s, application.record.end_reason),
-        "tasks": (application.first_task_ms, application.last_task_ms, run.tasks_failed),
+        "tasks": (application.stream.first_task_ms, application.stream.last_task_ms, run.tasks_failed),
         "actions": repr(application.actions.by_key),
         "gone": application.gone(),
-        "goals": sorted(application.goals),
+        "goals": sorted(application.plan.goals),
         "faults": application.faults > 0,
     }
 

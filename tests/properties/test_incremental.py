@@ -191,7 +191,7 @@ class World(Scene):
 
     def say(self, one: Application, *events: AnyEvent, **changed: Any) -> None:
         driver = self.driver(one)
-        changed.setdefault("wanted", dict(one.wanted))
+        changed.setdefault("wanted", dict(one.placement.wanted))
         self.cluster.driver(one.id, *events, first=driver.sent + 1, **changed)
         driver.sent += len(events)
 
@@ -298,7 +298,7 @@ def unmeasured(needs: list[Need]) -> list[Need]:
 
 def requests(placing: Placing, application: Application) -> dict[str, object]:
     found: dict[str, object] = {}
-    for name, wish in application.wanted.items():
+    for name, wish in application.placement.wanted.items():
         cached = placing._cached(application, name, wish)
         found[name] = (cached.request, cached.memory.each_mb, cached.ever)
     return found
@@ -309,9 +309,9 @@ def check_kept(world: World) -> None:
     kept, applications = state.placing, list(state.applications.values())
     kept.refresh(now_s)
     lines = {a.id: (kept.queue.position(a), kept.queue.ahead(a), kept.queue.kept(a)) for a in applications}
-    asked, asks = {a.id: requests(kept, a) for a in applications}, {a.id: a.cached_requests for a in applications}
+    asked, asks = {a.id: requests(kept, a) for a in applications}, {a.id: a.placement.requests for a in applications}
     for application in applications:
-        application.cached_requests = {}
+        application.placement.requests = {}
     made = from_scratch(kept, now_s)
     assert {w.worker_id: shown(w) for w in kept.fleet.ordered} == {w.worker_id: shown(w) for w in made.fleet.ordered}
     for name in made._offers:
@@ -319,7 +319,7 @@ def check_kept(world: World) -> None:
     assert lines == {a.id: (made.queue.position(a), made.queue.ahead(a), made.queue.kept(a)) for a in applications}
     assert asked == {a.id: requests(made, a) for a in applications}
     for application in applications:
-        application.cached_requests = asks[application.id]
+        application.placement.requests = asks[application.id]
     workers = state.workers
     there = {name: w.info for name, w in workers.by_id.items() if now_s - w.seen_s < STALE_S and not w.closing}
     assert dict(workers.fresh(now_s)) == there
@@ -330,7 +330,7 @@ def check_plans(world: World) -> None:
     for application in world.living():
         most = world.state.workers.capacity(application, now_s)
         kept = planning.application_plan(application, "w1", most, now_s), planning.promises(application, most, now_s)
-        application.plan_cache = None
+        application.plan.cache = None
         made = planning.application_plan(application, "w1", most, now_s), planning.promises(application, most, now_s)
         assert kept == made
 

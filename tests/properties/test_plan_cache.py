@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from controller.asks.job_options import JobOptions
 from controller.master.core import planning
-from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.capacity import Capacity
 from controller.master.core.changes import Changes
 from controller.master.core.executor_state import Executor, ExecutorRecord
@@ -142,7 +143,7 @@ steps = st.lists(st.one_of(told_next, reports, late, st.sampled_from(("lost", "s
 def kept_alike(app: Application, most: Capacity, now_s: float) -> None:
     kept = planning.application_plan(app, "w1", most, now_s)
     promised = planning.promises(app, most, now_s)
-    app.plan_cache = None
+    app.plan.cache = None
     assert planning.application_plan(app, "w1", most, now_s) == kept
     assert planning.promises(app, most, now_s) == promised
 

@@ -12,7 +12,8 @@ import msgspec
 
 from controller.asks.job_options import job_options
 from controller.asks.job_setting import PREFIX
-from controller.master.core.application import ID, Application, ApplicationRecord, skip_unknown_ids
+from controller.master.core.application import Application
+from controller.master.core.application_record import ID, ApplicationRecord, skip_unknown_ids
 from controller.master.core.capacity import Capacity
 from controller.master.core.dependencies import WaitingJob, check_dependencies
 from controller.master.core.executor_spec import executor_memory, executor_slots, executor_spec
@@ -99,7 +100,7 @@ class Admission:
         """Raise `BadInput` for executors that cannot be, or that fit no worker there is and none that could be started.
         Labels may still be given to a worker: an application that asks for a label without a worker waits, where no worker
         can be started. All applications wait, just after a restart, for workers that have not reported yet."""
-        registration, wishes = application.record.registration, application.wanted or {"0": ExecutorWish()}
+        registration, wishes = application.record.registration, application.placement.wanted or {"0": ExecutorWish()}
         for profile_id, wish in wishes.items():
             # settings that cannot be read
             executor_spec(application.id, "0", registration, application.options, wish, profile_id, slots=1)

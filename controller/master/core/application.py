@@ -1,149 +1,44 @@
-"""One application as the master knows it: what it asked for, what its driver reported, its executors wanted and observed.
+"""One application as the master knows it, put together of its parts, and plain questions about it; `lifecycle` and
+`planning` decide. Times `*_s` are monotonic seconds unless they are said to count from submission.
 
-State and plain questions about it; `lifecycle` and `planning` (deadlines) decide. Times `*_s` are monotonic
-seconds unless they are said to count from submission.
+    record      what is stored: what it asked for, and how it ended
+    life        its state
+    stream      how far its driver's events are taken in; they make `run` and `actions`
+    placement   the executors that it wants, and what keeps it from them
+    plan        the goals of its stages, and what was worked out for its plan
+    totals      sums over its executors
+    notices     lines for its user's terminal
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 
-import msgspec
-
 from controller.asks.job_options import JobOptions
 from controller.master.core.actions import Actions
-from controller.master.core.capacity import Capacity
-from controller.master.core.executor_state import Executor, known_sum
+from controller.master.core.application_record import ApplicationRecord
+from controller.master.core.event_stream import EventStream
+from controller.master.core.executor_state import Executor
+from controller.master.core.executor_totals import ExecutorTotals
 from controller.master.core.life import Life, LifeState
-from controller.master.core.outcome import SERVERS, DriverEnd, Evidence
+from controller.master.core.notices import Notices
+from controller.master.core.outcome import SERVERS, Evidence
+from controller.master.core.placement_state import PlacementState
+from controller.master.core.plan_state import PlanState
 from controller.master.core.starved import Starvation, least_waiting
-from controller.wire import limits
-from controller.wire.basis import Basis, Lateness, Untaught
-from controller.wire.driver import ExecutorGone, ExecutorWish, Registration
+from controller.wire.driver import ExecutorGone
 from controller.wire.states import Outcome
 from controller.wire.worker import ExecutorReport
-from master_memory.room import Newcomer
-from placement.data_wait import DataWait
 from placement.dependencies import After
-from placement.growth import WorkerType
-from placement.request import Request
-from placement.worker import WorkerState
 from stage_model.forecast.estimate import ApplicationEstimate
-from stage_model.forecast.match import Matched
-from stage_model.forecast.virtual_time import Busy, Forecast
 from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import Profile
 from stage_model.history.run import Run
-from stage_model.history.stage_run import StageKey
-
-LEFT_OUT = 1000
-"""Executor numbers that a new life of the master leaves out, at most."""
-ID = re.compile(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
-"""An id that the master has given."""
-
 
 Resident = tuple["Application", Executor]
-
-
-class AppliedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of an application by `sparkpace set`, `at_s` after submission."""
-
-    at_s: float
-    deadline_s: float | None
-    priority: int
-    labels: str = ""
-    """Labels asked of workers."""
-
-
-class ApplicationRecord(msgspec.Struct, kw_only=True):
-    """The stored part of an application besides its events and executors.
-
-    `started_monotonic_s` counts only in the boot `boot_id` of the machine; `started_epoch_s`, of the wall clock, is for
-    people and for another boot."""
-
-    application_id: str
-    token_hash: str
-    registration: Registration
-    started_epoch_s: float
-    started_monotonic_s: float
-    boot_id: str
-    options: JobOptions
-    ended_s: float | None = None
-    end_reason: str = ""
-    """The reason for the end, for people; empty for success."""
-    cut_off: Outcome | None = None
-    """The way the application was ended, if it did not end by itself."""
-    driver_end: DriverEnd | None = None
-    exit_code: int | None = None
-    """The exit code of its driver, from `sparkpace submit`."""
-    outcome: Outcome | None = None
-    """The way the application ended; None until that is settled."""
-    next_executor: int = 1
-    changes: list[AppliedChange] = []
-    data_waits: list[DataWait] = []
-    profile_key: str = ""
-    planned: bool = False
-    """True if the application had a profile."""
-    outlived: bool = False
-    """True if the application was running already when a master that had lost its memory took it in."""
-    unrecorded: str = ""
-    """The reason why its record could not be written, if it could not."""
-    comes_after: dict[str, str] = {}
-    """Ids of the applications that this one comes after, by the word that the user said, as far as they were found."""
-    spark_application_id: str = ""
-    """The name of an attached application at its cluster manager."""
-    basis: Basis | None = None
-    """The basis of its forecast when it ended."""
-    lateness: Lateness | None = None
-    untaught: Untaught | None = None
-    """The reason why the application taught nothing; None also before its record is written."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names that other jobs may use for this application: its own name, the name given at submission if that differs,
-        and the id of its submission if that waited."""
-        return tuple(filter(None, (self.registration.name, self.submitted_name, self.options.waited)))
-
-    @property
-    def submitted_name(self) -> str:
-        """The name that the application was submitted with if its program has set another one; else empty."""
-        given = self.options.name or ""
-        return "" if given == self.registration.name else given
-
-
-def skip_unknown_ids(next_executor: int) -> int:
-    """Return the number of the next executor in a new life of the master: a worker may later show one of an earlier life that
-    was not stored (`executors.adopt`), and no two executors may have one number."""
-    return next_executor + LEFT_OUT - (next_executor - 1) % LEFT_OUT
-
-
-@dataclass(slots=True)
-class StageGoal:
-    """A stage's deadline, fixed when it was submitted (document 004, section 2); seconds count from submission.
-
-    Short stages form a group with the ones after them, named by the stage attempt that began it (`group`): then
-    `length_s` and `work_core_s` are the group's, of which `group_share` is this stage's and `group_base` was done before
-    it. `own_core_s` is this stage's own work as it was expected then: the work is known better while the stage runs. `due_s`
-    is the deadline of the job or the application that this goal was made from."""
-
-    submitted_s: float
-    length_s: float
-    work_core_s: float
-    own_core_s: float
-    group: StageKey
-    group_base: float = 0.0
-    group_share: float = 1.0
-    due_s: float = 0.0
-
-    @property
-    def cores(self) -> float:
-        """Cores with which the group ends in time."""
-        return self.work_core_s / self.length_s if self.length_s > 0 else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,53 +57,6 @@ class Target:
 
 
 @dataclass(slots=True)
-class PlanCache:
-    """Results that follow from what the stages of an application are matched by, and are dropped when that changes
-    (`planning`)."""
-
-    estimate: ApplicationEstimate
-    matched: Matched
-    ahead: dict[tuple[frozenset[int] | None, int, Capacity], RemainingSchedule] = field(default_factory=dict)
-    """Schedules by jobs (None: all), slots and the most there is to have."""
-
-
-@dataclass(frozen=True, slots=True)
-class RemainingSchedule:
-    """The schedule of the stages to come, that of all stages (`shape`), the pace so far, and the seconds kept for work beyond
-    the plan."""
-
-    busy: Busy
-    shape: Forecast
-    fixed_s: float
-    last_task_sd_s: float
-    doubt: float
-    pace: float
-    further_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedCores:
-    """The cores planned for one executor, and what they were worked out from (`placing`)."""
-
-    estimate: ApplicationEstimate
-    deadline_s: float | None
-    cores: float
-
-
-@dataclass(frozen=True, slots=True)
-class CachedRequest:
-    """The request of an application to a worker for executors of a resource profile, before other applications are looked at,
-    kept until the application or a worker changes (`placing`). `shape` is what decides on `ever`, the workers that will do;
-    `passes` says whether a worker has now what the request asks for, but for memory."""
-
-    request: Request
-    memory: Newcomer
-    passes: Callable[[WorkerState], bool]
-    shape: Hashable
-    ever: frozenset[str]
-
-
-@dataclass(slots=True)
 class Application:
     record: ApplicationRecord
     started_s: float
@@ -219,14 +67,11 @@ class Application:
     run: Run = field(default_factory=Run)
     actions: Actions = field(init=False)
     life: Life = field(init=False)
-    acknowledged: int = 0
-    """Number of the last event of its driver that is stored."""
-    taken: int = 0
-    """Number of the last event of its driver that is taken in: a later one, while nothing can be stored."""
-    wanted: dict[str, ExecutorWish] = field(default_factory=dict)
-    unwanted: set[str] = field(default_factory=set)
+    stream: EventStream = field(default_factory=EventStream)
+    placement: PlacementState = field(default_factory=PlacementState)
+    plan: PlanState = field(default_factory=PlanState)
     executors: dict[str, Executor] = field(default_factory=dict)
-    goals: dict[StageKey, StageGoal] = field(default_factory=dict)
+    totals: ExecutorTotals = field(init=False)
     heard_s: float = 0.0
     zone: tzinfo = UTC
     """The machine's zone, by which times of day are read."""
@@ -236,50 +81,14 @@ class Application:
     credentials: bytes | None = field(default=None, repr=False)
     """The credentials of its executors for their driver. They are never stored: after a restart the driver sends them
     again."""
-    data: dict[str, int] = field(default_factory=dict)
-    """Bytes of the input by host, as the driver reported them."""
-    peak: PlannedCores | None = None
-    cached_requests: dict[str, CachedRequest] = field(default_factory=dict)
-    """Requests by resource profile, until the application or a worker changes (`Changes.application`)."""
-    infeasible: WorkerType | None = None
-    """The worker that the application would need, where none is large enough or has what it asks for."""
-    evicting: set[str] = field(default_factory=set)
-    """Workers on which others end for the application: kept for it until it is there, or wants no more."""
-    notices: list[str] = field(default_factory=list)
-    noticed: int = 0
-    waiting: str = ""
-    """The reason why it has no executor, or lacks some, for people; empty without one."""
-    waited_for: str = ""
-    """The last reason to wait before its first task. A restart of the master forgets it."""
-    late_reports: int = 0
-    warned: bool = False
-    ended_monotonic_s: float = math.inf
-    """The time when this life of the master learned that the application had ended."""
-    failures_in_a_row: int = 0
-    executors_lost: int = 0
+    notices: Notices = field(default_factory=Notices)
     faults: int = 0
     """Number of failures to take in or do something for the application (`guard`)."""
     unlogged: list[tuple[str, Exception | None]] = field(default_factory=list)
     """Faults that are still to be logged, with their errors."""
-    left_out: int = 0
-    """Events among these failures: then nothing is learned from the application."""
-    missed: int = 0
-    """Events that its driver or an earlier life of the master had lost before they were stored."""
-    first_task_ms: int | None = None
-    last_task_ms: int | None = None
-    driver_gone_s: float | None = None
-    """Monotonic time since when its driver is known to be gone, while its outcome is not settled."""
-    farewell: bool = False
-    """True if its driver has said that it goes."""
-    told_bytes: int = 0
-    """Bytes of its driver's events and snapshots, as they are stored."""
-    overflow: str = ""
-    """The limit that its driver's reports exceed: nothing more is taken in."""
-    plan_cache: PlanCache | None = None
-    """Results of `planning`; None since something has changed that the stages seen so far are matched by: what ended stages
-    did, or what those under way have `shown`."""
 
     def __post_init__(self) -> None:
+        self.totals = ExecutorTotals(self.executors)
         self.actions = Actions(self.record.registration.conf, self.zone)
         self.life = Life.of_record(ended=self.record.ended_s is not None, judged=self.record.outcome is not None)
 
@@ -372,7 +181,7 @@ class Application:
     def targets(self) -> list[Target]:
         """Return the deadlines that govern now, the first due first: that of each action under way, and always the
         application's."""
-        if self.overflow:
+        if self.stream.overflow:
             return []
         found = [
             Target(self.since_submission(action.start_ms), action.deadline_s, frozenset(action.jobs))
@@ -408,24 +217,23 @@ class Application:
         shown_tasks = known.shown_tasks if known is not None else 0
         self.run.apply(event)
         if known is None or not known.active or known.shown_tasks != shown_tasks:
-            self.plan_cache = None
+            self.plan.drop_cache()
         complaint = self.actions.apply(event)
         if complaint:
             self.notify(complaint)
         if isinstance(event, TaskEnd):
-            self.first_task_ms = min(self.first_task_ms or event.launch_ms, event.launch_ms)
-            self.last_task_ms = max(self.last_task_ms or 0, event.finish_ms)
+            self.stream.count_task(event)
 
     def replace_active(self, snapshot: Iterable[AnyEvent]) -> None:
         """Take in what is active now, after events were lost."""
-        self.plan_cache = None
+        self.plan.drop_cache()
         self.run.replace_active(snapshot)
 
     def take(self, executor: Executor, instance: str, report: ExecutorReport) -> None:
         for key in executor.take(instance, report, self.run.attempts):
             stage = self.run.attempts.get(key)
             if stage is not None and not stage.active:
-                self.plan_cache = None
+                self.plan.drop_cache()
         if executor.ran:
             self.life.run()
 
@@ -456,60 +264,15 @@ class Application:
         all have ended."""
         return sum(e.record.debt.core_s for e in self.executors.values() if e.live or self.ended)
 
-    def withheld_core_s(self) -> float:
-        """Return all core-seconds that squeezes ever withheld, given back or not."""
-        return sum(e.record.debt.withheld_core_s for e in self.executors.values())
-
     def late_since_s(self) -> float | None:
         """Return the time since when a forecast of the application has been past its deadline without a break, seconds after
         submission; None if no forecast is."""
         since = (e.record.late_since_s for e in self.executors.values() if e.live or self.ended)
         return min((one for one in since if one is not None), default=None)
 
-    def squeezed_by(self) -> dict[str, float]:
-        """Return the core-seconds withheld from the application, by the name of the application that had the cores."""
-        total: dict[str, float] = {}
-        for executor in self.executors.values():
-            for name, core_s in executor.record.squeezed_by.items():
-                total[name] = total.get(name, 0.0) + core_s
-        return total
-
     def gone(self) -> tuple[ExecutorGone, ...]:
         return tuple(e.record.gone for e in self.executors.values() if e.record.gone is not None)
 
     def notify(self, line: str) -> None:
         """Add a line for the user's terminal, once."""
-        line = line[: limits.NOTICE_LENGTH]
-        if len(self.notices) == limits.NOTICES:
-            line = f"there were {limits.NOTICES} lines like these; further ones are left out"
-        if len(self.notices) <= limits.NOTICES and line not in self.notices:
-            self.notices.append(line)
-
-    def used_core_s(self) -> float:
-        """Return the container CPU of all executors since their starts, in stages or not, core-seconds."""
-        return math.fsum(executor.record.cpu_core_s for executor in self.executors.values())
-
-    def stage_use(self) -> dict[StageKey, float]:
-        """Return the container CPU per stage attempt over all executors, core-seconds."""
-        total: dict[StageKey, float] = {}
-        for executor in self.executors.values():
-            for key, use in executor.use().items():
-                total[key] = total.get(key, 0.0) + use.cpu_core_s
-        return total
-
-    def stage_allocation(self) -> dict[StageKey, float]:
-        """Return the allocated core-seconds per stage attempt over all executors."""
-        total: dict[StageKey, float] = {}
-        for executor in self.executors.values():
-            for key, use in executor.use().items():
-                total[key] = total.get(key, 0.0) + use.allocated_core_s
-        return total
-
-    def stage_throttling(self) -> dict[StageKey, float]:
-        """Return the seconds that quotas held each stage attempt back, over all executors; without the attempts for which an
-        executor does not know them."""
-        total: dict[StageKey, float | None] = {}
-        for executor in self.executors.values():
-            for key, use in executor.use().items():
-                total[key] = known_sum(total.get(key, 0.0), use.throttled_s)
-        return {key: seconds for key, seconds in total.items() if seconds is not None}
+        self.notices.add(line)

@@ -8,7 +8,8 @@ from msgspec import structs
 
 from controller.asks.job_options import JobOptions
 from controller.master.core import planning
-from controller.master.core.application import Application, ApplicationRecord, AppliedChange, Target
+from controller.master.core.application import Application, Target
+from controller.master.core.application_record import ApplicationRecord, AppliedChange
 from controller.master.core.capacity import Capacity
 from controller.master.core.feasibility import rounded_up
 from controller.wire.command import Change
@@ -35,9 +36,7 @@ def change(application: Application, record: ApplicationRecord, most: Capacity, 
     """Take over the options of a `changed_record`, and change the deadlines of the stages under way."""
     after, labels, elapsed_s = record.options, _labels(record.options), application.elapsed_s(now_s)
     application.record.options, application.record.changes = after, record.changes
-    application.warned, application.late_reports = False, 0
-    for stage in application.run.active_stages():
-        application.goals.pop(stage.key, None)
+    application.plan.drop_goals(application.run.active_stages())
     for stage in application.run.active_stages():
         planning.set_goal(application, *stage.key, most, now_s)
     said = "none" if after.deadline_s is None else format_duration(after.deadline_s)

@@ -26,7 +26,7 @@ class Changes:
 
     def application(self, application: Application) -> None:
         """Note that something about the application has changed that counts for its executors, its agents or others."""
-        application.cached_requests.clear()
+        application.placement.requests.clear()
         self._note(application)
 
     def executor(self, application: Application, executor: Executor) -> None:

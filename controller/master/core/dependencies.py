@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from controller.master.core.application import ID, Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ID, ApplicationRecord
 from controller.master.core.life import LifeState
 from controller.wire.command import PlanRequest
 from controller.wire.states import Outcome

@@ -19,7 +19,7 @@ from controller.master.core.effects import StoreEvents
 from controller.master.core.guard import guarded
 from controller.master.core.registry import Registry
 from controller.wire import limits
-from controller.wire.driver import DriverSync, Sequenced
+from controller.wire.driver import DriverSync
 from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
 
 AT_A_TIME = 200
@@ -31,12 +31,6 @@ _snapshot_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
 
 LARGE_RUN, AT_A_TIME_LARGE = 20_000, 20
 """Each event of a run of such a size may take a hundred times as long."""
-STAGES = 20_000
-"""Attempts that an application may report in all its life, and jobs; each event is still taken in within 50 ms."""
-ACTIVE = 1000
-"""Stages that may be active at a time: each is in the plan that agents get every second."""
-SIZE = 400_000
-"""Most of what is kept of a run (`Run.size`)."""
 
 
 def parts(sync: DriverSync, size: int = 0) -> Iterator[DriverSync]:
@@ -51,25 +45,11 @@ def parts(sync: DriverSync, size: int = 0) -> Iterator[DriverSync]:
         yield structs.replace(sync, events=tuple(told[begin : begin + at_a_time]), snapshot=None if begin else sync.snapshot)
 
 
-def too_much(application: Application) -> str:
-    """Return the limit that the driver's reports exceed; empty if all is well. The answer is the same live and at a restart,
-    because it counts what was stored."""
-    run = application.run
-    counted = (
-        (len(run.attempts), STAGES, "stage attempts"),
-        (len(run.jobs), STAGES, "jobs"),
-        (len(run.active_stages()), ACTIVE, "stages at a time"),
-        (run.size, SIZE, "stages, their parents and scopes"),
-        (application.told_bytes, limits.EVENT_BYTES, "bytes of events"),
-    )
-    return next((f"{most} {what}" for number, most, what in counted if number > most), "")
-
-
 def _stop_if_too_much(application: Application) -> None:
-    what = too_much(application)
+    what = application.stream.limit_exceeded(application.run)
     if what:
-        application.overflow = what
-        application.left_out += 1
+        application.stream.overflow = what
+        application.stream.left_out += 1
         application.replace_active(())
         application.notify(
             f"it has reported more than {what}: what it does from here on is not recorded, and it goes on without a deadline"
@@ -79,23 +59,22 @@ def _stop_if_too_much(application: Application) -> None:
 def unstored(application: Application, sync: DriverSync) -> StoreEvents | None:
     """Return the driver's snapshot and events that are to be stored first and for good: what is acknowledged must survive.
     Return None if none are new; of an application that reported too much nothing is stored."""
-    events = _behind(application.acknowledged, sync)
-    if application.overflow or (sync.snapshot is None and not events):
+    stream = application.stream
+    events = stream.unacknowledged(sync)
+    if stream.overflow or (sync.snapshot is None and not events):
         return None
-    return StoreEvents(application.id, application.acknowledged, sync.next_seq, sync.snapshot, events)
+    return StoreEvents(application.id, stream.acknowledged, sync.next_seq, sync.snapshot, events)
 
 
 def take(application: Application, sync: DriverSync, stored: StoreEvents | None, registry: Registry, now_s: float) -> None:
     """Take a driver's snapshot and events in; those that are `stored` are acknowledged. Of an application that reported too
     much all is acknowledged: its bridge need not keep it."""
-    if application.overflow:
-        last = max((numbered.seq for numbered in sync.events), default=0)
-        last = max(application.acknowledged, last, 0 if sync.snapshot is None else sync.next_seq - 1)
-        application.acknowledged = application.taken = last
+    if application.stream.overflow:
+        application.stream.pass_over(sync)
         return
-    to_take = _behind(application.taken, sync)
+    to_take = application.stream.untaken(sync)
     if stored is not None:
-        application.acknowledged = stored.reached
+        application.stream.acknowledged = stored.reached
     changed = sync.snapshot is not None
     if sync.snapshot is not None:
         _snapshot(application, sync.snapshot, sync.next_seq, registry, now_s)
@@ -103,16 +82,6 @@ def take(application: Application, sync: DriverSync, stored: StoreEvents | None,
         changed = _event(application, numbered.seq, bytes(numbered.event), registry, now_s) or changed
     if changed:
         registry.changes.application(application)
-
-
-def _behind(number: int, sync: DriverSync) -> list[Sequenced]:
-    """Return the events that follow `number`, or the message's snapshot, without a gap."""
-    reached = number if sync.snapshot is None else max(number, sync.next_seq - 1)
-    gapless: list[Sequenced] = []
-    for numbered in sorted((e for e in sync.events if e.seq > reached), key=lambda e: e.seq):
-        if numbered.seq == reached + len(gapless) + 1:
-            gapless.append(numbered)
-    return gapless
 
 
 def replay(
@@ -130,25 +99,31 @@ def replay(
         _event(application, seq, data, registry, now_s, again=True)
     for snapshot in snapshots:
         _stored_snapshot(application, *snapshot[1:], registry, now_s)
-    application.acknowledged = application.taken
+    application.stream.acknowledged = application.stream.taken
 
 
 def _event(application: Application, seq: int, data: bytes, registry: Registry, now_s: float, *, again: bool = False) -> bool:
     """Fold one event in; return True for an event that changes more than how far a stage is."""
-    application.taken = seq
-    if application.overflow:
+    stream = application.stream
+    stream.taken = seq
+    if stream.overflow:
         return False
-    application.told_bytes += len(data)
+    stream.stored_bytes += len(data)
     event: AnyEvent | None = None
     with guarded(application, "taking in an event of its driver") as problem:
         event = _decoder.decode(data)
-        at_ms = event.time_ms if again and isinstance(event, StageSubmitted) else None
-        planning.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
-        _follow(application, event, registry, now_s)
-    application.left_out += problem.error is not None
-    if not isinstance(event, TaskEnd) or application.told_bytes > limits.EVENT_BYTES:
+        fold(application, event, registry, now_s, event.time_ms if again and isinstance(event, StageSubmitted) else None)
+    stream.left_out += problem.error is not None
+    if not isinstance(event, TaskEnd) or stream.stored_bytes > limits.EVENT_BYTES:
         _stop_if_too_much(application)
     return not isinstance(event, TaskEnd)
+
+
+def fold(application: Application, event: AnyEvent, registry: Registry, now_s: float, at_ms: int | None = None) -> None:
+    """Fold one event in, with all that follows from it. `at_ms` is the time when a stage's begin was reported, if that was
+    not now."""
+    planning.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
+    _follow(application, event, registry, now_s)
 
 
 def _follow(application: Application, event: AnyEvent, registry: Registry, now_s: float) -> None:
@@ -182,21 +157,21 @@ def _snapshot(
     again: bool = False,
 ) -> None:
     """Replace what was thought to be active by what is active now, after events were lost."""
-    application.missed += max(0, next_seq - 1 - application.taken)
-    application.taken = max(application.taken, next_seq - 1)
-    if application.overflow:
+    stream = application.stream
+    stream.go_on_at(next_seq)
+    if stream.overflow:
         return
     raw = tuple(raw)
-    application.told_bytes += sum(len(bytes(one)) for one in raw)
+    stream.stored_bytes += sum(len(bytes(one)) for one in raw)
     events = []
     for one in raw:
         with guarded(application, "taking in an event of its driver") as problem:
             events.append(_decoder.decode(one))
-        application.left_out += problem.error is not None
+        stream.left_out += problem.error is not None
     with guarded(application, "taking in a snapshot of its driver"):
         application.replace_active(events)
         for event in events:
-            if isinstance(event, StageSubmitted) and (event.info.stage, event.info.attempt) not in application.goals:
+            if isinstance(event, StageSubmitted) and (event.info.stage, event.info.attempt) not in application.plan.goals:
                 capacity = registry.workers.capacity(application, now_s)
                 at_ms = event.time_ms if again else None
                 planning.set_goal(application, event.info.stage, event.info.attempt, capacity, now_s, at_ms)

@@ -85,9 +85,9 @@ class Drivers:
         """Take in what the driver says whole each time."""
         record, changes = application.record, self.registry.changes
         killed = application.executors.keys() & set(sync.killed)
-        if application.wanted != sync.wanted or not killed <= application.unwanted:
-            application.wanted = dict(sync.wanted)
-            application.unwanted |= killed
+        if application.placement.wanted != sync.wanted or not killed <= application.placement.unwanted:
+            application.placement.wanted = dict(sync.wanted)
+            application.placement.unwanted |= killed
             changes.application(application)
         if sync.instance != application.instance:
             application.instance = sync.instance
@@ -102,7 +102,7 @@ class Drivers:
         if sync.driver_end and record.driver_end in (None, DriverEnd.TO_COME):
             record.driver_end = driver_end(sync.driver_end)
             self.registry.save(application)
-        application.farewell = application.farewell or sync.ended
+        application.life.farewell = application.life.farewell or sync.ended
         if sync.ended and not application.ended:
             self.registry.end(application, now_s)
         if application.attached:
@@ -118,11 +118,11 @@ class Drivers:
         with guarded(application, "finding its starved executors"):
             starved = application.starved()
         return DriverReply(
-            acknowledged=application.acknowledged,
-            taken=None if storing else application.taken,
+            acknowledged=application.stream.acknowledged,
+            taken=None if storing else application.stream.taken,
             gone=() if application.attached else application.gone(),
             stop=application.record.end_reason if stops else None,
-            notices=self.new_notices(application),
+            notices=application.notices.take_new(),
             locality=near,
             lacks_credentials=application.lacks_credentials,
             starved=starved,
@@ -138,8 +138,3 @@ class Drivers:
         """Return the hash of the application's token; None for an application that is not known here."""
         application = self.registry.applications.get(application_id)
         return application.record.token_hash if application else None
-
-    def new_notices(self, application: Application) -> tuple[str, ...]:
-        new = tuple(application.notices[application.noticed :])
-        application.noticed = len(application.notices)
-        return new

@@ -27,11 +27,11 @@ STEADY_S = 60.0
 
 def too_many_failures(application: Application) -> str:
     """Return the reason why the application must be ended; empty if it need not."""
-    if application.failures_in_a_row <= MOST_FAILURES:
+    if application.placement.failures_in_a_row <= MOST_FAILURES:
         return ""
     logs = next((e.record.log_dir for e in reversed(application.executors.values()) if e.record.log_dir), "")
     last = next((e.record.gone.reason for e in reversed(application.executors.values()) if e.record.gone), "")
-    return f"{application.failures_in_a_row} executors failed in a row (the last one: {last}), see {logs}/stderr"
+    return f"{application.placement.failures_in_a_row} executors failed in a row (the last one: {last}), see {logs}/stderr"
 
 
 def reconcile(application: Application, registry: Registry, placing: Placing, obstacle: str, now_s: float) -> bool:
@@ -40,7 +40,7 @@ def reconcile(application: Application, registry: Registry, placing: Placing, ob
     about."""
     if application.attached:
         return True
-    for executor_id in application.unwanted:
+    for executor_id in application.placement.unwanted:
         executor = application.executors.get(executor_id)
         if executor and executor.live and not executor.record.planned_end:
             executor.record.planned_end = True
@@ -49,25 +49,25 @@ def reconcile(application: Application, registry: Registry, placing: Placing, ob
     opening = application.record.registration.ports == () and any(
         info.own_networks for info in registry.workers.starting(now_s).values()
     )
-    application.waiting = obstacle or ("its driver is opening its ports" if opening else "")
+    application.placement.waiting = obstacle or ("its driver is opening its ports" if opening else "")
     if opening:
         return False
     if not application.held_back:
-        for profile_id, wish in sorted(application.wanted.items()):
+        for profile_id, wish in sorted(application.placement.wanted.items()):
             _add_missing(application, profile_id, wish, registry, placing, now_s)
-    if application.waiting and application.first_task_ms is None:
-        application.waited_for = application.waiting
+    if application.placement.waiting and application.stream.first_task_ms is None:
+        application.placement.waited_for = application.placement.waiting
     position = placing.queue.position(application)
     # for the terminal of a stock spark-submit; `submit` says it from the view
-    if position is not None and application.waiting and application.options.submission is None:
-        application.notify(f"waits, place {position}: {application.waiting}")
+    if position is not None and application.placement.waiting and application.options.submission is None:
+        application.notify(f"waits, place {position}: {application.placement.waiting}")
     return not application.held_back and has_all_executors(application)
 
 
 def has_all_executors(application: Application) -> bool:
     """Return True if the application has as many executors of each profile as Spark wants."""
     have = Counter(e.record.profile_id for e in application.live_executors() if not e.record.planned_end)
-    return all(wish.count is not None and have[name] >= wish.count for name, wish in application.wanted.items())
+    return application.placement.satisfied_by(have)
 
 
 def _add_missing(
@@ -77,18 +77,18 @@ def _add_missing(
     live = [e for e in application.live_executors() if not e.record.planned_end]
     have = sum(e.record.profile_id == profile_id for e in live)
     if wish.count is not None and have >= wish.count:
-        application.evicting.clear()
+        application.placement.evicting.clear()
         return
     if len(application.executors) >= EXECUTORS:
-        application.waiting = f"it has had {EXECUTORS} executors, as many as an application may"
+        application.placement.waiting = f"it has had {EXECUTORS} executors, as many as an application may"
         return
     fresh = registry.workers.starting(now_s)
     # an executor on a worker that is silent takes no place of those on fresh workers
     missing = len(fresh) - sum(e.record.worker_id in fresh for e in live if e.record.profile_id == profile_id)
     missing = missing if wish.count is None else min(missing, wish.count - have)
     if missing > 0 and (reason := placing.behind_others(application, profile_id, wish)):
-        application.infeasible = None
-        application.waiting = application.waiting if live else reason
+        application.placement.infeasible = None
+        application.placement.waiting = application.placement.waiting if live else reason
         return
     added = False
     for _ in range(missing):
@@ -97,7 +97,7 @@ def _add_missing(
             _evict(application, outcome, registry)
         if not isinstance(outcome, Placed | Squeeze):
             break
-        application.evicting.discard(outcome.worker_id)
+        application.placement.evicting.discard(outcome.worker_id)
         executor = _new(application, outcome.worker_id, profile_id, wish, placing, now_s)
         if isinstance(outcome, Squeeze):
             registry.changes.log(f"{application.id} squeezes on worker {outcome.worker_id}: {', '.join(outcome.keys)}")
@@ -105,10 +105,10 @@ def _add_missing(
         registry.save(application)
         registry.save_executor(application, executor)
         added = True
-    application.infeasible = None
+    application.placement.infeasible = None
     if not added and not live and (missing > 0 or not fresh):
-        application.waiting = placing.why_waiting(application, profile_id, wish, now_s)
-        application.infeasible = placing.needed_type(application, profile_id, wish, now_s)
+        application.placement.waiting = placing.why_waiting(application, profile_id, wish, now_s)
+        application.placement.infeasible = placing.needed_type(application, profile_id, wish, now_s)
 
 
 def _new(
@@ -141,7 +141,7 @@ def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, re
     known = application.ended or application.attached or report.executor_id in application.executors
     if known or report.state is not ExecutorState.RUNNING or not report.executor_id.isdecimal():
         return
-    registration, options, wish = application.record.registration, application.options, application.wanted.get("0")
+    registration, options, wish = application.record.registration, application.options, application.placement.wanted.get("0")
     wish = wish or ExecutorWish()
     slots = executor_slots(registration.conf, wish, "0", info.cores)
     record = ExecutorRecord(
@@ -164,7 +164,7 @@ def _evict(application: Application, outcome: Evict, registry: Registry) -> None
         other = registry.applications[other_id]
         executor = other.executors[executor_id]
         executor.record.planned_end, executor.record.evicted_for = True, application.id
-        application.evicting.add(executor.record.worker_id)
+        application.placement.evicting.add(executor.record.worker_id)
         registry.save_executor(other, executor)
         line = f"executor {executor_id} on worker {executor.record.worker_id} was evicted for {application.id}"
         other.notify(f"{line}, which has a higher priority and was submitted with --evict")
@@ -183,9 +183,7 @@ def gone(application: Application, executor: Executor, code: int | None, reason:
     lived_s = application.elapsed_s(now_s) - executor.record.created_s
     changes.log(f"{application.id} executor {executor.record.executor_id} ended with code {code} {reason}")
     if not planned and not application.attached:
-        steady = lived_s > STEADY_S
-        application.executors_lost += 1
-        application.failures_in_a_row = 1 if steady else application.failures_in_a_row + 1
+        application.placement.fail(steady=lived_s > STEADY_S)
 
 
 def last_word(executor: Executor, code: int | None, reason: str) -> ExecutorGone:

@@ -12,7 +12,7 @@ from controller.wire.driver import ExecutorWish
 
 def explanation(application: Application, placing: Placing, now_s: float) -> Explanation:
     """Return the explanation as of now, for the wish with the lowest profile id."""
-    profile_id, wish = min(application.wanted.items(), default=("0", ExecutorWish()))
+    profile_id, wish = min(application.placement.wanted.items(), default=("0", ExecutorWish()))
     request, memory, whys = placing.why(application, profile_id, wish, now_s)
     here: dict[str, list[str]] = {}
     for executor in application.live_executors():
@@ -26,7 +26,7 @@ def explanation(application: Application, placing: Placing, now_s: float) -> Exp
         least_mb=memory.least_mb,
         prefer=dict(request.prefer),
         wanted=wish.count,
-        waiting=application.record.end_reason if application.ended else application.waiting,
+        waiting=application.record.end_reason if application.ended else application.placement.waiting,
         workers=tuple(
             WorkerExplanation(
                 worker_id=why.worker_id,

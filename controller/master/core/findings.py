@@ -24,9 +24,10 @@ def lateness_of(application: Application, most: Capacity) -> Lateness | None:
     if record.ended_s is None or not application.succeeded or deadline_s is None:
         return None
     # the work is measured as the profile's was, so that both can be compared
-    use = application.stage_use() if what is None or what.cpu_source == "container" else None
+    use = application.totals.stage_use() if what is None or what.cpu_source == "container" else None
     attempts = application.run.attempts.items()
     used_core_s = sum(stage.work_core_s(None if use is None else use.get(key, 0.0)) for key, stage in attempts)
+    first_ms = application.stream.first_task_ms
     return why_late(
         RunEnd(
             deadline_s=deadline_s,
@@ -37,10 +38,10 @@ def lateness_of(application: Application, most: Capacity) -> Lateness | None:
             planned_core_s=sum(stage.work_core_s for stage in what.stages) if what is not None else None,
             other_arguments=what is not None and what.grounds.other_arguments,
             planned_start_s=what.startup_s if what is not None else None,
-            first_task_s=application.since_submission(application.first_task_ms) if application.first_task_ms else None,
-            waited_for=application.waited_for,
+            first_task_s=application.since_submission(first_ms) if first_ms else None,
+            waited_for=application.placement.waited_for,
             owed_core_s=application.debt_core_s(),
-            squeezed_by=application.squeezed_by(),
+            squeezed_by=application.totals.squeezed_by(),
             late_since_s=application.late_since_s(),
         )
     )

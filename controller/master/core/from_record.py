@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.basis import basis
 from controller.master.core.executor_spec import HADOOP_CREDENTIALS
 from controller.master.core.lesson import LastUntaught, no_profile
+from controller.master.core.placement_state import PlacementState
 from stage_model.forecast.estimate import ApplicationEstimate
 from stage_model.history.profile import Profile, profile_key
 
@@ -55,8 +57,7 @@ def make_application(
         profile_runs=len(profile.runs) if profile else 0,
         estimate=what,
         profile=profile,
-        wanted={} if registration.attached else dict(registration.wanted),
-        data=dict(registration.data),
+        placement=PlacementState({} if registration.attached else dict(registration.wanted), data=registration.data),
         heard_s=now_s,
         counted_s=now_s,
         zone=found.zone,

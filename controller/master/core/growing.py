@@ -30,9 +30,9 @@ class Growing:
         applications = [a for a in self.registry.applications.values() if not a.ended]
         fresh = workers.fresh(now_s).keys()
         for application in applications:
-            if application.infeasible is not None and queue.waits(application):
+            if application.placement.infeasible is not None and queue.waits(application):
                 with guarded(application, "looking for a worker to start for it"):
-                    self._want(application, self.growth.sized(application.infeasible), fresh, now_s)
+                    self._want(application, self.growth.sized(application.placement.infeasible), fresh, now_s)
         busy = {e.record.worker_id for a in applications for e in a.executors.values() if not e.cleaned}
         present = {name: name in busy for name in self.growth.started if name in fresh}
         actions = self.growth.step(
@@ -63,7 +63,7 @@ class Growing:
             if application.held_back:
                 continue
             with guarded(application, "counting the cores it wants"):
-                wanted = sum(1 if wish.count is None else wish.count for wish in application.wanted.values())
+                wanted = sum(1 if wish.count is None else wish.count for wish in application.placement.wanted.values())
                 there = sum(1 for _ in application.live_executors())
                 total += max(wanted, there) * self.placing.planned_cores(application, now_s)
         return total
@@ -94,6 +94,7 @@ class Growing:
         """Take in that a worker could not be started. The start is tried again later as long as an application wants it."""
         self.registry.changes.log(f"worker {action.name} was not started: {error}", "error")
         for application in self.registry.applications.values():
-            if application.infeasible is not None and action.kind.holds(self.growth.sized(application.infeasible)):
+            kind = application.placement.infeasible
+            if kind is not None and action.kind.holds(self.growth.sized(kind)):
                 application.notify(f"a worker for it could not be started: {error}")
         self._begin(self.growth.failed(action.name, action.kind, now_s))

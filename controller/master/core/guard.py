@@ -48,6 +48,6 @@ class guarded(Caught):  # noqa: N801 - it reads as what it does
         application.faults += 1
         name = type(error).__name__
         what = f"{self._doing} went wrong in the master ({name}) and was left out; the application goes on"
-        if what not in application.notices:
+        if what not in application.notices.lines:
             application.unlogged.append((what, error))
             application.notify(what)

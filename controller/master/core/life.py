@@ -1,14 +1,16 @@
 """The life of an application: its states, and the moves between them. Pure.
 
-A state says what the master does for the application next. Facts that hold in several states are not states: its events
-overflowed, it outlived the memory of a master, no worker is large enough for it, its driver has said goodbye, others were
-evicted for it. They are fields of `Application` and of its record.
+A state says what the master does for the application next. Facts that hold in several states are not states. They are fields
+of the part that they concern: it outlived the memory of a master (`ApplicationRecord`), its events overflowed
+(`EventStream`), no worker is large enough for it or others were evicted for it (`PlacementState`), its driver has said that
+it goes (`Life`).
 
 The state is not stored, because it follows from the record and the executors, which are: a restored application begins in
 the state that its record shows (`Life.of_record`), and runs if any of its executors was stored."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -69,13 +71,20 @@ class ImpossibleMove(Exception):
 
 
 class Life:
-    """The life of one application. Only `move` changes its state."""
+    """The life of one application. Only `move` changes its state; the other fields are facts that its moves wait for."""
 
-    __slots__ = ("_state", "ended")
+    __slots__ = ("_state", "driver_gone_s", "ended", "ended_monotonic_s", "farewell")
     ended: bool
     """True if nothing of the application is to run any more."""
+    ended_monotonic_s: float
+    """The time when this life of the master learned that the application had ended."""
+    farewell: bool
+    """True if its driver has said that it goes."""
+    driver_gone_s: float | None
+    """Monotonic time since when its driver is known to be gone, while its outcome is not settled."""
 
     def __init__(self, state: LifeState = LifeState.WAITING) -> None:
+        self.ended_monotonic_s, self.farewell, self.driver_gone_s = math.inf, False, None
         self._enter(None, state)
 
     @classmethod

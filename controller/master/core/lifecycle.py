@@ -116,8 +116,8 @@ class Lifecycle:
         try:
             return executors.reconcile(application, self.registry, self.placing, obstacle, now_s)
         except PaceError as error:
-            application.waiting = f"its executors cannot be placed: {error}"
-            application.notify(application.waiting)
+            application.placement.waiting = f"its executors cannot be placed: {error}"
+            application.notify(application.placement.waiting)
             return False
 
     def _driver_gone(self, application: Application, dead: Collection[str], now_s: float) -> bool:
@@ -143,21 +143,21 @@ class Lifecycle:
         if not stays and record.driver_end is not DriverEnd.TO_COME:
             return False
         if not self._driver_gone(application, dead, now_s):
-            application.driver_gone_s = None
+            application.life.driver_gone_s = None
             return True
-        if application.driver_gone_s is None:
-            application.driver_gone_s = now_s
-        return stays and now_s - application.driver_gone_s < WORD_S
+        if application.life.driver_gone_s is None:
+            application.life.driver_gone_s = now_s
+        return stays and now_s - application.life.driver_gone_s < WORD_S
 
     def _driver_to_be_told(self, application: Application, dead: Collection[str], now_s: float) -> bool:
         """Return True if the driver must still learn that its application has ended: it has not said that it goes, and lives.
         An application that waits has no executors that would take a while to end."""
-        told = application.farewell or application.record.cut_off in (None, Outcome.DRIVER_DIED)
+        told = application.life.farewell or application.record.cut_off in (None, Outcome.DRIVER_DIED)
         return not told and not self._driver_gone(application, dead, now_s)
 
     def _last_words_to_come(self, application: Application, dead: Collection[str], now_s: float) -> bool:
         """Return True if executors of an application that has ended are still to go, or its driver is to learn of its end."""
-        if now_s - application.ended_monotonic_s >= CLEAN_UP_S:
+        if now_s - application.life.ended_monotonic_s >= CLEAN_UP_S:
             return False
         fresh = self.registry.workers.fresh(now_s)
         left = any(not e.cleaned and e.record.worker_id in fresh for e in application.executors.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.master.core.application import ApplicationRecord
+from controller.master.core.application_record import ApplicationRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from controller.master.core import needs
-from controller.master.core.application import Application, CachedRequest, PlannedCores
+from controller.master.core.application import Application
 from controller.master.core.executor_spec import executor_memory, executor_slots
 from controller.master.core.executor_state import Executor
 from controller.master.core.feasibility import whole_forecast
 from controller.master.core.guard import guarded
+from controller.master.core.placement_state import CachedRequest, PlannedCores
 from controller.master.core.queue import Queue, Workers, rank_of
 from controller.master.core.registry import Registry
 from controller.runtime.base import ExecutorKey, full_image_name
@@ -141,7 +142,7 @@ class Placing:
         self._ever.clear()
         self._nowhere.clear()
         for application in self.registry.applications.values():
-            application.cached_requests.clear()
+            application.placement.requests.clear()
         self.queue.workers_changed()
         self.registry.changes.dirty_workers.update(info.worker_id for info in new)
 
@@ -184,32 +185,32 @@ class Placing:
         """Return the request for a further executor of the application, with the applications that come first."""
         cached, mine = self._cached(application, profile_id, wish), rank_of(application)
         # an application that had others end on a worker comes first there
-        evicting = [a for a in self.registry.applications.values() if a.evicting and not a.ended and rank_of(a) < mine]
+        others = [one for one in self.registry.applications.values() if one.placement.evicting and not one.ended]
         request = replace(
             cached.request,
             cores=self.planned_cores(application, now_s),
             patience=self._patience(application, now_s) if cached.request.prefer or application.waits_for_data else None,
             ahead=self.queue.ahead(application),
-            kept=self.queue.kept(application).union(*(one.evicting for one in evicting)),
+            kept=self.queue.kept(application).union(*(one.placement.evicting for one in others if rank_of(one) < mine)),
         )
         return request, cached.memory
 
     def _cached(self, application: Application, profile_id: str, wish: ExecutorWish) -> CachedRequest:
         """Return the request, worked out once, as long as nothing of the application and no worker changes."""
-        known = application.cached_requests.get(profile_id)
+        known = application.placement.requests.get(profile_id)
         if known is None:
             request, memory = self._request(application, profile_id, wish)
             shape = (request.labels, request.pieces, memory.each_mb)
             if shape not in self._ever:
                 self._ever[shape] = Workers(worker.worker_id for worker in ever_fitting(request, self.fleet, memory))
             known = CachedRequest(request, memory, passing(PASSING, request), shape, self._ever[shape])
-            application.cached_requests[profile_id] = known
+            application.placement.requests[profile_id] = known
         return known
 
     def _wants(self, application: Application) -> Workers:
         """Return the workers where it may go sooner or later; an application that waits for its input wants no others
         meanwhile."""
-        each = [self._cached(application, *wish).ever for wish in application.wanted.items()]
+        each = [self._cached(application, *wish).ever for wish in application.placement.wanted.items()]
         ever = each[0] if len(each) == 1 else Workers().union(*each)
         if not application.waits_for_data:
             return ever
@@ -254,14 +255,14 @@ class Placing:
         what, deadline_s = application.estimate, application.options.deadline_s
         if what is None:
             return QuotaSettings().floor
-        known = application.peak
+        known = application.placement.planned_cores
         if known is None or known.estimate is not what or known.deadline_s != deadline_s:
             most = self.registry.workers.capacity(application, now_s)
             cores = None if deadline_s is None else whole_forecast(what, most).least_cores(deadline_s)
             peak = most.cores if cores is None else min(cores, most.cores)
             known = PlannedCores(what, deadline_s, peak / most.executors)
             # without a worker the peak is not known yet
-            application.peak = known if most.cores else None
+            application.placement.planned_cores = known if most.cores else None
         return known.cores
 
     # ------------------------------------------------------------------ waiting for data
@@ -319,12 +320,8 @@ def _need_on(application: Application, profile_id: str, wish: ExecutorWish) -> C
 
 
 def _data_shares(application: Application) -> dict[str, float]:
-    """Return each host's share of the input: as Hadoop reported it, else the hosts that the user prefers, alike."""
-    whole = sum(application.data.values())
-    if whole:
-        return {host: size / whole for host, size in application.data.items()}
-    hosts = application.options.placement.prefer
-    return {host: 1 / len(hosts) for host in hosts}
+    """Return each host's share of the application's input."""
+    return application.placement.shares(application.options.placement.prefer)
 
 
 def _group(application: Application) -> str:

@@ -13,10 +13,11 @@ from typing import Final
 
 from msgspec import structs
 
-from controller.master.core.application import Application, PlanCache, RemainingSchedule, StageGoal, Target
+from controller.master.core.application import Application, Target
 from controller.master.core.capacity import Capacity, initial
 from controller.master.core.executor_state import Executor
 from controller.master.core.lateness import late_since
+from controller.master.core.plan_state import PlanCache, RemainingSchedule, StageGoal
 from controller.wire.worker import Sample, StageUse
 from stage_model.deadlines import stage_deadline
 from stage_model.forecast.budget import come_already_core_s, like, untold_core_s
@@ -37,8 +38,6 @@ from stage_model.units import format_duration
 
 SHORT_PERIODS = 3.0
 """Stages with a deadline under this many periods are controlled together with the ones after them."""
-LATE_REPORTS = 3
-"""Forecasts past the deadline in a row before the user is warned: one may be noise."""
 SHOWN = 200
 """Characters of a stage's name that agents get."""
 _NOTHING_RUNS: Final = {"running": 0, "records_running": 0.0, "cpu_running_core_s": 0.0, "speed": 0.0}
@@ -118,7 +117,7 @@ def set_goal(
     if key in matched.active:
         concerned = [target for target in targets if _concerns(application, target, key)] or targets[:1]
         goals = [_goal(application, target, matched, key, submitted_s, most) for target in concerned]
-        application.goals[key] = max(goals, key=lambda goal: goal.cores)
+        application.plan.goals[key] = max(goals, key=lambda goal: goal.cores)
 
 
 def _goal(
@@ -162,7 +161,9 @@ def _concerns(application: Application, target: Target, key: StageKey) -> bool:
 def _group_going_on(application: Application, target: Target, submitted_s: float) -> StageGoal | None:
     """Return the deadline's control group under way, if its work is not over with the stages that it has had."""
     goals = [
-        goal for key, goal in application.goals.items() if goal.due_s == target.due_s and _concerns(application, target, key)
+        goal
+        for key, goal in application.plan.goals.items()
+        if goal.due_s == target.due_s and _concerns(application, target, key)
     ]
     last = max(goals, key=lambda g: (g.submitted_s, g.group_base), default=None)
     if last is None or last.group_base + last.group_share > 0.999 or last.group_share >= 1.0:
@@ -175,7 +176,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
     elsewhere."""
     options, what, targets = application.options, application.estimate, application.targets()
     target = targets[0] if targets else None
-    what = None if application.overflow else what
+    what = None if application.stream.overflow else what
     elapsed_s = application.elapsed_s(now_s)
     slots = application.slots(worker_id) or most.slots
     busy: Busy = ()
@@ -219,10 +220,10 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
 
 def matched_run(application: Application, what: ApplicationEstimate) -> Matched:
     """Return the run against its estimate, worked out once as long as neither changes."""
-    known = application.plan_cache
+    known = application.plan.cache
     if known is None or known.estimate is not what:
-        matched = match(what, application.run, application.stage_use())
-        known = application.plan_cache = PlanCache(what, matched)
+        matched = match(what, application.run, application.totals.stage_use())
+        known = application.plan.cache = PlanCache(what, matched)
     return known.matched
 
 
@@ -264,7 +265,7 @@ def _schedule(
     application: Application, target: Target | None, matched: Matched, slots: int, most: Capacity
 ) -> RemainingSchedule:
     """Return the work to come of a run matched by `matched_run`, worked out once for the same question."""
-    plan_cache, jobs = application.plan_cache, target.jobs if target else None
+    plan_cache, jobs = application.plan.cache, target.jobs if target else None
     assert plan_cache is not None
     known = plan_cache.ahead.get((jobs, slots, most))
     if known is None:
@@ -286,7 +287,7 @@ def _reserve_s(application: Application, what: ApplicationEstimate, matched: Mat
     cores."""
     if most.cores <= 0:
         return 0.0
-    use, limit = application.stage_use(), most.speed_limit
+    use, limit = application.totals.stage_use(), most.speed_limit
     return reserve_s(what, matched, application.run, use, slots=slots, cores=most.cores, speed_limit=limit)
 
 
@@ -316,12 +317,12 @@ def _by_the_total(
     used is taken off their work, because one report of an agent holds it together with the CPU of the whole executor."""
     if what.used_core_s is None:
         return 1.0, Forecast(())
-    used, ratio = application.stage_use(), matched.work_ratio
+    used, ratio = application.totals.stage_use(), matched.work_ratio
     to_come_core_s = ratio * math.fsum(stage.work_core_s for stage in matched.to_come)
     active = [max(0.0, ratio * s.work_core_s - used.get(key, 0.0)) for key, s in matched.active.items()]
     known_core_s = to_come_core_s + math.fsum(active)
     stages_core_s = math.fsum(stage.work_core_s for stage in matched.stages)
-    whole_core_s, used_core_s = _input_share(what, matched) * what.used_core_s, application.used_core_s()
+    whole_core_s, used_core_s = _input_share(what, matched) * what.used_core_s, application.totals.used_core_s()
     # known stages that needed more than profiled say nothing about work outside of them
     untold = untold_core_s(min(1.0, ratio) * whole_core_s, stages_core_s, used_core_s, known_core_s)
     if untold > 0:
@@ -362,7 +363,7 @@ def _margins(application: Application, target: Target | None, what: ApplicationE
 
 def _pace(application: Application, matched: Matched, most: Capacity) -> float:
     """Return the ratio of this run's finished stages to the model of their real work on the cores they had."""
-    used, allocated = application.stage_use(), application.stage_allocation()
+    used, allocated = application.totals.stage_use(), application.totals.stage_allocation()
     compared = []
     for key in matched.exact:
         stage, what = application.run.attempts[key], matched.seen[key]
@@ -382,7 +383,7 @@ def _stage_plan(
     key = stage.key
     what = matched.active.get(key) if matched else None
     ratio = matched.work_ratio if matched else 1.0
-    goal = application.goals.get(key)
+    goal = application.plan.goals.get(key)
     elsewhere = _elsewhere(application, worker_id, key)
     return StagePlan(
         stage=key[0],
@@ -443,12 +444,10 @@ def watch_forecast(application: Application, executor: Executor, sample: Sample)
     target, before_s = application.target(), executor.record.late_since_s
     due_s = None if target is None else target.due_s
     executor.record.late_since_s = late_since(before_s, sample.forecast_end_s, due_s, sample.time_s)
-    if target is None or sample.forecast_end_s is None or application.warned:
+    if target is None or sample.forecast_end_s is None:
         return
     late = sample.forecast_end_s > target.due_s + 0.005 * target.deadline_s
-    application.late_reports = application.late_reports + 1 if late else 0
-    if application.late_reports >= LATE_REPORTS and application.options.submission is None:
-        application.warned = True
+    if application.options.submission is None and application.plan.warns(late=late):
         application.notify(
             f"the forecast end, {format_duration(sample.forecast_end_s)}, is past the deadline, "
             f"{format_duration(target.due_s)}; the application goes on"

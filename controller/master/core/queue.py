@@ -31,10 +31,9 @@ def rank_of(application: Application) -> Rank:
 
 def waits(application: Application) -> bool:
     """Return True if the application wants executors and has none."""
-    if application.ended:
+    if application.ended or not application.placement.wants_any:
         return False
-    wants = any(wish.count is None or wish.count > 0 for wish in application.wanted.values())
-    return wants and not any(counts(application, executor) for executor in application.executors.values())
+    return not any(counts(application, executor) for executor in application.executors.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from itertools import islice
 from msgspec import structs
 
 from controller.master.core import planning
-from controller.master.core.application import Application, ApplicationRecord, Resident, skip_unknown_ids
+from controller.master.core.application import Application, Resident
+from controller.master.core.application_record import ApplicationRecord, skip_unknown_ids
 from controller.master.core.changes import Changes
 from controller.master.core.dependencies import KnownJobs, Past, WaitingJob, past_of
 from controller.master.core.effects import StoreApplication, StoreExecutor
@@ -110,7 +111,7 @@ class Registry:
         application.end(round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3))
         application.record.cut_off = cut_off
         application.record.end_reason = why or (REASONS.get(cut_off, "") if cut_off else "")
-        application.ended_monotonic_s = now_s
+        application.life.ended_monotonic_s = now_s
         application.credentials = None
         self.changes.application(application)
         with guarded(application, "saying what it was planned from"):
@@ -190,7 +191,7 @@ class Registry:
     def restore(self, application: Application, executors: Iterable[Executor], now_s: float) -> None:
         """Take in an application of an earlier life of the master; the reports of its driver are `driver_events.replay`'s."""
         if application.ended:
-            application.ended_monotonic_s = now_s
+            application.life.ended_monotonic_s = now_s
         # a worker may show an executor only later that was placed while nothing could be stored (`executors.adopt`)
         application.record.next_executor = skip_unknown_ids(application.record.next_executor)
         self.applications[application.id] = application

@@ -39,8 +39,9 @@ class RunEnding:
 
 def run_ending(application: Application, most: Capacity, runtime: str) -> RunEnding:
     """Return what the record will say, as far as it is known without the samples."""
-    start_s, end_s = (application.since_submission(ms) for ms in (application.first_task_ms, application.last_task_ms))
-    why = why_untaught(application.run, succeeded=application.succeeded, left_out=application.left_out)
+    stream = application.stream
+    start_s, end_s = (application.since_submission(ms) for ms in (stream.first_task_ms, stream.last_task_ms))
+    why = why_untaught(application.run, succeeded=application.succeeded, left_out=stream.left_out)
     return RunEnding(
         application_id=application.id,
         summary=_summary(application, most, runtime, start_s, end_s),
@@ -67,10 +68,10 @@ def _lesson(application: Application, most: Capacity) -> RunRecord:
         cores=most.cores,
         slots=most.slots,
         executors=len(application.executors),
-        container_core_s=application.stage_use(),
-        allocated_core_s=application.stage_allocation(),
-        throttled_s=application.stage_throttling(),
-        used_core_s=round(application.used_core_s(), 3),
+        container_core_s=application.totals.stage_use(),
+        allocated_core_s=application.totals.stage_allocation(),
+        throttled_s=application.totals.stage_throttling(),
+        used_core_s=round(application.totals.used_core_s(), 3),
     )
 
 
@@ -79,7 +80,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
     ended_s = record.ended_s or 0.0
     late = None if options.deadline_s is None else ended_s > options.deadline_s
     workers = {e.record.worker_id for e in application.executors.values()}
-    found = match(application.estimate, run, application.stage_use()) if application.estimate else None
+    found = match(application.estimate, run, application.totals.stage_use()) if application.estimate else None
     return {
         "app_id": application.id,
         "name": application.name,
@@ -104,14 +105,14 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "used_core_s": None,
         "all_cores_core_s": round(most.cores * max(0.0, end_s - start_s), 3),
         "peak_cores": None,
-        "withheld_core_s": round(application.withheld_core_s(), 3),
+        "withheld_core_s": round(application.totals.withheld_core_s(), 3),
         "debt_core_s": round(application.debt_core_s(), 3),
         "cluster_cores": most.cores,
         "executors": len(application.executors),
         "workers": sorted(workers),
         "tasks": sum(len(stage.done) for stage in run.attempts.values()),
         "tasks_failed": run.tasks_failed,
-        "executors_lost": application.executors_lost,
+        "executors_lost": application.placement.lost,
         "data_waits": [structs.asdict(wait) for wait in application.record.data_waits],
         "evicted": [
             {"executor": e.record.executor_id, "worker": e.record.worker_id, "for": e.record.evicted_for}
@@ -124,7 +125,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "basis": None if record.basis is None else structs.asdict(record.basis),
         "lateness": None if record.lateness is None else structs.asdict(record.lateness),
         "faults": application.faults,
-        "events_missing": application.missed + application.left_out,
+        "events_missing": application.stream.missed + application.stream.left_out,
         "taught": False,
         "untaught": None,
         "spark_version": record.registration.spark_version,

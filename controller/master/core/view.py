@@ -77,7 +77,7 @@ def bare_view(application: Application) -> ApplicationView:
         pipeline=pipeline.name if pipeline else "",
         reason=application.record.end_reason or "what it does cannot be shown, see the master's log",
         outcome=application.record.outcome,
-        notices=tuple(application.notices),
+        notices=tuple(application.notices.lines),
         faults=application.faults,
         finished=application.finished,
     )
@@ -94,7 +94,7 @@ def _running(application: Application) -> list[Executor]:
 
 def _reason(application: Application) -> str:
     over = "; ".join(filter(None, (application.record.end_reason, application.record.unrecorded)))
-    return over if over or application.ended else application.waiting or _starting_reason(application)
+    return over if over or application.ended else application.placement.waiting or _starting_reason(application)
 
 
 def _starting_reason(application: Application) -> str:

@@ -194,7 +194,7 @@ class Workers:
             [self.by_id[name].info for name in mine if name in self.by_id] if mine else list(self.starting(now_s).values())
         )
         conf = application.record.registration.conf
-        wish = next(iter(application.wanted.values()), ExecutorWish())
+        wish = next(iter(application.placement.wanted.values()), ExecutorWish())
         most = most_executors(conf, wish.count)
         return capacity(infos, lambda info: executor_slots(conf, wish, "0", info.cores), most)
 

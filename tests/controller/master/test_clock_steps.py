@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.master.core.application import ApplicationRecord
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.queue import by_rank
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import InfeasibleDeadline
@@ -88,10 +88,10 @@ def story(folder: Path, origins_ms: tuple[int, int], set_by_s: tuple[float, ...]
     later(62)
     second.tell(*events[:4])
     app = cluster.state.applications[second.id]
-    seen: list[Any] = [dict(app.goals), cluster.state.agents.desired("w1", cluster.now_s).applications]
+    seen: list[Any] = [dict(app.plan.goals), cluster.state.agents.desired("w1", cluster.now_s).applications]
     later(5)
     cluster.worker("w1", report(second.id, "2", "exited", exit_code=1))
-    assert app.failures_in_a_row == 1, "it lived long, so the row of failures begins again"
+    assert app.placement.failures_in_a_row == 1, "it lived long, so the row of failures begins again"
     cluster.restart()
     cluster.worker("w1")
     app = cluster.state.applications[second.id]

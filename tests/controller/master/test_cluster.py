@@ -65,11 +65,11 @@ def test_nothing_is_lost_in_a_restart(cluster: FakeCluster) -> None:
     cluster.restart()
     assert (cluster.state.identity.cluster_id, cluster.state.identity.generation) == (cluster_id, generation + 1)
     application = cluster.state.applications[application_id]
-    assert application.acknowledged == 4
+    assert application.stream.acknowledged == 4
     assert application.elapsed_s(cluster.now_s) == pytest.approx(7.0)  # 2 s old at registration, 5 s away
     after = cluster.worker("w1", report(application_id, "1", stages=(use(0, 3.0, done=2),))).desired
     assert [s.executor_id for s in after.executors] == [s.executor_id for s in before.executors] == ["1"]
-    assert application.stage_use() == {(0, 0): 3.0}
+    assert application.totals.stage_use() == {(0, 0): 3.0}
     assert cluster.driver(application_id, first=5).acknowledged == 4
 
 
@@ -85,10 +85,10 @@ def test_throttled_time_of_a_stage_adds_up_and_is_known_only_where_every_executo
 
     reported("w1", use(0, 3.0, throttled_s=1.5), use(1, 1.0, throttled_s=2.0), use(2, 1.0, throttled_s=4.0))
     reported("w2", use(0, 3.0, throttled_s=0.25), use(1, 1.0))
-    assert application.stage_throttling() == {(0, 0): 1.75, (2, 0): 4.0}
+    assert application.totals.stage_throttling() == {(0, 0): 1.75, (2, 0): 4.0}
     # another life of an agent counts from nothing
     reported("w1", use(0, 1.0, throttled_s=0.5), use(2, 1.0), instance="second")
-    assert application.stage_throttling() == {(0, 0): 2.25}
+    assert application.totals.stage_throttling() == {(0, 0): 2.25}
 
 
 def test_workers_known_before_a_restart_count_as_capacity_of_running_applications(cluster: FakeCluster) -> None:

@@ -57,9 +57,9 @@ class TestSet:
         application_id = cluster.register(conf={"spark.pace.deadline": "100s"}, instance="driver")
         cluster.driver(application_id, *one_stage_run(1000)[:2])
         application = cluster.state.applications[application_id]
-        before = application.goals[(0, 0)].length_s
+        before = application.plan.goals[(0, 0)].length_s
         answered(cluster.state.commands.change(application_id, Change(deadline_s=50.0), cluster.clock))
-        assert application.goals[(0, 0)].length_s < before - 40
+        assert application.plan.goals[(0, 0)].length_s < before - 40
 
     @pytest.mark.parametrize(
         ("asked", "error", "part"),

@@ -77,7 +77,7 @@ def test_a_user_whose_own_file_is_not_used_is_told_so(cluster: FakeCluster) -> N
     own = {"HADOOP_TOKEN_FILE_LOCATION": "/secure/tokens"}
     for name, authenticated, told in (("a", AUTHENTICATED, 1), ("b", {}, 0)):
         application = cluster.state.applications[cluster.register(name=name, instance=name, environment=own, **authenticated)]
-        assert sum("HADOOP_TOKEN_FILE_LOCATION is not used" in notice for notice in application.notices) == told
+        assert sum("HADOOP_TOKEN_FILE_LOCATION is not used" in notice for notice in application.notices.lines) == told
 
 
 def test_they_are_in_no_file_of_the_masters(cluster: FakeCluster) -> None:

@@ -98,7 +98,7 @@ def test_executors_in_networks_start_when_their_driver_has_told_its_ports(cluste
     cluster.worker("w1", own_networks=True)
     application_id = cluster.register(ports=(), host="172.17.0.1", conf={"spark.pace.network": "closed"})
     assert cluster.worker("w1", own_networks=True).desired.executors == ()
-    assert cluster.state.registry.known(application_id).waiting == "its driver is opening its ports"
+    assert cluster.state.registry.known(application_id).placement.waiting == "its driver is opening its ports"
     cluster.driver(application_id, ports=(40_001, 40_002))
     (spec,) = cluster.worker("w1", own_networks=True).desired.executors
     assert (spec.driver_host, spec.driver_ports, spec.closed) == ("172.17.0.1", (40_001, 40_002), True)

@@ -98,7 +98,7 @@ def test_a_run_amid_a_full_disk_is_controlled_killed_and_recorded_as_if_there_wa
     cluster.state.store.close()
     cluster.restart()
     again = cluster.state.applications[application_id]
-    assert (again.acknowledged, len(again.run.attempts[0, 0].done), again.faults) == (4, 2, 0)
+    assert (again.stream.acknowledged, len(again.run.attempts[0, 0].done), again.faults) == (4, 2, 0)
     assert {name: e.live for name, e in again.executors.items()} == {"1": False, "2": True}
     assert again.options == application.options
     assert doomed in cluster.state.registry.past

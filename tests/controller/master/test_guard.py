@@ -66,7 +66,7 @@ def test_a_master_starts_again_on_events_that_it_could_not_take_in(cluster: Fake
     raw(cluster, application_id, UNREADABLE, JOB)
     cluster.restart()
     application = cluster.state.applications[application_id]
-    assert (application.acknowledged, list(application.run.jobs), application.faults) == (2, [1], 1)
+    assert (application.stream.acknowledged, list(application.run.jobs), application.faults) == (2, [1], 1)
 
 
 def test_an_event_that_cannot_be_applied_stops_neither_its_message_nor_the_next_start(
@@ -149,7 +149,7 @@ def test_whichever_step_goes_wrong_the_application_is_told_and_the_master_goes_o
         cluster.now_s += 60
         cluster.state.tick(cluster.now_s)
         cluster.worker("w1", own, drivers_gone=(application_id,))
-    told = {notice for application in cluster.state.applications.values() for notice in application.notices}
+    told = {notice for application in cluster.state.applications.values() for notice in application.notices.lines}
     assert [notice for notice in told if notice.startswith(f"{doing} went wrong in the master (OverflowError)")]
     assert not cluster.state.parts.failures
 
@@ -161,9 +161,11 @@ def test_a_stored_snapshot_that_cannot_be_read_stops_no_start(cluster: FakeClust
         cluster.state.store.add_snapshot(application_id, 1, 9, b"{")
     cluster.restart()
     application = cluster.state.applications[application_id]
-    assert (application.acknowledged, application.faults, list(application.run.jobs)) == (8, 1, [1])
+    assert (application.stream.acknowledged, application.faults, list(application.run.jobs)) == (8, 1, [1])
     assert [
-        notice for notice in application.notices if notice.startswith("reading a stored snapshot of its driver went wrong")
+        notice
+        for notice in application.notices.lines
+        if notice.startswith("reading a stored snapshot of its driver went wrong")
     ]
 
 
@@ -342,6 +344,6 @@ def test_snapshots_survive_a_restart(cluster: FakeCluster) -> None:
     assert len(cluster.state.store.snapshots(application_id)) == 1
     cluster.restart()
     application = cluster.state.applications[application_id]
-    assert application.acknowledged == 9
+    assert application.stream.acknowledged == 9
     assert [stage.key for stage in application.run.active_stages()] == [(1, 0)]
     assert not application.run.complete

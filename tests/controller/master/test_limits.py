@@ -13,7 +13,7 @@ import pytest
 
 from controller.agent.core.accounting import Account
 from controller.agent.executors.known import ProgressRefused, read_progress
-from controller.master.core import driver_events, drivers, executors
+from controller.master.core import drivers, event_stream, executors
 from controller.master.core.application import Application
 from controller.master.storage import recorder
 from controller.wire import limits
@@ -37,23 +37,23 @@ def submitted(stage: int, **more: object) -> StageSubmitted:
 
 
 def many_attempts() -> Iterator[AnyEvent]:
-    for stage in range(driver_events.STAGES + 1):
+    for stage in range(event_stream.STAGES + 1):
         yield submitted(stage)
         yield StageCompleted(stage=stage, attempt=0, time_ms=1000)
 
 
 def many_jobs() -> Iterator[AnyEvent]:
-    for job in range(driver_events.STAGES + 1):
+    for job in range(event_stream.STAGES + 1):
         yield JobStart(job=job, time_ms=1000)
         yield JobEnd(job=job, time_ms=1000, ok=True)
 
 
 def many_at_a_time() -> Iterator[AnyEvent]:
-    return map(submitted, range(driver_events.ACTIVE + 1))
+    return map(submitted, range(event_stream.ACTIVE + 1))
 
 
 def many_parents() -> Iterator[AnyEvent]:
-    yield submitted(1, parents=tuple(range(2, driver_events.SIZE + 2)))
+    yield submitted(1, parents=tuple(range(2, event_stream.SIZE + 2)))
 
 
 def many_bytes() -> Iterator[AnyEvent]:
@@ -88,10 +88,11 @@ def test_an_application_that_tells_too_much_goes_on_without_a_deadline(
 
     def check() -> Application:
         application = cluster.state.applications[mine]
-        assert application.overflow
-        [said] = [line for line in application.notices if "it has reported more than" in line]
+        assert application.stream.overflow
+        [said] = [line for line in application.notices.lines if "it has reported more than" in line]
         assert said.endswith(
-            f"than {application.overflow}: what it does from here on is not recorded, and it goes on without a deadline"
+            f"than {application.stream.overflow}: what it does from here on is not recorded, "
+            "and it goes on without a deadline"
         )
         plan, other = plans(cluster)[mine], plans(cluster)[neighbour]
         assert (plan.deadline_s, plan.known, plan.stages) == (None, False, ())
@@ -107,7 +108,7 @@ def test_an_application_that_tells_too_much_goes_on_without_a_deadline(
     assert cluster.driver(mine, snapshot=snapshot, next_seq=number + 9).acknowledged == number + 8
     assert (application.run.size, len(cluster.state.store.events(mine))) == (kept, stored), "nothing more is kept"
     cluster.restart()
-    assert (check().overflow, check().run.size) == (application.overflow, kept), "a restart finds the same"
+    assert (check().stream.overflow, check().run.size) == (application.stream.overflow, kept), "a restart finds the same"
     cluster.driver(mine, snapshot=(), next_seq=number + 9, ended=True)
     assert cluster.state.applications[mine].record.end_reason == ""
 
@@ -169,14 +170,17 @@ def test_executors_one_after_the_other_have_an_end(cluster: FakeCluster, monkeyp
         cluster.state.tick(cluster.now_s)
     assert cluster.worker("w1").desired.executors == ()
     application = cluster.state.applications[application_id]
-    assert (application.waiting, application.ended) == ("it has had 2 executors, as many as an application may", False)
+    assert (application.placement.waiting, application.ended) == (
+        "it has had 2 executors, as many as an application may",
+        False,
+    )
 
 
 def test_executors_that_never_were_cannot_be_killed(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     application_id = cluster.register()
     cluster.driver(application_id, killed=("1", *(f"invented {number}" for number in range(100))))
-    assert cluster.state.applications[application_id].unwanted == {"1"}
+    assert cluster.state.applications[application_id].placement.unwanted == {"1"}
 
 
 def test_lines_for_a_terminal_have_an_end(cluster: FakeCluster) -> None:
@@ -185,7 +189,7 @@ def test_lines_for_a_terminal_have_an_end(cluster: FakeCluster) -> None:
     jobs = [JobStart(job=job, time_ms=1000, properties={"spark.pace.deadline": f"{job} " + "x" * 2000}) for job in range(300)]
     reply = cluster.driver(application_id, *jobs)
     assert cluster.driver(application_id).notices == ()
-    notices = cluster.state.applications[application_id].notices
+    notices = cluster.state.applications[application_id].notices.lines
     assert len(notices) == limits.NOTICES + 1
     assert max(map(len, notices)) <= limits.NOTICE_LENGTH
     assert reply.notices[-1] == "there were 200 lines like these; further ones are left out"
@@ -201,7 +205,7 @@ def test_a_runs_table_has_an_end(cluster: FakeCluster, monkeypatch: pytest.Monke
     before = table.read_bytes()
     answer = cluster.worker("w1", report(application_id, "1"), samples=tuple(rows[2:]), sample_seq=2)
     assert (table.read_bytes(), answer.samples_acknowledged) == (before, 4)
-    assert any("further ones are not recorded" in line for line in cluster.state.applications[application_id].notices)
+    assert any("further ones are not recorded" in line for line in cluster.state.applications[application_id].notices.lines)
 
 
 def test_changes_have_an_end(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:

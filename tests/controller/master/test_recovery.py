@@ -13,7 +13,7 @@ import pytest
 
 from controller.agent.link import OrderFilter
 from controller.master.core.agents import COME_BACK_S
-from controller.master.core.application import skip_unknown_ids
+from controller.master.core.application_record import skip_unknown_ids
 from controller.master.storage.identity import Identity, begin_life
 from controller.master.storage.store import Store
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline
@@ -119,7 +119,7 @@ class TestLostDatabase:
         application = cluster.state.applications[outlived]
         assert list(application.live_executors())
         assert 0 < (application.options.deadline_s or 0) < age_s
-        assert any("goes on without its profile" in line for line in application.notices)
+        assert any("goes on without its profile" in line for line in application.notices.lines)
 
     def test_what_has_exited_of_an_unknown_application_goes_once_its_driver_had_time_to_register(
         self, cluster: FakeCluster
@@ -184,7 +184,7 @@ class TestAnother:
         with pytest.raises(Denied, match="is another driver's"):
             cluster.register(application_id=application_id, instance="foreign")
         application = cluster.state.applications[application_id]
-        assert (application.acknowledged, cluster.state.drivers.token_hash(application_id)) == (2, token)
+        assert (application.stream.acknowledged, cluster.state.drivers.token_hash(application_id)) == (2, token)
         assert application.record.registration.instance == "driver"
 
     def test_a_restart_does_not_make_it_easier(self, cluster: FakeCluster) -> None:
@@ -213,7 +213,7 @@ class TestProfiles:
 
         again(cluster, lose)
         application = cluster.state.applications[application_id]
-        assert application.acknowledged == 3
+        assert application.stream.acknowledged == 3
         assert cluster.state.drivers.token_hash(application_id) == token
         assert cluster.worker("w1", report(application_id, "1")).desired.executors == before.executors
         assert application.profile_key == "app@app.py"
@@ -273,7 +273,7 @@ class TestRows:
         self.change(cluster, "UPDATE executors SET data = x'78' WHERE executor = '1'")
         application = cluster.state.applications[application_id]
         assert list(application.executors) == ["2"]
-        assert any("lost what it knew of executor 1" in line for line in application.notices)
+        assert any("lost what it knew of executor 1" in line for line in application.notices.lines)
         assert [kind for _, kind, _, _ in cluster.state.store.aside()] == ["executor"]
 
     def test_an_event(self, cluster: FakeCluster) -> None:
@@ -281,7 +281,7 @@ class TestRows:
         cluster.driver(application_id, *one_stage_run(1000)[:4])
         self.change(cluster, "UPDATE events SET data = x'78' WHERE seq = 3")
         application = cluster.state.applications[application_id]
-        assert (application.acknowledged, application.faults) == (4, 1)
+        assert (application.stream.acknowledged, application.faults) == (4, 1)
         assert len(application.run.attempts[(0, 0)].done) == 1
 
     def test_of_texts_that_are_no_utf_8_and_of_others_keys(self, cluster: FakeCluster) -> None:

@@ -167,7 +167,7 @@ def test_only_what_belongs_to_the_action_is_planned_for(tmp_path: Path) -> None:
     view = cluster.state.commands.view(application_id, cluster.now_s + 12)
     assert view.deadline_s == pytest.approx(107.0, abs=0.01)
     # the paper's deadline of the first of four equal stages, from the action's own start
-    assert application.goals[(0, 0)].length_s == pytest.approx(0.95 * 100 / 4, rel=0.01)
+    assert application.plan.goals[(0, 0)].length_s == pytest.approx(0.95 * 100 / 4, rel=0.01)
     application.apply(JobEnd(job=0, time_ms=start_ms + 20_000, ok=True))
     after = planning.application_plan(application, "w1", MOST, cluster.now_s + 30)
     assert (after.deadline_s, after.left_s, after.priority) == (None, None, 50)
@@ -206,7 +206,7 @@ def test_actions_side_by_side_have_an_aim_each(tmp_path: Path) -> None:
     assert claim.left_s == pytest.approx(188.0, abs=0.01)
     assert application.options.deadline_s is None
     # each stage has the paper's deadline of its own action: the first of two, and of four, equal stages
-    lengths_s = [application.goals[key].length_s for key in ((4, 0), (0, 0))]
+    lengths_s = [application.plan.goals[key].length_s for key in ((4, 0), (0, 0))]
     assert lengths_s == pytest.approx([0.95 * 60 / 2, 0.95 * 100 / 4], rel=0.01)
     # a job without a deadline next to one is not the deadline's, but shares its cores
     application.apply(JobEnd(job=0, time_ms=20_000, ok=True))
@@ -297,7 +297,7 @@ def test_under_the_paper_law_a_stage_has_the_deadline_that_needs_most_cores(tmp_
     def lengths_s(deadline_s: float | None, query: str, job: str) -> list[float]:
         where = tmp_path / f"{deadline_s}-{query}-{job}"
         _, application = with_jobs(where, deadline_s, (0, "0", query), (2, None, job))
-        return [application.goals[key].length_s for key in ((0, 0), (4, 0))]
+        return [application.plan.goals[key].length_s for key in ((0, 0), (4, 0))]
 
     assert lengths_s(None, "100s", "60s") == pytest.approx([0.95 * 100 / 4, 0.95 * 60 / 2], rel=0.01)
     of_application = pytest.approx((0.95 * 67 - 7) / 6, rel=0.01)

@@ -181,7 +181,7 @@ class TestDebt:
         cluster.worker("w1", report(application_id, "1", "exited", exit_code=137))
         application = cluster.state.applications[application_id]
         assert application.debt_core_s() == 0.0
-        assert application.withheld_core_s() == pytest.approx(1.0)
+        assert application.totals.withheld_core_s() == pytest.approx(1.0)
 
 
 def test_an_agent_ends_no_application_whose_driver_is_on_another_host(cluster: FakeCluster) -> None:

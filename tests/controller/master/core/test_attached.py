@@ -76,7 +76,7 @@ def test_nothing_is_started_for_it_and_nothing_of_others_on_workers_that_adopt(c
         cluster.state.tick(cluster.now_s)
     assert [spec.application_id for spec in cluster.worker("own").desired.executors] == [other]
     assert desired(cluster).executors == ()
-    assert cluster.state.applications[other].waiting == ""
+    assert cluster.state.applications[other].placement.waiting == ""
 
 
 def test_where_no_agent_is_the_job_goes_on_and_its_user_is_told_once(cluster: FakeCluster) -> None:
@@ -172,7 +172,7 @@ def test_one_that_spark_removes_is_let_go_and_is_no_failure(cluster: FakeCluster
     assert found.adopted == ()
     assert f"{application_id}/14" in found.stopped
     application = cluster.state.applications[application_id]
-    assert (application.ended, application.executors_lost) == (False, 0)
+    assert (application.ended, application.placement.lost) == (False, 0)
 
 
 def test_an_executor_that_its_agent_cannot_pace_goes_on(cluster: FakeCluster) -> None:

@@ -9,7 +9,8 @@ import pytest
 from msgspec import structs
 
 from controller.master.core.admission import Arrival
-from controller.master.core.application import Application, ApplicationRecord
+from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.driver_events import take, unstored
 from controller.master.core.effects import (
@@ -97,10 +98,10 @@ def test_events_that_are_not_stored_are_taken_in_and_not_acknowledged() -> None:
     new = unstored(application, sync)
     assert new is not None
     take(application, sync, None, core.registry, 3.0)
-    assert (application.acknowledged, application.taken, list(application.run.jobs)) == (0, 2, [0])
+    assert (application.stream.acknowledged, application.stream.taken, list(application.run.jobs)) == (0, 2, [0])
     assert unstored(application, sync) == new, "the driver sends them once more"
     take(application, sync, new, core.registry, 4.0)
-    assert (application.acknowledged, application.taken) == (2, 2)
+    assert (application.stream.acknowledged, application.stream.taken) == (2, 2)
     assert unstored(application, sync) is None
 
 

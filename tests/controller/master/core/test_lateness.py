@@ -255,11 +255,11 @@ def test_who_had_the_cores_is_named_and_kept_over_a_restart(cluster: FakeCluster
         cluster.worker("w1", *here, samples=rows, sample_seq=2 * int(at_s - 1))
     application = cluster.state.registry.applications[mine]
     # three quarters of a core for two seconds
-    assert application.squeezed_by() == {"other": pytest.approx(1.5)}
+    assert application.totals.squeezed_by() == {"other": pytest.approx(1.5)}
     cluster.now_s += 60
     cluster.state.tick(cluster.now_s)
     cluster.restart()
-    assert cluster.state.registry.applications[mine].squeezed_by() == {"other": pytest.approx(1.5)}
+    assert cluster.state.registry.applications[mine].totals.squeezed_by() == {"other": pytest.approx(1.5)}
 
 
 def test_since_when_it_is_late_is_shown_while_it_runs_and_survives_a_restart(cluster: FakeCluster) -> None:

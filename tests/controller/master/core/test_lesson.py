@@ -87,7 +87,7 @@ def summary(cluster: FakeCluster, application_id: str) -> dict[str, Any]:
 
 def noticed(cluster: FakeCluster, application_id: str) -> list[str]:
     """Return the notices about its profile that the application got."""
-    return [line for line in cluster.state.applications[application_id].notices if "no profile" in line]
+    return [line for line in cluster.state.applications[application_id].notices.lines if "no profile" in line]
 
 
 def test_the_record_the_view_and_the_explanation_tell_it(cluster: FakeCluster) -> None:

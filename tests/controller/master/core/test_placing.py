@@ -224,11 +224,11 @@ def test_evict_ends_the_fewest_of_lower_priority_with_a_record(tmp_path: Path) -
     victim = next(e for e in application.executors.values() if e.record.worker_id == "w1")
     assert victim.record.planned_end
     assert victim.record.evicted_for == high
-    assert "evicted" in application.notices[-1]
+    assert "evicted" in application.notices.lines[-1]
     scene.sync()
     assert sorted(scene.where(high)) == ["w1", "w2"]
     assert scene.where(one) == ["w2"]
-    assert application.executors_lost == 0
+    assert application.placement.lost == 0
     explained = scene.state.commands.explain(one, scene.cluster.now_s)
     assert explained.evicted == (f"executor {victim.record.executor_id} on worker w1 for {high}",)
 

@@ -83,7 +83,7 @@ def submit(application: Application, stage: int, now_s: float, count: int = 3) -
 def test_a_stage_deadline_is_the_papers(application: Application) -> None:
     application.estimate = estimate(taught(20.0, 10.0, 10.0))
     submit(application, 0, now_s=108.0)  # 10 s after submission
-    goal = application.goals[(0, 0)]
+    goal = application.plan.goals[(0, 0)]
     expected = stage_deadline([20.0, 10.0, 10.0], 0, deadline_s=100, spent_s=10, alpha=ALPHA, beta=BETA)
     assert goal.length_s == pytest.approx(expected)
     [stage] = planning.application_plan(application, "w1", MOST, now_s=108.0).stages
@@ -95,18 +95,18 @@ def test_the_last_stage_gets_what_is_left(application: Application) -> None:
     application.estimate = estimate(taught(20.0, 10.0, 10.0))
     for stage in range(3):
         submit(application, stage, now_s=108.0 + 20 * stage)
-    assert application.goals[(2, 0)].length_s == pytest.approx(ALPHA * 100 - 50)
+    assert application.plan.goals[(2, 0)].length_s == pytest.approx(ALPHA * 100 - 50)
 
 
 def test_short_stages_are_controlled_together(application: Application) -> None:
     # 40 stages of equal length in 85 s left: about 2 s each, under three periods
     application.estimate = estimate(taught(*[1.0] * 40))
     submit(application, 0, now_s=108.0, count=40)
-    first = application.goals[(0, 0)]
+    first = application.plan.goals[(0, 0)]
     assert first.length_s >= planning.SHORT_PERIODS * MOST.period_s
     assert first.group_share == pytest.approx(0.5)  # of two equal stages
     submit(application, 1, now_s=109.0, count=40)
-    second = application.goals[(1, 0)]
+    second = application.plan.goals[(1, 0)]
     assert (second.submitted_s, second.length_s) == (first.submitted_s, first.length_s)
     assert second.group_base == pytest.approx(0.5)
     assert second.group_share == pytest.approx(0.5)
@@ -114,7 +114,7 @@ def test_short_stages_are_controlled_together(application: Application) -> None:
     assert plan.group == (0, 0)
     assert plan.group_base == pytest.approx(0.5)
     submit(application, 2, now_s=111.0, count=40)
-    third = application.goals[(2, 0)]
+    third = application.plan.goals[(2, 0)]
     assert (third.group, third.group_base) == ((2, 0), 0.0)
 
 
@@ -126,7 +126,7 @@ def test_a_plan_holds_the_stage_under_way_and_the_schedule_of_the_rest(applicati
     assert plan.left_s == pytest.approx(80.0)
     assert plan.elapsed_s == pytest.approx(20.0)
     assert stage.work_core_s == pytest.approx(34.0)
-    assert stage.left_s == pytest.approx(application.goals[(0, 0)].length_s - 10)
+    assert stage.left_s == pytest.approx(application.plan.goals[(0, 0)].length_s - 10)
     assert sum(k * v for k, v in enumerate(plan.future_busy, 1)) == pytest.approx(34.0)
     assert plan.pace == 1.0
 
@@ -209,7 +209,7 @@ def test_initial_cores_follow_what_the_stage_is_seen_to_read(application: Applic
     task = TaskEnd(stage=0, attempt=0, task=0, index=0, executor="1", launch_ms=0, finish_ms=1, ok=True, input_records=125)
     application.apply(task)  # a quarter of the tasks read an eighth, so the others are taken to read 187.5 each
     after = planning.application_plan(application, "w1", MOST, now_s=108.0)
-    length_s = application.goals[(0, 0)].length_s
+    length_s = application.plan.goals[(0, 0)].length_s
     for plan, records in ((before, 1000), (after, 125 + 3 * 187.5)):
         [stage] = plan.stages
         rate = 1000 / 34.0  # records per core-second
@@ -261,7 +261,7 @@ def test_where_no_profile_has_the_name_the_one_that_may_be_meant_is_named(tmp_pa
     told = "; if it is the job of profile 'load-2026-11-25@app.py' under another name, give --profile load-2026-11-25@app.py"
     planned = answered(cluster.state.admission.plan(PlanRequest(profile="load-2026-11-26@app.py"), cluster.now_s))
     assert planned.reason.endswith(f"a first run takes what is free and teaches{told}")
-    notices = cluster.state.applications[cluster.register(name="load-2026-11-26")].notices
+    notices = cluster.state.applications[cluster.register(name="load-2026-11-26")].notices.lines
     assert f"no profile 'load-2026-11-26@app.py' yet: a first run takes what is free and teaches{told}" in notices
 
 
@@ -287,10 +287,10 @@ def test_which_stages_are_short_follows_from_the_longest_period_of_the_workers(a
     # 10 stages of equal length in 85 s left: 8.5 s each, more than three periods of 1 s and less than three of 4 s
     application.estimate = estimate(taught(*[1.0] * 10))
     submit(application, 0, now_s=108.0, count=10)
-    assert application.goals[(0, 0)].group_share == 1.0
-    application.goals.clear()
+    assert application.plan.goals[(0, 0)].group_share == 1.0
+    application.plan.goals.clear()
     planning.set_goal(application, 0, 0, changed_copy(MOST, period_s=4.0), 108.0)
-    assert application.goals[(0, 0)].group_share == pytest.approx(0.5)  # of two, which have 13.4 s
+    assert application.plan.goals[(0, 0)].group_share == pytest.approx(0.5)  # of two, which have 13.4 s
 
 
 def test_the_period_of_an_application_is_the_longest_of_its_workers(tmp_path: Path) -> None:

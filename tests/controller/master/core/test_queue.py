@@ -29,7 +29,7 @@ def asked_anew(scene: Scene, application: Application) -> tuple[int | None, int,
     placing = scene.state.placing
     before = [one for one in scene.state.applications.values() if waits(one) and rank_of(one) < rank_of(application)]
     in_line = [one for one in before if not one.held_back]
-    requests = [placing._request(one, name, wish) for one in in_line for name, wish in one.wanted.items()]
+    requests = [placing._request(one, name, wish) for one in in_line for name, wish in one.placement.wanted.items()]
     wanted = {worker.worker_id for request, memory in requests for worker in ever_fitting(request, placing.fleet, memory)}
     return (1 + len(before) if waits(application) else None), len(in_line), wanted
 
@@ -84,7 +84,7 @@ def calls_of_a_pass(path: Path, waiting: int) -> int:
         scene.register(f"app{number}", placement_labels=LABELS[2])
         scene.sync()  # or the workers would be silent for too long, and the master looked for none
     assert sum(map(waits, scene.state.applications.values())) == waiting
-    assert all("no worker has joined" not in one.waiting for one in scene.state.applications.values())
+    assert all("no worker has joined" not in one.placement.waiting for one in scene.state.applications.values())
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:

@@ -1,0 +1,81 @@
+"""The executors that an application wants, what keeps it from them, and what is worked out for its placement. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controller.wire.driver import ExecutorWish
+from master_memory.room import Newcomer
+from placement.growth import WorkerType
+from placement.request import Request
+from placement.worker import WorkerState
+from stage_model.forecast.estimate import ApplicationEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCores:
+    """The cores planned for one executor, and what they were worked out from (`placing`)."""
+
+    estimate: ApplicationEstimate
+    deadline_s: float | None
+    cores: float
+
+
+@dataclass(frozen=True, slots=True)
+class CachedRequest:
+    """The request of an application to a worker for executors of a resource profile, before other applications are looked at,
+    kept until the application or a worker changes (`placing`). `shape` is what decides on `ever`, the workers that will do;
+    `passes` says whether a worker has now what the request asks for, but for memory."""
+
+    request: Request
+    memory: Newcomer
+    passes: Callable[[WorkerState], bool]
+    shape: Hashable
+    ever: frozenset[str]
+
+
+@dataclass(slots=True)
+class PlacementState:
+    """The part of an application that its placement rests on. `wanted` is what Spark asks for, by resource profile;
+    `unwanted` are executors that it has killed."""
+
+    wanted: dict[str, ExecutorWish] = field(default_factory=dict)
+    unwanted: set[str] = field(default_factory=set)
+    data: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of the input by host, as the driver reported them."""
+    planned_cores: PlannedCores | None = None
+    requests: dict[str, CachedRequest] = field(default_factory=dict)
+    """Requests by resource profile, until the application or a worker changes (`Changes.application`)."""
+    infeasible: WorkerType | None = None
+    """The worker that the application would need, where none is large enough or has what it asks for."""
+    evicting: set[str] = field(default_factory=set)
+    """Workers on which others end for the application: kept for it until it is there, or wants no more."""
+    waiting: str = ""
+    """The reason why it has no executor, or lacks some, for people; empty without one."""
+    waited_for: str = ""
+    """The last reason to wait before its first task. A restart of the master forgets it."""
+    lost: int = 0
+    """Number of executors that failed."""
+    failures_in_a_row: int = 0
+
+    @property
+    def wants_any(self) -> bool:
+        """True if Spark wants an executor."""
+        return any(wish.count is None or wish.count > 0 for wish in self.wanted.values())
+
+    def satisfied_by(self, have: Mapping[str, int]) -> bool:
+        """Return True if Spark wants no more executors than there are, by resource profile."""
+        return all(wish.count is not None and have[name] >= wish.count for name, wish in self.wanted.items())
+
+    def fail(self, *, steady: bool) -> None:
+        """Count an executor that failed; a row of failures begins again with one that was `steady` before."""
+        self.lost += 1
+        self.failures_in_a_row = 1 if steady else self.failures_in_a_row + 1
+
+    def shares(self, preferred: Sequence[str]) -> dict[str, float]:
+        """Return each host's share of the input: as Hadoop reported it, else the `preferred` hosts, alike."""
+        whole = sum(self.data.values())
+        if whole:
+            return {host: size / whole for host, size in self.data.items()}
+        return {host: 1 / len(preferred) for host in preferred}
