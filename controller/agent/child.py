@@ -32,10 +32,9 @@ from controller.locks import child_lock
 from controller.machine.back_off import BackOff
 from controller.machine.processes import allow_files
 from controller.machine.service_log import log_to_stderr
-from controller.runtime.base import Adopter
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import machine_busy_s
-from controller.runtime.table import ADOPTING, EVERYWHERE
+from controller.runtime.table import RUNTIMES
 from controller.wire.worker import WorkerReply, WorkerSync
 from stage_model.errors import PaceError
 from stage_model.settings import QuotaSettings
@@ -66,7 +65,7 @@ class Child:
 
     def __init__(self, options: AgentOptions, *, alone: bool = True) -> None:
         """`alone`: no other agent adopts executors of this machine."""
-        self.options, self.alone = options, alone
+        self.options, self.row, self.alone = options, RUNTIMES[options.runtime], alone
         home = Home(options.home)
         cluster_id, self._sure = find_cluster(options, alone=alone)
         self.gate = Gate(cluster_id)
@@ -74,7 +73,7 @@ class Child:
         site: Site = make_site(options)
         self.local_use = LocalUse(parse_local_limit(options.local_limit), site.local_root, time.thread_time)
         folder = options.home / "agents" / options.worker_id
-        launcher = Launcher(self.runtime, make_beginner(self.runtime, site), site, folder)
+        launcher = Launcher(self.runtime, make_beginner(self.row, self.runtime, site), site, folder)
         self.agent = Agent(
             make_worker(options),
             site,
@@ -85,7 +84,7 @@ class Child:
             quota=QuotaSettings(period_s=options.period_s, floor=options.floor),
             over_limit=self.local_use.take,
             machine_busy_s=machine_busy_s if options.shared else None,
-            nodes=options.nodes,
+            takes_needs=self.row.takes_needs,
         )
         self.launcher = launcher
         self.wake, self.stop = threading.Event(), threading.Event()
@@ -103,7 +102,7 @@ class Child:
         if not self.alone:
             log.warning("%s", NOT_ALONE)
             self.agent.note(NOT_ALONE)
-        if self.options.own_networks and (reason := packet_filter.why_not()):
+        if self.row.own_networks(self.options.network) and (reason := packet_filter.why_not()):
             self.agent.note(f"{reason}, {packet_filter.BEYOND}")
         self._tick()
         self._beat()
@@ -132,7 +131,7 @@ class Child:
                 log.exception("control period failed")
                 failures += 1
                 self.stop.wait(back_off.wait_s(failures))
-            stuck = [*self.threads.check(), *([] if self.runtime.alive() else [self.runtime.name])]
+            stuck = [*self.threads.check(), *([] if self.runtime.alive() else [self.row.name])]
             if stuck:
                 log.error("the threads %s hang or ended; the agent's child ends, to be started again", ", ".join(stuck))
                 return STUCK_CODE
@@ -148,12 +147,12 @@ class Child:
 
     def _release(self) -> bool:
         """Lift all limits at a clean stop; return True if no executor is held back any more."""
-        if isinstance(self.runtime, Adopter):
-            log.warning("executors are let go: the agent was stopped")
-            released = let_go_all(self.runtime, self._beat)
-        else:
+        if self.row.starts:
             released = open_all(self.runtime, self.options.cores)
             log.warning("quotas opened to %.2f cores: the agent was stopped", self.options.cores)
+        else:
+            log.warning("executors are let go: the agent was stopped")
+            released = let_go_all(self.runtime, self._beat)
         return released
 
     def _wait_until(self, due_s: float) -> None:
@@ -209,8 +208,8 @@ def main() -> int:
     log_to_stderr(Home(options.home).logs)
     try:
         with child_lock(Home(options.home), options.worker_id, options.runtime):
-            here = options.runtime in ADOPTING and options.runtime not in EVERYWHERE
-            return Child(options, alone=not here or claim_machine()).run()
+            row = RUNTIMES[options.runtime]
+            return Child(options, alone=row.starts or row.everywhere or claim_machine()).run()
     except PaceError as error:
         log.error("%s", error)
         return error.exit_code

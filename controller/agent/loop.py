@@ -32,7 +32,7 @@ from controller.agent.report_of import Standing, report_of
 from controller.agent.timings import PeriodTimings
 from controller.machine.process_identity import seen_here
 from controller.machine.processes import ProcessId, alive
-from controller.runtime.base import ExecutorKey, Observed, Runtime, TakesNeeds
+from controller.runtime.base import ExecutorKey, Observed, Runtime
 from controller.wire.states import ExecutorState
 from controller.wire.worker import Desired, WorkerInfo, WorkerSync
 from stage_model.errors import RuntimeFailed
@@ -70,15 +70,15 @@ class Agent:
         clock: Callable[[], float] = time.monotonic,
         over_limit: Callable[[], Mapping[str, str]] = dict,
         machine_busy_s: Callable[[], float] | None = None,
-        nodes: int = 1,
+        takes_needs: bool = False,
     ) -> None:
         """`over_limit`: applications that keep too much on the disk, with the reason; each finding is returned once.
-        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too. `nodes`: number of nodes
-        that share the worker's cores equally."""
+        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too. `takes_needs`: as in the
+        runtime's row."""
         self.worker, self.site, self.runtime, self.launcher = worker, site, runtime, launcher
         self.instance, self.period_s, self.quota, self.clock = instance, period_s, quota, clock
         self.received: Received | None = None
-        self._node_cores = worker.cores / nodes
+        self._node_cores = worker.cores / worker.nodes
         self._knowing = KnownExecutors(worker.adopts, self._node_cores, site, launcher, clock, self.note)
         self.known = self._knowing.by_key
         self.state = State()
@@ -87,7 +87,7 @@ class Agent:
         self.plans: dict[str, TimedPlan] = {}
         self.resizing = Resizing(worker, site, runtime, launcher, self.note)
         self._over_limit = over_limit
-        self._machine_busy_s, self._foreign = machine_busy_s, Foreign()
+        self._machine_busy_s, self._foreign, self._takes_needs = machine_busy_s, Foreign(), takes_needs
         self._ended: dict[ExecutorKey, str] = {}
         """Executors that this agent ended by itself, with the reason."""
         self._heard_s = 0.0
@@ -221,7 +221,7 @@ class Agent:
 
     def _tell_needs(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         """Tell executors' needs to a runtime that sets cores aside for them."""
-        if not isinstance(self.runtime, TakesNeeds):
+        if not self._takes_needs:
             return
         for key, held in self.state.held.items():
             known = self.known.get(key)

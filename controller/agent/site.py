@@ -6,6 +6,7 @@ import os
 import socket
 import urllib.parse
 from pathlib import Path
+from typing import cast
 
 from controller.agent.executors.beginning import AdoptingBeginner, Beginner, StartingBeginner
 from controller.agent.executors.launch import Site
@@ -15,13 +16,13 @@ from controller.machine.files import cache_root
 from controller.machine.process_identity import boot_id
 from controller.runtime.base import Adopter, Starter
 from controller.runtime.networks import parse_pool
-from controller.runtime.table import ADOPTING, EVERYWHERE, MOUNTING, Owner, runtime_module
+from controller.runtime.table import RUNTIMES, Owner, RuntimeRow
 from controller.wire.worker import WorkerInfo
 
 
 def make_site(options: AgentOptions) -> Site:
     # resolved: an executor's own directories must lie below the mask of the home, also where a link leads to it
-    home = options.home.resolve()
+    home, row = options.home.resolve(), RUNTIMES[options.runtime]
     return Site(
         host=_address(options),
         home=home,
@@ -30,8 +31,8 @@ def make_site(options: AgentOptions) -> Site:
         allowed_mounts=options.allow_mounts,
         orders_root=(home / "agents").resolve() / options.worker_id / ORDERS,
         archive_root=archive_root(),
-        mounts=options.runtime in MOUNTING,
-        own_networks=options.own_networks,
+        mounts=row.mounts,
+        own_networks=row.own_networks(options.network),
         closed=options.network == "closed",
     )
 
@@ -43,6 +44,7 @@ def archive_root() -> Path:
 
 
 def make_worker(options: AgentOptions) -> WorkerInfo:
+    row = RUNTIMES[options.runtime]
     return WorkerInfo(
         worker_id=options.worker_id,
         host=_address(options),
@@ -55,25 +57,26 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
         resources=options.resources,
         labels=options.labels,
         period_s=options.period_s,
-        own_networks=options.own_networks,
-        adopts=options.runtime in ADOPTING,
-        everywhere=options.runtime in EVERYWHERE,
+        own_networks=row.own_networks(options.network),
+        adopts=not row.starts,
+        everywhere=row.everywhere,
         nodes=options.nodes,
     )
 
 
 def make_runtime(options: AgentOptions, cluster_id: str) -> Starter | Adopter:
     """Make the runtime that `options` name. Raise `Unavailable` when it cannot work here and never has."""
-    folder = options.home / "agents" / options.worker_id
-    pool = parse_pool(options.network_pool) if options.own_networks else None
+    folder, row = options.home / "agents" / options.worker_id, RUNTIMES[options.runtime]
+    pool = parse_pool(options.network_pool) if row.own_networks(options.network) else None
     owner = Owner(
         cluster_id, options.worker_id, folder, options.image, pool, options.tmp_mb, options.signals, options.namespace
     )
-    return runtime_module(options.runtime).make(owner)
+    return row.load().make(owner)
 
 
-def make_beginner(runtime: Starter | Adopter, site: Site) -> Beginner:
-    return AdoptingBeginner(runtime) if isinstance(runtime, Adopter) else StartingBeginner(runtime, site)
+def make_beginner(row: RuntimeRow, runtime: Starter | Adopter, site: Site) -> Beginner:
+    """Make the way in which executors of this row's runtime begin."""
+    return StartingBeginner(cast(Starter, runtime), site) if row.starts else AdoptingBeginner(cast(Adopter, runtime))
 
 
 def _address(options: AgentOptions) -> str:

@@ -14,7 +14,7 @@ import click
 
 from controller.cli.checks import absolute_notify
 from controller.cli.common import NamedPath, Parsed, option_words
-from controller.runtime.table import ADOPTING, EVERYWHERE
+from controller.runtime.table import RUNTIMES
 from stage_model.errors import BadInput
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -115,8 +115,10 @@ def handed_on(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> tup
 def check_runtime(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> None:
     """Raise `BadInput` for an option that the runtime does not have."""
     runtime = given["runtime"]
+    row = RUNTIMES.get(runtime)  # None: auto, which takes none of those that are everywhere
+    everywhere = row is not None and row.everywhere
     for one in options:
         said = given[one.key] not in (one.default, False)
-        if said and one.everywhere is not None and one.everywhere != (runtime in EVERYWHERE):
-            having = " or ".join(name for name in ADOPTING if (name in EVERYWHERE) == one.everywhere)
+        if said and one.everywhere is not None and one.everywhere != everywhere:
+            having = " or ".join(row.name for row in RUNTIMES.values() if not row.starts and row.everywhere == one.everywhere)
             raise BadInput(f"--runtime {runtime} has no --{one.name}; leave it out, or give --runtime {having}")

@@ -18,7 +18,7 @@ import msgspec
 from controller.machine import process_identity, process_tree
 from controller.machine.process_identity import ProcessIdentity
 from controller.runtime import executor_record, launching
-from controller.runtime.base import Adoption, ExecutorKey, Observed
+from controller.runtime.base import Adopter, Adoption, ExecutorKey, Observed
 from controller.runtime.cgroup.files import OpenFiles
 from controller.runtime.cgroup.tree import CgroupTree, Group, quota_us
 from controller.runtime.executor_record import AdoptedRecord
@@ -40,11 +40,9 @@ class _Known:
     files: OpenFiles = field(default_factory=OpenFiles)
 
 
-class AdoptRuntime:
+class AdoptRuntime(Adopter):
     """Runtime for executors that other services start. `state_dir` holds the records. `signals`: pacing by SIGSTOP and
     SIGCONT is allowed where no group can be had."""
-
-    name = "adopt"
 
     def __init__(
         self,

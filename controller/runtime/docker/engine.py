@@ -32,7 +32,7 @@ from docker.errors import APIError, NotFound
 from controller.machine import process_identity
 from controller.machine.files import cache_root
 from controller.runtime import executor_record, launching
-from controller.runtime.base import CPU_PERIOD_US, TMP_MB, ExecutorKey, JavaProgram, Launch, Observed, Program
+from controller.runtime.base import CPU_PERIOD_US, TMP_MB, ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
 from controller.runtime.cgroup.files import OpenFiles
 from controller.runtime.cgroup.tree import CgroupTree, Group, quota_us
 from controller.runtime.docker import container
@@ -92,7 +92,7 @@ class _Known:
         return self.process is not None and process_identity.is_alive(self.process)
 
 
-class DockerRuntime:
+class DockerRuntime(Starter):
     """The runtime, see the module. `image` is for launches that name none (None: the executor image, built on `base_image`).
     `records` is a directory only for its records; `networks` are for launches that have one. `tmp_mb`: of /tmp in each
     container.
@@ -100,8 +100,6 @@ class DockerRuntime:
     `base_url` None means DOCKER_HOST and its kin, else the default socket. Raises `Unavailable` when no engine answers and
     there are no records of an earlier runtime to go on with.
     """
-
-    name = "docker"
 
     def __init__(
         self,

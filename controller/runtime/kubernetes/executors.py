@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from controller.runtime import executor_record, launching
-from controller.runtime.base import Adoption, ExecutorKey, Observed
+from controller.runtime.base import Adopter, Adoption, ExecutorKey, Observed
 from controller.runtime.executor_record import PodRecord
 from controller.runtime.kubernetes import pod_resize
 from controller.runtime.kubernetes.api import KubernetesApi
@@ -35,10 +35,8 @@ FLUSHED_S = 5.0
 """Longest wait at the end for what still waits to be patched."""
 
 
-class KubernetesRuntime:
+class KubernetesRuntime(Adopter):
     """Runtime for pods of Spark executors. `state_dir` holds the records. `api` is closed with it."""
-
-    name = "kubernetes"
 
     def __init__(
         self,

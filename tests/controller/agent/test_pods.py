@@ -46,7 +46,7 @@ class PodsWorker:
             period_s=1.0,
             quota=QuotaSettings(),
             clock=lambda: self.now_s,
-            nodes=options.nodes,
+            takes_needs=True,
         )
 
     def want(self, pod: PodCpu, *plans: ApplicationPlan, told: Progress | None = None) -> None:
