@@ -22,7 +22,7 @@ from requests.exceptions import ReadTimeout
 
 from controller.runtime import launching
 from controller.runtime.base import CPU_PERIOD_US, TMP_MB, Bind, ExecutorKey, Launch, Observed, Program
-from controller.runtime.cgroup.tree import quota_us
+from controller.runtime.cgroup.group import quota_us
 from controller.runtime.docker.locale_in_image import host_zone, in_image
 from stage_model.errors import PaceError, RuntimeFailed, RuntimeRefused
 
