@@ -32,12 +32,11 @@ from controller.runtime.docker import container
 from controller.runtime.docker import image as images
 from controller.runtime.docker.chores import Chores, NotYet
 from controller.runtime.docker.client import EngineClients, for_callers, for_chores, there
-from controller.runtime.docker.holding import Holding
 from controller.runtime.docker.known import KnownContainer, KnownContainers
 from controller.runtime.docker.limiting import Limiter
+from controller.runtime.docker.mounting import Holding, UsersFiles, changed
 from controller.runtime.docker.networks import DockerNetworks
 from controller.runtime.docker.observing import Observer
-from controller.runtime.docker.users_files import UsersFiles
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 LIST_EVERY_S = 10.0
@@ -88,7 +87,7 @@ class DockerRuntime(Starter):
         self._observer = Observer(self._known, self._engine, self.chores, cgroups, clock, gone)
         self._list_at = -math.inf
         self._program_labels = {container.CLUSTER: cluster_id, container.WORKER: worker_id, container.PROGRAM: "1"}
-        self._holding = Holding(self._engine, self._program_labels)
+        self._holding = Holding(self._engine, self._run_held)
         if not self._known.listed:
             with there(self._engine.settings):
                 self._engine.quick()
@@ -114,6 +113,9 @@ class DockerRuntime(Starter):
         with for_callers(f"program {program.argv[0]}"):
             client, hold = self._engine.patient(), self._holding.used_for(program.binds, name)
             return container.run_program(client, name, program, self._program_labels, hold=hold)
+
+    def _run_held(self, image: str, program: Program) -> str:
+        return container.run_program(self._engine.patient(), image, program, self._program_labels, hold=True)
 
     # ---------------------------------------------------------------- starting and ending
 
@@ -170,7 +172,7 @@ class DockerRuntime(Starter):
     def _see_that_shown(self, launch: Launch, created: str, client: docker.APIClient) -> None:
         """End at once an executor that sees something else than what was checked. Raise `RuntimeRefused`."""
         known = self._known.by_key.get(launch.key)
-        bind = container.changed(launch.binds, known.process.pid) if known is not None and known.process is not None else None
+        bind = changed(launch.binds, known.process.pid) if known is not None and known.process is not None else None
         if known is not None and bind is not None:
             client.remove_container(created, force=True, v=True)
             self._known.drop(launch.key, known)
