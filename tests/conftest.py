@@ -21,7 +21,7 @@ import hypothesis
 import pytest
 from xdist.scheduler.loadfile import LoadFileScheduling
 
-from controller.runtime.engines import docker_version
+from controller.runtime.docker.client import docker_version
 from stage_model.errors import Unavailable
 from tests.fakes.small_disk import SmallDisk, mounted
 

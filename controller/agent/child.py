@@ -28,10 +28,9 @@ from controller.locks import child_lock
 from controller.machine.back_off import BackOff
 from controller.machine.processes import allow_files
 from controller.machine.service_log import log_to_stderr
-from controller.runtime.base import Adopter
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import machine_busy_s
-from controller.runtime.table import ADOPTING, EVERYWHERE
+from controller.runtime.table import RUNTIMES
 from stage_model.errors import PaceError
 from stage_model.settings import QuotaSettings
 
@@ -61,7 +60,7 @@ class Child:
 
     def __init__(self, options: AgentOptions, *, alone: bool = True) -> None:
         """`alone`: no other agent adopts executors of this machine."""
-        self.options, self.alone = options, alone
+        self.options, self.row, self.alone = options, RUNTIMES[options.runtime], alone
         home = Home(options.home)
         cluster_id, self._sure = find_cluster(options, alone=alone)
         self.orders = OrderFilter(cluster_id)
@@ -75,6 +74,7 @@ class Child:
             instance=uuid.uuid4().hex[:12],
             over_limit=self.local_use.take,
             machine_busy_s=machine_busy_s if options.shared else None,
+            takes_needs=self.row.takes_needs,
         )
         self.wake, self.stop = threading.Event(), threading.Event()
         self.threads = Threads(self.stop, self.agent.outbox.note)
@@ -88,7 +88,7 @@ class Child:
         if not self.alone:
             log.warning("%s", NOT_ALONE)
             self.agent.outbox.note(NOT_ALONE)
-        if self.options.own_networks and (reason := packet_filter.why_not()):
+        if self.row.own_networks(self.options.network) and (reason := packet_filter.why_not()):
             self.agent.outbox.note(f"{reason}, {packet_filter.BEYOND}")
         self._tick()
         self._beat()
@@ -117,7 +117,7 @@ class Child:
                 log.exception("control period failed")
                 failures += 1
                 self.stop.wait(back_off.wait_s(failures))
-            stuck = [*self.threads.check(), *([] if self.runtime.alive() else [self.runtime.name])]
+            stuck = [*self.threads.check(), *([] if self.runtime.alive() else [self.row.name])]
             if stuck:
                 log.error("the threads %s hang or ended; the agent's child ends, to be started again", ", ".join(stuck))
                 return STUCK_CODE
@@ -134,12 +134,12 @@ class Child:
 
     def _release(self) -> bool:
         """Lift all limits at a clean stop; return True if no executor is held back any more."""
-        if isinstance(self.runtime, Adopter):
-            log.warning("executors are let go: the agent was stopped")
-            released = let_go_all(self.runtime, self._beat)
-        else:
+        if self.row.starts:
             released = open_all(self.runtime, self.options.cores)
             log.warning("quotas opened to %.2f cores: the agent was stopped", self.options.cores)
+        else:
+            log.warning("executors are let go: the agent was stopped")
+            released = let_go_all(self.runtime, self._beat)
         return released
 
     def _wait_until(self, due_s: float) -> None:
@@ -178,8 +178,8 @@ def main() -> int:
     log_to_stderr(Home(options.home).logs)
     try:
         with child_lock(Home(options.home), options.worker_id, options.runtime):
-            here = options.runtime in ADOPTING and options.runtime not in EVERYWHERE
-            return Child(options, alone=not here or claim_machine()).run()
+            row = RUNTIMES[options.runtime]
+            return Child(options, alone=row.starts or row.everywhere or claim_machine()).run()
     except PaceError as error:
         log.error("%s", error)
         return error.exit_code

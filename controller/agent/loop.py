@@ -26,7 +26,7 @@ from controller.agent.executors.resizing import Resizing
 from controller.agent.executors.starting import Spec, Start
 from controller.agent.report import Outbox, Standing
 from controller.agent.timings import PeriodTimings
-from controller.runtime.base import ExecutorKey, Observed, Runtime, TakesNeeds
+from controller.runtime.base import ExecutorKey, Observed, Runtime
 from controller.wire.states import ExecutorState
 from controller.wire.worker import Desired, WorkerInfo, WorkerSync
 from stage_model.errors import RuntimeFailed
@@ -58,9 +58,11 @@ class Agent:
         instance: str,
         over_limit: Callable[[], Mapping[str, str]] = dict,
         machine_busy_s: Callable[[], float] | None = None,
+        takes_needs: bool = False,
     ) -> None:
         """`over_limit`: applications that keep too much on the disk, with the reason; each finding is returned once.
-        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too."""
+        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too. `takes_needs`: as in the
+        runtime's row."""
         self.worker, self.launcher, self.quota, self.instance = worker, launcher, quota, instance
         self.runtime: Runtime = launcher.runtime
         self.received: Received | None = None
@@ -72,7 +74,7 @@ class Agent:
         self.resizing = Resizing(worker, launcher, self.outbox.note)
         self.timings = PeriodTimings(launcher.clock)
         self._over_limit = over_limit
-        self._machine_busy_s, self._other_load = machine_busy_s, OtherLoad()
+        self._machine_busy_s, self._other_load, self._takes_needs = machine_busy_s, OtherLoad(), takes_needs
         self._ended: dict[ExecutorKey, str] = {}
         """Executors that this agent ended by itself, with the reason."""
 
@@ -198,7 +200,7 @@ class Agent:
 
     def _tell_needs(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         """Tell executors' needs to a runtime that sets cores aside for them."""
-        if not isinstance(self.runtime, TakesNeeds):
+        if not self._takes_needs:
             return
         for key, history in self.state.executors.items():
             known = self.known.get(key)

@@ -18,7 +18,7 @@ from controller.asks.options import AgentOptions
 from controller.home import Home
 from controller.machine.service_log import log_to_stderr
 from controller.machine.waiting import wait_until
-from controller.runtime.base import AsksServer, ExecutorKey, Runtime
+from controller.runtime.base import ExecutorKey, Runtime
 from stage_model.errors import PaceError
 
 log = logging.getLogger("sparkpace.agent")
@@ -44,11 +44,10 @@ def open_all(runtime: Runtime, cores: float, *, within_s: float = OPENED_S) -> b
         except Exception:
             failed.add(key)
             log.exception("the quota of executor %s was not opened", key.text)
-    if isinstance(runtime, AsksServer):
-        wait_until(lambda: not runtime.held_back(), within_s)
-        for key, reason in runtime.held_back().items():
-            failed.add(key)
-            log.error("the quota of executor %s was not opened (%s)", key.text, reason)
+    wait_until(lambda: not runtime.held_back(), within_s)
+    for key, reason in runtime.held_back().items():
+        failed.add(key)
+        log.error("the quota of executor %s was not opened (%s)", key.text, reason)
     return not failed
 
 

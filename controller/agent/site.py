@@ -7,6 +7,7 @@ import socket
 import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from controller.agent.executors.launch import Site
 from controller.agent.executors.launcher import Launcher
@@ -19,13 +20,13 @@ from controller.machine.files import cache_root
 from controller.machine.process_identity import boot_id
 from controller.runtime.base import Adopter, Starter
 from controller.runtime.networks import parse_pool
-from controller.runtime.table import ADOPTING, EVERYWHERE, MOUNTING, Owner, runtime_module
+from controller.runtime.table import RUNTIMES, Owner
 from controller.wire.worker import WorkerInfo
 
 
 def make_site(options: AgentOptions) -> Site:
     # resolved: an executor's own directories must lie below the mask of the home, also where a link leads to it
-    home = options.home.resolve()
+    home, row = options.home.resolve(), RUNTIMES[options.runtime]
     return Site(
         host=_address(options),
         home=home,
@@ -34,8 +35,8 @@ def make_site(options: AgentOptions) -> Site:
         allowed_mounts=options.allow_mounts,
         orders_root=(home / "agents").resolve() / options.worker_id / ORDERS,
         archive_root=archive_root(),
-        mounts=options.runtime in MOUNTING,
-        own_networks=options.own_networks,
+        mounts=row.mounts,
+        own_networks=row.own_networks(options.network),
         closed=options.network == "closed",
     )
 
@@ -47,6 +48,7 @@ def archive_root() -> Path:
 
 
 def make_worker(options: AgentOptions) -> WorkerInfo:
+    row = RUNTIMES[options.runtime]
     return WorkerInfo(
         worker_id=options.worker_id,
         host=_address(options),
@@ -59,16 +61,17 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
         resources=options.resources,
         labels=options.labels,
         period_s=options.period_s,
-        own_networks=options.own_networks,
-        adopts=options.runtime in ADOPTING,
-        everywhere=options.runtime in EVERYWHERE,
+        own_networks=row.own_networks(options.network),
+        adopts=not row.starts,
+        everywhere=row.everywhere,
         nodes=options.nodes,
     )
 
 
 def make_runtime(options: AgentOptions, cluster_id: str) -> Starter | Adopter:
     """Make the runtime that `options` name. Raise `Unavailable` when it cannot work here and never has."""
-    pool = parse_pool(options.network_pool) if options.own_networks else None
+    row = RUNTIMES[options.runtime]
+    pool = parse_pool(options.network_pool) if row.own_networks(options.network) else None
     owner = Owner(
         cluster_id,
         options.worker_id,
@@ -79,12 +82,14 @@ def make_runtime(options: AgentOptions, cluster_id: str) -> Starter | Adopter:
         options.signals,
         options.namespace,
     )
-    return runtime_module(options.runtime).make(owner)
+    return row.load().make(owner)
 
 
 def make_launcher(options: AgentOptions, runtime: Starter | Adopter) -> Launcher:
+    """Make the launcher, which starts executors or waits for those of another cluster manager, as the runtime's row says."""
     site = make_site(options)
-    starter = AdoptingStarter(runtime) if isinstance(runtime, Adopter) else LaunchingStarter(runtime, site)
+    starts = RUNTIMES[options.runtime].starts
+    starter = LaunchingStarter(cast(Starter, runtime), site) if starts else AdoptingStarter(cast(Adopter, runtime))
     return Launcher(runtime, starter, site, _folder(options))
 
 

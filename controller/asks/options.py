@@ -96,10 +96,6 @@ class AgentOptions:
     namespace: str | None
     """Namespace of Kubernetes; None: all namespaces."""
 
-    @property
-    def own_networks(self) -> bool:
-        return self.runtime == "docker" and self.network != "host"
-
     def to_json(self) -> bytes:
         """Write the options for the agent's other processes, by the standard library's JSON, because the supervisor carries
         nothing more."""

@@ -19,8 +19,8 @@ from controller.home import Cluster, Home, read_token
 from controller.local.cluster import look
 from controller.local.healing import missing
 from controller.runtime.docker import packet_filter
-from controller.runtime.engines import docker_version, find_java, machine_cores
-from controller.runtime.table import ADOPTING, choose_runtime
+from controller.runtime.engines import find_java, machine_cores
+from controller.runtime.table import RUNTIMES, RuntimeRow, choose_runtime
 from controller.submit.bridge_jar import bridge_jar
 from controller.submit.spark_install import find_spark
 from stage_model.errors import PaceError, Unavailable
@@ -55,10 +55,10 @@ def doctor(home: Home, as_json: bool, port: int) -> None:
         "cores": lambda: f"{machine_cores():g}",
     }
     optional: dict[str, Check] = {
-        "Docker engine": docker_version,
+        **{row.looks_for: row.check for row in RUNTIMES.values() if row.looks_for},
         "cgroups": lambda: cgroups(Path("/sys/fs/cgroup")),
         "isolation": lambda: isolation(home.cluster()),
-        "limits": lambda: limits(found.runtime if (found := home.cluster()) else choose_runtime("auto").name),
+        "limits": lambda: limits(RUNTIMES[found.runtime if (found := home.cluster()) else choose_runtime("auto").name]),
     }
     findings = [_checked(name, check, "bad") for name, check in needed.items()]
     findings += (_checked(name, check, "missing") for name, check in optional.items())
@@ -85,32 +85,29 @@ def cgroups(root: Path) -> str:
     raise Unavailable("not writable, so the runtime `process` paces by suspending; delegate a cgroup, or run as root")
 
 
-OTHERS = "executors are as their cluster manager starts them"
-"""Text for a cluster that adopts."""
-
-
 def isolation(cluster: Cluster | None) -> str:
     """Say what keeps executors from what listens on this machine. Raise `Unavailable` when nothing but authentication
     does."""
-    if cluster is not None and cluster.runtime in ADOPTING:
-        return OTHERS
-    if cluster is not None and (cluster.runtime != "docker" or cluster.network == "host"):
-        what = "run as processes of this machine" if cluster.runtime != "docker" else "have the host's network, as chosen"
-        raise Unavailable(f"executors {what}, {packet_filter.BEYOND}")
+    if cluster is not None:
+        row = RUNTIMES[cluster.runtime]
+        if not row.starts:
+            return row.limits
+        if not row.own_networks(cluster.network):
+            chosen = ", as chosen" if row.networks else ""
+            raise Unavailable(f"executors have the host's network{chosen}, {packet_filter.BEYOND}")
     if reason := packet_filter.why_not():
         raise Unavailable(f"{reason}, {packet_filter.BEYOND}")
     return "packet rules can be set: executors in containers reach their driver's ports, each other and the outside"
 
 
-def limits(runtime: str) -> str:
+def limits(row: RuntimeRow) -> str:
     """Say what holds executors back in a runtime. Raise `Unavailable` where hardly anything does."""
-    if runtime == "docker":
-        return "containers: own file system (read-only), bounded /tmp, processes, open files, memory and output"
-    if runtime in ADOPTING:
-        return OTHERS
+    if row.mounts or not row.starts:
+        return row.limits
+    better = " or ".join(other.name for other in RUNTIMES.values() if other.mounts)
     raise Unavailable(
-        f"runtime {runtime} bounds CPU, core dumps, output and the local directory alone: executors read and write all that "
-        f"their user may, and start as many processes; use `up --runtime docker` for jobs of strangers"
+        f"with runtime {row.name} {row.limits}: executors read and write all that their user may, and start as many "
+        f"processes; use `up --runtime {better}` for jobs of strangers"
     )
 
 

@@ -14,7 +14,7 @@ import click
 
 from controller.cli.checks import absolute_notify
 from controller.cli.common import NamedPath, Parsed, option_words
-from controller.runtime.table import ADOPTING, EVERYWHERE
+from controller.runtime.table import RUNTIMES
 from stage_model.errors import BadInput
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -116,8 +116,11 @@ def handed_on(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> tup
 def check_runtime(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> None:
     """Raise `BadInput` for an option that the runtime does not have."""
     runtime = given["runtime"]
+    row = RUNTIMES.get(runtime)  # None: auto, which takes none of those that are everywhere
+    everywhere = row is not None and row.everywhere
     for option in options:
         said = given[option.key] not in (option.default, False)
-        if said and option.everywhere is not None and option.everywhere != (runtime in EVERYWHERE):
-            having = " or ".join(name for name in ADOPTING if (name in EVERYWHERE) == option.everywhere)
+        if said and option.everywhere is not None and option.everywhere != everywhere:
+            rows = (row for row in RUNTIMES.values() if not row.starts and row.everywhere == option.everywhere)
+            having = " or ".join(row.name for row in rows)
             raise BadInput(f"--runtime {runtime} has no --{option.name}; leave it out, or give --runtime {having}")

@@ -19,7 +19,7 @@ from controller.home import Home
 from controller.locks import agent_lock
 from controller.machine.addresses import on_this_machine
 from controller.runtime.engines import machine_memory_mb
-from controller.runtime.table import EVERYWHERE
+from controller.runtime.table import RUNTIMES, RuntimeRow
 from stage_model.errors import BadInput
 
 
@@ -53,9 +53,10 @@ def agent(home: Home, **given: Any) -> None:
     """
     check_runtime(AGENT, given)
     options = AgentOptions(home=home.path, **values_of(AGENT, given))
-    _check_size(options.cores, options.memory_mb, options.floor, runtime=options.runtime)
+    row = RUNTIMES[options.runtime]
+    _check_size(options.cores, options.memory_mb, options.floor, row)
     master_host = urllib.parse.urlsplit(options.master_url).hostname or ""
-    if options.own_networks and not on_this_machine(master_host):
+    if row.own_networks(options.network) and not on_this_machine(master_host):
         raise BadInput(
             f"--network {options.network} keeps executors to this machine, but the master {master_host} is on another, where "
             "drivers would not reach them; give --network host"
@@ -71,13 +72,13 @@ def agent(home: Home, **given: Any) -> None:
         become(options)
 
 
-def _check_size(cores: float, memory_mb: int, floor: float, *, runtime: str) -> None:
+def _check_size(cores: float, memory_mb: int, floor: float, row: RuntimeRow) -> None:
     """Check the size of an agent. Raise `BadInput` for a worker on which no executor fits, or one larger than this machine
     (of pods, each node is a machine of its own)."""
     if cores < floor:
         raise BadInput(f"--cores {cores:g} is less than --floor {floor:g}, which an executor keeps; give that or more")
     most_cores, most_mb = psutil.cpu_count() or 1, machine_memory_mb()
-    if runtime not in EVERYWHERE and (cores > most_cores or memory_mb > most_mb):
+    if not row.everywhere and (cores > most_cores or memory_mb > most_mb):
         raise BadInput(
             f"--cores {cores:g} with --memory {memory_mb}m is more than this machine has; give at most {most_cores} "
             f"cores and {most_mb} MiB"

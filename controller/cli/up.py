@@ -30,7 +30,7 @@ from controller.locks import turn
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import Java, find_java
 from controller.runtime.networks import parse_pool, room_for
-from controller.runtime.table import ADOPTING, EVERYWHERE, Choice, choose_runtime, runtime_module
+from controller.runtime.table import RUNTIMES, Choice, RuntimeRow, choose_runtime
 from controller.submit.spark_install import find_spark
 from stage_model.errors import BadInput, Unavailable
 
@@ -49,9 +49,10 @@ def up(context: click.Context, /, home: Home, **given: Any) -> None:
     runtime, floor = given["runtime"], given["floor"]
     each, workers = _of_one_source(context, given["each"]), given["workers"]
     check_runtime((option for option in AGENT if option.up), given)
-    if runtime in ADOPTING:
-        workers = _only_one(context, each, workers, runtime)
-    if runtime in EVERYWHERE and given["cores"] is None and not each:
+    row = RUNTIMES.get(runtime)  # None: auto
+    if row is not None and not row.starts:
+        workers = _only_one(context, each, workers, row)
+    if row is not None and row.everywhere and given["cores"] is None and not each:
         raise BadInput(f"--runtime {runtime} cannot know how large the nodes are; give the cores of each node by --cores")
     sizes = workers_each(each, floor) if each else workers_alike(workers, given["cores"], given["memory"], floor)
     agent_words = handed_on(AGENT, given | {"network_pool": room_for(parse_pool(given["network_pool"]), len(sizes))})
@@ -93,11 +94,11 @@ def _of_one_source(context: click.Context, each: tuple[str, ...]) -> tuple[str, 
     return () if ParameterSource.COMMANDLINE in sources else each
 
 
-def _only_one(context: click.Context, each: tuple[str, ...], workers: int, runtime: str) -> int:
+def _only_one(context: click.Context, each: tuple[str, ...], workers: int, row: RuntimeRow) -> int:
     """Return 1 as the number of workers. Raise `BadInput` for several agents that would pace the same executors."""
     if len(each) > 1 or (workers != 1 and _given(context, "workers")):
-        of = "cluster" if runtime in EVERYWHERE else "machine"
-        raise BadInput(f"--runtime {runtime} wants one worker: an agent sees all executors of its {of}; give --workers 1")
+        of = "cluster" if row.everywhere else "machine"
+        raise BadInput(f"--runtime {row.name} wants one worker: an agent sees all executors of its {of}; give --workers 1")
     return 1
 
 
@@ -112,29 +113,29 @@ def _ready(plan: Plan, runtime: str) -> tuple[Plan, Choice, Java]:
 
 def _driver_host(plan: Plan) -> str:
     """Return the address where drivers listen for executors; empty where that is Spark's to find. Raise `Unavailable`."""
-    if plan.runtime != "docker" or plan.network == "host":
+    row = RUNTIMES[plan.runtime]
+    if not row.own_networks(plan.network):
         return "127.0.0.1" if plan.host in ("localhost", "127.0.0.1", "::1") else ""
     if plan.network == "closed" and (reason := packet_filter.why_not()):
         raise Unavailable(
             f"--network closed cannot be kept here, because {reason}; run as root with iptables, or choose open or host"
         )
-    return runtime_module(plan.runtime).driver_address()
+    return row.load().driver_address()
 
 
 def _start(home: Home, plan: Plan, choice: Choice, java: Java, options: Mapping[str, Any]) -> None:
     """Start a new cluster, and say where it is and why its runtime is not a better one."""
+    row = RUNTIMES[plan.runtime]
     # without a Spark here, agents prepare executors when they see the first
-    if plan.runtime not in ADOPTING:
+    if row.starts:
         with suppress(Unavailable), Steps(Console(stderr=True)) as steps:
             prepare(home, plan, spark=find_spark(os.environ), java_home=java.home, step=steps.step)
     cluster = start(home, plan, options)
-    if plan.runtime in ADOPTING:
-        everywhere = plan.runtime in EVERYWHERE
-        where = "Spark executors' pods of a whole Kubernetes cluster" if everywhere else "executors of this machine"
-        size = f"nodes of {plan.workers[0].cores:g} cores each" if everywhere else _described(plan.workers)
+    if not row.starts:
+        size = f"nodes of {plan.workers[0].cores:g} cores each" if row.everywhere else _described(plan.workers)
         click.echo(
-            f"Sparkpace runs at {cluster.url} and paces {where} that other cluster managers start, on {size}.\n"
-            f"Submit with `sparkpace submit --master {'k8s://URL' if everywhere else 'spark://HOST:PORT'} --deadline 10min "
+            f"Sparkpace runs at {cluster.url} and paces {row.paces} that other cluster managers start, on {size}.\n"
+            f"Submit with `sparkpace submit --master {row.spark_master} --deadline 10min "
             f"app.py`, or stock spark-submit with the settings of `sparkpace conf --attach`."
         )
         return

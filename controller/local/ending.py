@@ -17,6 +17,7 @@ from controller.local.leftovers import Removed, clear_groups, clear_grown, clear
 from controller.locks import end, last_holder
 from controller.machine.processes import ProcessId, alive, send, send_group
 from controller.machine.waiting import wait_until
+from controller.master.providers import NODE_RUNTIME
 from controller.wire.states import ApplicationState
 from stage_model.errors import PaceError
 
@@ -65,7 +66,7 @@ def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
     for name, runtime in workers.items():
         names |= clear_worker(home, name, runtime, stopped.removed, stopped.left)
     clear_groups(names, stopped.removed, stopped.left)
-    if cluster is not None and cluster.runtime == "docker":
+    if cluster is not None and cluster.runtime == NODE_RUNTIME:
         clear_grown(cluster.cluster_id, stopped.removed, stopped.left)
     if found.master is None and stopped.removed.executors:
         stopped.notes.append("no master lived to tell the drivers of the applications; end them by hand if they wait")

@@ -16,7 +16,8 @@ from controller.runtime import executor_record, launching
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker.runtime import end_containers
-from controller.runtime.table import ADOPTING, RUNTIMES, Owner, runtime_module
+from controller.runtime.process.runtime import process_records
+from controller.runtime.table import RUNTIMES, Owner
 from stage_model.errors import PaceError
 
 
@@ -45,9 +46,10 @@ def clear_worker(home: Home, worker_id: str, runtime: str, removed: Removed, lef
             cluster_id = cluster_file.read_text().strip() if cluster_file.exists() else ""
             names = _group_names(home, worker_id, cluster_id)
             owner = Owner(cluster_id, worker_id, home.agent(worker_id))
-            # processes may be of an earlier life of the worker, with another runtime
-            for name in {"process", *ADOPTING, *({runtime} & RUNTIMES.keys())}:
-                removed.executors += runtime_module(name).end_all(owner)
+            # executors may be of an earlier life of the worker, with another runtime
+            for row in RUNTIMES.values():
+                if row.recorded or row.name == runtime:
+                    removed.executors += row.load().end_all(owner)
             # the secrets by which its executors proved themselves, where no agent saw them end
             shutil.rmtree(home.agent(worker_id) / ORDERS, ignore_errors=True)
             home.child_lock(worker_id).unlink()
@@ -77,6 +79,6 @@ def clear_groups(names: Iterable[str], removed: Removed, left: list[str]) -> Non
 def _group_names(home: Home, worker_id: str, cluster_id: str) -> set[str]:
     """Return the group names of all executors that were started and not forgotten since; one without a group does no harm."""
     keys = {ExecutorKey.of_file(path) for path in home.agent(worker_id).glob("*.json")}
-    records = executor_record.read_all(home.agent(worker_id) / "processes", executor_record.Record, cluster_id, worker_id)
+    records = executor_record.read_all(process_records(home.agent(worker_id)), executor_record.Record, cluster_id, worker_id)
     keys.update(record.key for _, record in records)
     return {launching.unique_name(cluster_id, worker_id, key) for key in keys}

@@ -12,14 +12,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import cast
 
 from controller.agent.executors.class_archive import ClassArchives
 from controller.agent.site import archive_root
 from controller.home import Home
 from controller.local.cluster import Plan
 from controller.master.core.executor_spec import DEFAULT_HEAP_MB, class_path
-from controller.runtime.base import Adopter, Bind, ExecutorKey, Launch
-from controller.runtime.table import Owner, runtime_module
+from controller.runtime.base import Bind, ExecutorKey, Launch, Starter
+from controller.runtime.table import RUNTIMES, Owner
 from controller.submit import driver_archive
 from controller.submit.bridge_jar import bridge_jar
 from controller.submit.spark_install import SparkInstall
@@ -34,8 +35,8 @@ log = logging.getLogger(__name__)
 
 
 def prepare(home: Home, plan: Plan, *, spark: SparkInstall, java_home: Path, step: Step) -> None:
-    """Prepare drivers and executors of this user that run `spark`; what may take long is within a `step`. A part that cannot
-    be made is named in one line and stops nothing.
+    """Prepare drivers and executors of this user that run `spark`, for a runtime that starts them; what may take long is
+    within a `step`. A part that cannot be made is named in one line and stops nothing.
 
     Raise `Unavailable` without an engine or a built bridge."""
     jar = bridge_jar()
@@ -54,10 +55,10 @@ def _prepare_driver(spark: SparkInstall, java_home: Path, jar: Path, step: Step)
 
 
 def _prepare_executors(home: Home, plan: Plan, spark: SparkInstall, java_home: Path, jar: Path, step: Step) -> None:
-    runtime = runtime_module(plan.runtime).make(Owner(cluster_of(home), NAME, home.agent(NAME), plan.image))
-    assert not isinstance(runtime, Adopter), "what is adopted starts elsewhere"
+    row = RUNTIMES[plan.runtime]
+    runtime = cast(Starter, row.load().make(Owner(cluster_of(home), NAME, home.agent(NAME), plan.image)))
     try:
-        with step("executor image" if plan.runtime == "docker" else "executors' Java"):
+        with step(row.prepares):
             java = runtime.java(str(java_home), None)
         launch = Launch(
             key=ExecutorKey(NAME, NAME),

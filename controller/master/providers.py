@@ -23,6 +23,8 @@ from stage_model.errors import BadInput, RuntimeFailed
 COMMAND_S = 120.0
 """A user's script that takes longer has failed."""
 NODE_IMAGE = "sparkpace-node"
+NODE_RUNTIME = "docker"
+"""Runtime of the agents that `--provider docker` starts: their executors are containers of the engine that theirs are of."""
 GROWN = "sparkpace.grown"
 """Label of agent containers that were started here: the cluster's id."""
 SOCKET = "/var/run/docker.sock"
@@ -120,7 +122,7 @@ class DockerProvider:
         from docker.errors import APIError, DockerException
 
         words = [
-            *("agent", "--home", str(self._home), "--worker-id", name, "--runtime", "docker", "--master", self._url),
+            *("agent", "--home", str(self._home), "--worker-id", name, "--runtime", NODE_RUNTIME, "--master", self._url),
             *agent_words(kind),
             *self._grown.agent_options,
         ]

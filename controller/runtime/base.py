@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from controller.runtime.held import HeldPath
 from controller.runtime.told_process import Serves, ToldProcess
@@ -180,9 +180,7 @@ class Observed:
 
 class Runtime(Protocol):
     """The executors of one worker, seen and paced. Only those of the runtime's own cluster id and worker id are ever seen or
-    touched. How they begin: `Starter`, `Adopter`."""
-
-    name: str
+    touched. How they begin: `Starter`, `Adopter`. Runtimes inherit what only some of them need."""
 
     def observe(self) -> dict[ExecutorKey, Observed]:
         """Return all executors of this worker, ended ones included until removed. The runtime waits for no engine once an
@@ -213,6 +211,16 @@ class Runtime(Protocol):
         """Forget an ended executor and free what it held, an engine's part in the background. Raise `RuntimeFailed` while the
         executor runs."""
 
+    def tell_need(self, key: ExecutorKey, cores: float) -> None:  # noqa: ARG002 - most runtimes set nothing aside
+        """Set aside the cores that the forecast asks for during the rest of the run, where the runtime's row `takes_needs`;
+        do nothing if the executor is gone."""
+        return
+
+    def held_back(self) -> dict[ExecutorKey, str]:
+        """Return the running executors that may not have as much as their newest quota yet, because a server has not accepted
+        it, each with the reason as a sentence."""
+        return {}
+
     def alive(self) -> bool:
         """Return True if the runtime's work in the background goes on: a watchdog's question."""
 
@@ -241,27 +249,9 @@ class Starter(Runtime, Protocol):
         """Return the names of the executor images that are here already; none where executors have no images."""
 
 
-@runtime_checkable
 class Adopter(Runtime, Protocol):
     """A runtime whose executors other services start."""
 
     def adopt(self, adoption: Adoption) -> None:
         """Pace the executor from now on, or do nothing if it is paced already. Raise `RuntimeRefused` for an executor that is
         not what it says or cannot be paced here, `RuntimeFailed` when a later try may work."""
-
-
-@runtime_checkable
-class TakesNeeds(Protocol):
-    """A runtime that sets cores aside for an executor besides limiting it."""
-
-    def tell_need(self, key: ExecutorKey, cores: float) -> None:
-        """Pass on the cores that the forecast asks for during the rest of the run; do nothing if the executor is gone."""
-
-
-@runtime_checkable
-class AsksServer(Protocol):
-    """A runtime whose quotas hold once a server has accepted them."""
-
-    def held_back(self) -> dict[ExecutorKey, str]:
-        """Return the running executors that may not have as much as their newest quota yet, each with the reason as a
-        sentence."""

@@ -1,11 +1,10 @@
-"""The parts of this machine that a cluster needs: a JDK, a container engine, cores and memory. Asking only."""
+"""The parts of this machine that a cluster needs: a JDK, cores and memory. Asking only."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from controller.runtime.cgroup.tree import CgroupTree
-from stage_model.errors import Unavailable, Unusable
+from stage_model.errors import Unavailable
 
 LEAST_JAVA = 11
 """Spark 3.5 runs on 8, 11 and 17, Spark 4 on 17 and later; the bridge is built for 11."""
@@ -47,43 +46,6 @@ def find_java(environment: Mapping[str, str]) -> Java:
     return Java(home=Path(os.path.realpath(binary)).parent.parent, version=int(found.group(1)))
 
 
-def docker_version() -> str:
-    """Return the version and place of the engine that the `docker` command uses (`engine_place`). Raise `Unavailable` when no
-    engine answers there, `Unusable` when the server there does not speak our protocol."""
-    # slow to import, and only two commands need it
-    import requests
-    from docker.errors import DockerException
-
-    from controller.runtime.docker.client import EngineClients, engine_place
-
-    place = engine_place()
-    where = f"at {place.url}, by {place.chosen_by}"
-    engine = EngineClients(None)
-    try:
-        _knock(place.url)
-        return f"{engine.quick().version()['Version']} {where}"
-    except (ConnectionError, FileNotFoundError, PermissionError, requests.ConnectionError) as error:
-        raise Unavailable(
-            f"no Docker engine answers {where} ({_first_line(error)}); start one, or use --runtime process"
-        ) from error
-    except (DockerException, OSError, KeyError) as error:  # requests' errors are OSErrors
-        raise Unusable(
-            f"what answers {where} cannot be used ({_first_line(error)}); mend it, or give --runtime process, which does not "
-            f"isolate executors"
-        ) from error
-    finally:
-        engine.close()
-
-
-def _knock(url: str) -> None:
-    """Connect to a local engine's socket once: the docker package leaves its own open where none answers."""
-    for scheme in ("http+unix://", "unix://"):
-        if url.startswith(scheme):
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.settimeout(10)
-                probe.connect("/" + url.removeprefix(scheme).lstrip("/"))
-
-
 def machine_cores() -> float:
     """Return the cores that this process may use: affinity and, in a container, its CPU quota."""
     return min(float(len(os.sched_getaffinity(0))), CgroupTree().own_quota())
@@ -98,8 +60,3 @@ def machine_busy_s() -> float:
 
 def machine_memory_mb() -> int:
     return int(psutil.virtual_memory().total // (1024 * 1024))
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    return lines[0][:200] if lines else type(error).__name__

@@ -1,7 +1,7 @@
 """Records of executors (a 0600 JSON file each), by which the next agent finds them again.
 
 No environment in it: that may hold a secret. Files are hostile until they are checked: code that reads a record checks that
-the process it names still is that process. Not here: processes (`process`), containers (`docker_engine`).
+the process it names still is that process. Not here: processes (`process`), containers (`docker`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from controller.machine.files import write_whole
 from controller.machine.process_identity import ProcessIdentity
 from controller.runtime.base import ExecutorKey
-from controller.runtime.cgroup.tree import Group
+from controller.runtime.cgroup.group import Group
 from stage_model.decoding import UNREADABLE
 
 log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Table of the runtimes by name. A new runtime is a module that offers what `RuntimeModule` says, and a row below."""
+"""Table of the runtimes: one row each. Whatever others must know of a runtime is a field of its row."""
 
 from __future__ import annotations
 
@@ -11,22 +11,6 @@ from typing import Protocol, cast
 from controller.runtime.base import TMP_MB, Adopter, Starter
 from controller.runtime.networks import NetworkPool
 from stage_model.errors import Unavailable, Unusable
-
-RUNTIMES: Mapping[str, str] = {
-    "docker": "controller.runtime.docker.runtime",
-    "process": "controller.runtime.process.runtime",
-    "adopt": "controller.runtime.adopt.runtime",
-    "kubernetes": "controller.runtime.kubernetes.runtime",
-}
-"""Modules, imported when used: an agent carries only the libraries of its own runtime."""
-STARTING = ("docker", "process")
-"""Runtimes that start executors themselves: `auto` takes the first one that works on this machine."""
-MOUNTING = ("docker",)
-"""Runtimes whose executors see only those files of the host that are mounted for them."""
-ADOPTING = tuple(name for name in RUNTIMES if name not in STARTING)
-"""Runtimes whose executors other cluster managers start."""
-EVERYWHERE = ("kubernetes",)
-"""Runtimes of `ADOPTING` whose executors may be on any machine, not only on the agent's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +33,13 @@ class Owner:
 class RuntimeModule(Protocol):
     """Functions that a row's module offers."""
 
-    def check(self) -> None:
-        """Raise `Unavailable` where the runtime cannot work on this machine."""
+    def check(self) -> str:
+        """Return what was found of the thing that the runtime needs on this machine; empty if it needs nothing. Raise
+        `Unavailable` where the runtime cannot work."""
+        ...
 
     def make(self, owner: Owner) -> Starter | Adopter:
         """Make the runtime. Raise `Unavailable` when it cannot work and has never run here."""
-        ...
-
-    def driver_address(self) -> str:
-        """Return an address of this machine for drivers, which executors reach that have networks of their own where there
-        are any. Raise `Unavailable` without such an address."""
         ...
 
     def end_all(self, owner: Owner) -> int:
@@ -66,9 +47,91 @@ class RuntimeModule(Protocol):
         that cannot be removed: the next call tries again."""
         ...
 
+    def driver_address(self) -> str:
+        """Return an address of this machine for drivers that executors in networks of their own reach. Raise `Unavailable`
+        without such an address. Only the modules of rows with `networks` offer this function."""
+        ...
 
-def runtime_module(name: str) -> RuntimeModule:
-    return cast(RuntimeModule, import_module(RUNTIMES[name]))
+
+@dataclass(frozen=True, slots=True)
+class RuntimeRow:
+    """The facts about one runtime that others need."""
+
+    name: str
+    module: str
+    """Module with the functions of `RuntimeModule`, imported when used: an agent carries only its own runtime's libraries."""
+    starts: bool = True
+    """True if the runtime starts its executors (`Starter`), False if other cluster managers do (`Adopter`)."""
+    mounts: bool = False
+    """True if executors see only those files of the host that are mounted for them."""
+    networks: bool = False
+    """True if each application can have a network of its own."""
+    recorded: bool = True
+    """True if records are enough to end executors that outlived their agent; else an engine has to be there for that."""
+    everywhere: bool = False
+    """True if executors may be on any machine, not only on the agent's; the agent's cores are then those of one node."""
+    takes_needs: bool = False
+    """True if the runtime sets cores aside for its executors, so that the agent tells it their needs."""
+    looks_for: str = ""
+    """Name of what `check` looks for on this machine, for `sparkpace doctor`; empty if `doctor` does not show that."""
+    limits: str = "executors are as their cluster manager starts them"
+    """Limits of executors besides their memory and quota, for `sparkpace doctor`."""
+    prepares: str = "executors' Java"
+    """Name of what `Starter.java` makes or finds, for a person who waits for it."""
+    paces: str = ""
+    """Name of the executors that other cluster managers start, for a person."""
+    spark_master: str = ""
+    """Example of a Spark master whose executors those are."""
+
+    def load(self) -> RuntimeModule:
+        return cast(RuntimeModule, import_module(self.module))
+
+    def check(self) -> str:
+        """Return what `RuntimeModule.check` returns, and raise what it raises."""
+        return self.load().check()
+
+    def own_networks(self, network: str) -> bool:
+        """Return True if each application has a network of its own under the option `--network`."""
+        return self.networks and network != "host"
+
+
+RUNTIMES: Mapping[str, RuntimeRow] = {
+    row.name: row
+    for row in (
+        RuntimeRow(
+            "docker",
+            "controller.runtime.docker.runtime",
+            mounts=True,
+            networks=True,
+            recorded=False,
+            looks_for="Docker engine",
+            limits="containers: own file system (read-only), bounded /tmp, processes, open files, memory and output",
+            prepares="executor image",
+        ),
+        RuntimeRow(
+            "process",
+            "controller.runtime.process.runtime",
+            limits="only CPU, core dumps, output and the local directory are bounded",
+        ),
+        RuntimeRow(
+            "adopt",
+            "controller.runtime.adopt.runtime",
+            starts=False,
+            paces="executors of this machine",
+            spark_master="spark://HOST:PORT",
+        ),
+        RuntimeRow(
+            "kubernetes",
+            "controller.runtime.kubernetes.runtime",
+            starts=False,
+            everywhere=True,
+            takes_needs=True,
+            paces="Spark executors' pods of a whole Kubernetes cluster",
+            spark_master="k8s://URL",
+        ),
+    )
+}
+"""Rows by name. `--runtime auto` takes the first row that starts executors and works on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +148,17 @@ def choose_runtime(wanted: str) -> Choice:
     Raise `Unusable` with "auto" if a better runtime is here and cannot be used, because an engine that is too old or too new
     must not cost isolation."""
     if wanted != "auto":
-        runtime_module(wanted).check()
+        RUNTIMES[wanted].check()
         return Choice(wanted)
-    *others, last = STARTING
+    *others, last = (row for row in RUNTIMES.values() if row.starts)
     reasons = []
-    for name in others:
+    for row in others:
         try:
-            runtime_module(name).check()
+            row.check()
         except Unusable:
             raise
         except Unavailable as error:
             reasons.append(str(error))
             continue
-        return Choice(name, "; ".join(reasons))
-    return Choice(choose_runtime(last).name, "; ".join(reasons))
+        return Choice(row.name, "; ".join(reasons))
+    return Choice(choose_runtime(last.name).name, "; ".join(reasons))

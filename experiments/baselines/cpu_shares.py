@@ -13,7 +13,8 @@ from contextlib import suppress
 
 import psutil
 
-from controller.runtime.cgroup.tree import CgroupTree, Group
+from controller.runtime.cgroup.group import Group
+from controller.runtime.cgroup.tree import CgroupTree
 from stage_model.errors import Unavailable
 
 SHARES = 1024

@@ -25,7 +25,8 @@ from typing import Any
 import docker
 
 from controller.runtime.base import CPU_PERIOD_US, Bind, ExecutorKey, Launch
-from controller.runtime.cgroup.tree import CgroupTree, Group, quota_us
+from controller.runtime.cgroup.group import Group, quota_us
+from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker import container as docker_container
 from controller.runtime.docker import image
 from controller.runtime.docker.client import connect

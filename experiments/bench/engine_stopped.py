@@ -24,7 +24,8 @@ from pathlib import Path
 import docker
 
 from controller.home import Home
-from controller.runtime.cgroup.tree import CgroupTree, Group
+from controller.runtime.cgroup.group import Group
+from controller.runtime.cgroup.tree import CgroupTree
 from experiments.bench.agent_overhead import APP
 from experiments.harness.live_cluster import Sparkpace
 

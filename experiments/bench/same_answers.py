@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.home import Home
-from controller.runtime.table import STARTING
+from controller.runtime.table import RUNTIMES
 from experiments.harness.live_cluster import Sparkpace, spark_home
 from experiments.harness.local_cluster import WORKLOADS
 from experiments.harness.outputs import difference
@@ -106,7 +106,9 @@ def _run_paced(home: Home, runtime: str, work: Path, patterns: list[str]) -> Exa
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--runtime", nargs="+", choices=STARTING, default=["process"])
+    parser.add_argument(
+        "--runtime", nargs="+", choices=[row.name for row in RUNTIMES.values() if row.starts], default=["process"]
+    )
     parser.add_argument("--only", nargs="+", default=["*"])
     given: Any = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

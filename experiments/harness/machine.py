@@ -13,7 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from controller.runtime.engines import docker_version, machine_cores, machine_memory_mb
+from controller.runtime.docker.client import docker_version
+from controller.runtime.engines import machine_cores, machine_memory_mb
 from controller.version import VERSION
 from stage_model.errors import Unavailable
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from controller.runtime import launching
-from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program
+from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
 from stage_model.errors import RuntimeRefused
 
 _Place = tuple[str, str, ExecutorKey]
@@ -92,10 +92,8 @@ class FakeHost:
         return [executor for (_, _, other), executor in self.executors.items() if other == key]
 
 
-class FakeRuntime:
+class FakeRuntime(Starter):
     """The view of a `FakeHost` that one worker has."""
-
-    name = "fake"
 
     def __init__(self, host: FakeHost, cluster_id: str, worker_id: str) -> None:
         self._host = host

@@ -25,7 +25,7 @@ from controller.home import AgentProcess, Cluster, Home
 from controller.machine.processes import alive, identify, send, send_group
 from controller.runs.run_folder import read_samples
 from controller.runs.run_folders import find_ended_run
-from controller.runtime.cgroup.tree import ADOPTED
+from controller.runtime.cgroup.group import ADOPTED
 from controller.runtime.engines import machine_cores
 from controller.start import ours
 from controller.submit.bridge_jar import bridge_jar

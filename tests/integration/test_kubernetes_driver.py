@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.runtime.cgroup.tree import Group
+from controller.runtime.cgroup.group import Group
 from tests.integration import kubernetes_driver
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.kubernetes_deployed import InMaster, deployed

@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from controller.asks.properties import parse_properties
-from controller.runtime.cgroup.tree import CgroupTree, Group
+from controller.runtime.cgroup.group import Group
+from controller.runtime.cgroup.tree import CgroupTree
 from experiments.harness.one_node import SCRIPT, STATE
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import Job, LocalCluster, conf_words, eventually

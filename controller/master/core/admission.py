@@ -23,7 +23,7 @@ from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
 from controller.master.core.registry import Registry
 from controller.runtime.shown_paths import not_shown
-from controller.runtime.table import MOUNTING
+from controller.runtime.table import RUNTIMES
 from controller.wire.command import PlanReply, PlanRequest
 from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.worker import WorkerInfo
@@ -199,7 +199,8 @@ def check_fits(application: Application, profile_id: str, wish: ExecutorWish, wo
 
 def check_working_dir(path: str, workers: Sequence[WorkerInfo]) -> None:
     """Raise `BadInput` for a directory of submission that no worker can show to executors."""
-    if workers and all(worker.runtime in MOUNTING for worker in workers) and (wrong := not_shown(path)):
+    mounting = {row.name for row in RUNTIMES.values() if row.mounts}
+    if workers and all(worker.runtime in mounting for worker in workers) and (wrong := not_shown(path)):
         raise BadInput(f"directory of submission {path[:200]!r} {wrong}")
 
 

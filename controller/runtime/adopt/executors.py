@@ -4,7 +4,7 @@ Spark standalone, YARN or Kubernetes starts an executor; from then on its CPU qu
 group of its own (YARN, a pod), only that group's quota is written: groups below it would keep its owner from removing it.
 Elsewhere it gets a child group only for CPU below its owner's group, which goes with it, so whatever holds its owner holds
 it, too. Where neither is possible it is paced by signals if the operator allows that, else refused with the reason. A record
-for each executor lets the next agent go on. Not here: which process it is (`told_process`), files of groups (`cgroup`).
+for each executor lets the next agent go on. Not here: which process it is (`told_process`), files of groups (`cgroup.tree`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import msgspec
 from controller.machine import process_identity, process_tree
 from controller.machine.process_identity import ProcessIdentity
 from controller.runtime import executor_record, launching
-from controller.runtime.base import Adoption, ExecutorKey, Observed
+from controller.runtime.base import Adopter, Adoption, ExecutorKey, Observed
 from controller.runtime.cgroup.files import OpenFiles
-from controller.runtime.cgroup.tree import CgroupTree, Group, quota_us
+from controller.runtime.cgroup.group import Group, quota_us
+from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.executor_record import AdoptedRecord
 from controller.runtime.pacer import Pacer
 from controller.runtime.told_process import find_told
@@ -40,11 +41,9 @@ class _Known:
     files: OpenFiles = field(default_factory=OpenFiles)
 
 
-class AdoptRuntime:
+class AdoptRuntime(Adopter):
     """Runtime for executors that other services start. `state_dir` holds the records. `signals`: pacing by SIGSTOP and
     SIGCONT is allowed where no group can be had."""
-
-    name = "adopt"
 
     def __init__(
         self,

@@ -9,8 +9,9 @@ from controller.runtime.adopt.executors import AdoptRuntime
 from controller.runtime.table import Owner
 
 
-def check() -> None:
-    """Do nothing: `adopt` works everywhere. What it can do about an executor is known when there is one."""
+def check() -> str:
+    """Return nothing: `adopt` works everywhere. What it can do about an executor is known when there is one."""
+    return ""
 
 
 def make(owner: Owner) -> AdoptRuntime:
@@ -20,11 +21,6 @@ def make(owner: Owner) -> AdoptRuntime:
 def records_of(folder: Path) -> Path:
     """Return the folder of the records of executors, within a worker's folder."""
     return folder / "adopted"
-
-
-def driver_address() -> str:
-    """Return the loopback address: the cluster manager decides where drivers are."""
-    return "127.0.0.1"
 
 
 def end_all(owner: Owner) -> int:

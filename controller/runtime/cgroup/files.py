@@ -1,11 +1,12 @@
 """Files of a control group: read and written as the kernel wants it, fast, and without an error where the group has gone.
 
 Kernel documentation: admin-guide/cgroup-v1 and admin-guide/cgroup-v2. Not here: which files there are, and what they mean
-(`cgroup`).
+(`v1`, `v2`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import weakref
@@ -13,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 READ_BYTES = 16_384
+MOVE_ROUNDS = 20
+"""Largest number of rounds in which processes are moved: a group that forks meanwhile is empty after a few."""
 
 Text = Callable[[str], str | None]
 """Content of a file; None when the file is not there or its group is gone."""
@@ -102,3 +105,20 @@ def removed(directory: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def move_all(source: Path, target: Path) -> None:
+    """Move all processes from one group to another, also those that are forked meanwhile."""
+    for _ in range(MOVE_ROUNDS):
+        pids = (text_of(f"{source}/cgroup.procs") or "").split()
+        for pid in pids:
+            with contextlib.suppress(OSError):  # a process that has just ended
+                write_text(target / "cgroup.procs", pid)
+        if not pids:
+            return
+
+
+def weight_of(directory: Path, name: str) -> int:
+    """Return the sum of the numbers in the files `name` of all groups in a directory."""
+    weights = [text_of(str(file)) for file in directory.glob(f"*/{name}")]
+    return sum(int(weight) for weight in weights if weight)

@@ -12,6 +12,7 @@ from typing import Any
 
 import docker
 import docker.utils
+import requests
 from docker.constants import MINIMUM_DOCKER_API_VERSION
 from docker.context import Context
 from docker.context.config import get_current_context_name
@@ -19,7 +20,7 @@ from docker.errors import APIError, DockerException
 from docker.utils.config import find_config_file
 
 from controller.runtime.docker.chores import NoAnswer, NotYet
-from stage_model.errors import RuntimeFailed, Unavailable
+from stage_model.errors import RuntimeFailed, Unavailable, Unusable
 
 REQUEST_TIMEOUT_S = 30
 """Time-out for what starts containers and builds images, which takes time."""
@@ -168,3 +169,39 @@ def for_chores(what: str) -> Iterator[None]:
         raise NotYet(f"the Docker engine refused {what} ({error})") from error
     except (DockerException, OSError) as error:
         raise NoAnswer(f"the Docker engine did not answer on {what} ({error})") from error
+
+
+def docker_version() -> str:
+    """Return the version and place of the engine that the `docker` command uses (`engine_place`). Raise `Unavailable` when no
+    engine answers there, `Unusable` when the server there does not speak our protocol."""
+    place = engine_place()
+    where = f"at {place.url}, by {place.chosen_by}"
+    engine = EngineClients(None)
+    try:
+        _knock(place.url)
+        return f"{engine.quick().version()['Version']} {where}"
+    except (ConnectionError, FileNotFoundError, PermissionError, requests.ConnectionError) as error:
+        raise Unavailable(
+            f"no Docker engine answers {where} ({_first_line(error)}); start one, or use --runtime process"
+        ) from error
+    except (DockerException, OSError, KeyError) as error:  # requests' errors are OSErrors
+        raise Unusable(
+            f"what answers {where} cannot be used ({_first_line(error)}); mend it, or give --runtime process, which does not "
+            f"isolate executors"
+        ) from error
+    finally:
+        engine.close()
+
+
+def _knock(url: str) -> None:
+    """Connect to a local engine's socket once: the docker package leaves its own open where none answers."""
+    for scheme in ("http+unix://", "unix://"):
+        if url.startswith(scheme):
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.settimeout(10)
+                probe.connect("/" + url.removeprefix(scheme).lstrip("/"))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return lines[0][:200] if lines else type(error).__name__

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,14 +15,15 @@ from typing import Any
 
 import docker
 from docker.errors import APIError, NotFound
-from docker.types import DriverConfig, LogConfig, Mount, Ulimit
+from docker.types import LogConfig, Mount, Ulimit
 from requests.exceptions import ConnectionError as NoAnswer
 from requests.exceptions import ReadTimeout
 
 from controller.runtime import launching
 from controller.runtime.base import CPU_PERIOD_US, TMP_MB, Bind, ExecutorKey, Launch, Observed, Program
-from controller.runtime.cgroup.tree import quota_us
+from controller.runtime.cgroup.group import quota_us
 from controller.runtime.docker.locale_in_image import host_zone, in_image
+from controller.runtime.docker.mounting import USERS, mounts
 from stage_model.errors import PaceError, RuntimeFailed, RuntimeRefused
 
 CLUSTER = "sparkpace.cluster"
@@ -42,9 +42,7 @@ that they may have, which newer engines put at a milliard."""
 PROGRAM_TMP_MB = 64
 PROGRAM_LOG = "1m"
 """Size of a program's output that the engine keeps."""
-TMP, USERS = "/tmp", "/etc/passwd"  # noqa: S108 - inside a container
-MASK_BYTES = 1 << 20
-"""Size of a masked directory, which holds mount points at most."""
+TMP = "/tmp"  # noqa: S108 - inside a container
 LAST_LINES = 100
 """Number of lines of a program's output that are read: an engine sends it whole otherwise."""
 
@@ -131,49 +129,6 @@ def hardening(shown: Sequence[Mount], tmp_mb: int, files: int | None = None) -> 
             *([] if files is None else [Ulimit(name="nofile", soft=files, hard=files)]),
         ],
     }
-
-
-def mounts(binds: Sequence[Bind], *, hold: bool = False) -> list[Mount]:
-    """Return bind mounts, same path inside, and their masks. A path given twice is writable if one of the two is; a missing
-    path is an error. The engine mounts shorter paths first, so a mask hides what is bound above it and not what is bound
-    below. `hold`: the engine finds this process's descriptors (`Holding`)."""
-    writable: dict[str, bool] = {}
-    for bind in binds:
-        writable[str(bind.path)] = bind.writable or writable.get(str(bind.path), False)
-    last = {str(bind.path): bind for bind in binds}
-    shown = [_shown(last[path], writable=rw, hold=hold) for path, rw in writable.items()]
-    masks = {str(mask.path): mask.folder for bind in binds for mask in bind.masks}
-    return [*shown, *(_mask(path, folder) for path, folder in masks.items() if path not in writable)]
-
-
-def _shown(bind: Bind, *, writable: bool, hold: bool) -> Mount:
-    """Return the mount of one bind. A held directory whose path may lead elsewhere by then is a volume of the engine's, which
-    mounts the descriptor in the host's own file system: a container's may not mount what lies there (EINVAL). The volume goes
-    with its container. A file has no volume: `changed` looks at it."""
-    if bind.held is None or bind.firm or not (hold and bind.held.folder):
-        source = str(bind.path if bind.held is None else bind.held.real)
-        return Mount(target=str(bind.path), source=source, type="bind", read_only=not writable)
-    options = {"type": "none", "o": "rbind" if writable else "rbind,ro", "device": bind.held.name}
-    # "ro" is the mount's own: an engine takes no volume without a name as read-only
-    return Mount(str(bind.path), None, type="volume", no_copy=True, driver_config=DriverConfig("local", options))
-
-
-def changed(binds: Sequence[Bind], pid: int) -> Bind | None:
-    """Return the first of `binds` in whose place process `pid`, a container's, sees something else than what was held; None
-    also where that cannot be seen: the process has ended, or this one is not root."""
-    for bind in binds:
-        if bind.held is not None:
-            with contextlib.suppress(OSError):
-                if not os.path.samestat(os.lstat(f"/proc/{pid}/root{bind.path}"), bind.held.found):
-                    return bind
-    return None
-
-
-def _mask(path: str, folder: bool) -> Mount:
-    """Return an empty directory in which the engine can still make mount points, or an empty file."""
-    if folder:
-        return Mount(path, None, type="tmpfs", read_only=True, tmpfs_size=MASK_BYTES, tmpfs_mode=0o555)
-    return Mount(path, os.devnull, type="bind", read_only=True)
 
 
 def refusal(launch: Launch, error: APIError) -> PaceError:

@@ -1,7 +1,7 @@
 """The executor image: its name, its base, and building it on first use.
 
 The tag holds a hash of the Dockerfile and the base image's name, so a changed Dockerfile is a new image and an old one
-is never taken by mistake. Not here: containers (`docker_engine`).
+is never taken by mistake. Not here: containers (`engine`).
 """
 
 from __future__ import annotations

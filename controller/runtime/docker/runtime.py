@@ -14,10 +14,9 @@ from controller.machine.addresses import is_local
 from controller.machine.waiting import wait_until
 from controller.runtime.base import Runtime
 from controller.runtime.docker import container as docker_container
-from controller.runtime.docker.client import connect
+from controller.runtime.docker.client import connect, docker_version
 from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.docker.networks import DockerNetworks, bridge_address
-from controller.runtime.engines import docker_version
 from controller.runtime.networks import DEFAULT_POOL, parse_pool
 from controller.runtime.table import Owner
 from stage_model.errors import Unavailable
@@ -29,9 +28,9 @@ GONE_S = 20.0
 GONE, UNDER_WAY = 404, 409
 
 
-def check() -> None:
-    """Raise `Unavailable` when no engine answers."""
-    docker_version()
+def check() -> str:
+    """Return the engine's version and place. Raise as `docker_version`."""
+    return docker_version()
 
 
 def make(owner: Owner) -> Runtime:

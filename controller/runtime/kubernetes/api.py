@@ -40,7 +40,7 @@ PAGE = 500
 AGAIN = "its quota stays as it is, and it is tried again"
 EXECUTORS = {"spark-role": "executor"}
 POD = ResourceDef("", "v1", "Pod")
-FORBIDDEN, NOT_FOUND, CONFLICT, GONE, TOO_MANY, OWN_FAULT, UNAVAILABLE = 403, 404, 409, 410, 429, 500, 503
+FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY, OWN_FAULT, UNAVAILABLE = 403, 404, 409, 429, 500, 503
 _NOBODY = (httpx2.TransportError, ConfigError, OSError)
 """Errors of a lost connection or of a program that gives no token."""
 _ODD = (httpx2.HTTPError, httpx2.StreamError, LookupError, *UNREADABLE, *_NOBODY)
@@ -66,10 +66,6 @@ class PatchRefused(RuntimeFailed):
     def __init__(self, sentence: str, *, wholly: bool = False, pod_gone: bool = False, too_old: bool = False) -> None:
         super().__init__(sentence)
         self.wholly, self.pod_gone, self.too_old = wholly, pod_gone, too_old
-
-
-class TooOldVersion(RuntimeFailed):
-    """A watch cannot go on from that version: all has to be listed again."""
 
 
 class _Pods(NamespacedResourceG, Generic):  # type: ignore[misc]
@@ -136,8 +132,8 @@ class KubernetesApi:
         return [pod for pod in found if pod is not None], listed.resourceVersion
 
     def changes(self, version: str) -> Iterator[tuple[PodCpu, bool]]:
-        """Yield pods as they change, each with True if it is there still, for as long as the connection lasts. Raise
-        `TooOldVersion`."""
+        """Yield pods as they change, each with True if it is there still, for as long as the connection lasts and the server
+        knows what came after that version."""
         with _away():
             events = self._client.watch(
                 _Pods,
@@ -198,13 +194,11 @@ def connect_kubernetes(namespace: str | None = None) -> KubernetesApi:
 
 @contextlib.contextmanager
 def _away() -> Iterator[None]:
-    """Turn the errors of looking at pods into `TooOldVersion` and `ServerAway`."""
+    """Turn the errors of looking at pods into `ServerAway`."""
     try:
         yield
     except httpx2.HTTPStatusError as error:
         code = _code(error)
-        if code == GONE:
-            raise TooOldVersion("the watch is too far behind") from error
         if code == FORBIDDEN:
             raise ServerAway(
                 f"this agent may not look at pods ({_words(error)}); allow it to get, list and watch pods and to patch "

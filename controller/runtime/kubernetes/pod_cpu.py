@@ -1,4 +1,4 @@
-"""A Spark executor's pod as it describes itself and its CPU, from the API server's JSON. Pure.
+"""A Spark executor's pod as it describes itself and its CPU, from the API server's JSON, and the search for it. Pure.
 
 Any user who may create pods writes most of this, so it is hostile input: what does not fit its type makes no `PodCpu`. Cores
 are whole thousandths here, as Kubernetes counts them ("250m" is 250), because sums of floats drift.
@@ -7,11 +7,14 @@ are whole thousandths here, as Kubernetes counts them ("250m" is 250), because s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+
+from controller.runtime.told_process import Serves
+from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 CONTAINER = "spark-kubernetes-executor"
 """Name that Spark gives the container, unless a pod template names another."""
@@ -203,3 +206,37 @@ def _pending(conditions: Sequence[_Condition]) -> tuple[str, str]:
 
 def _cpu_of(amounts: Mapping[str, Any] | None) -> int | None:
     return parse_cores_m(amounts.get("cpu")) if amounts else None
+
+
+def find_told_pod(pods: Iterable[PodCpu], serves: Serves, host: str) -> PodCpu:
+    """Return the pod of that executor, which its driver knows at the address `host`. Raise `RuntimeRefused` for a pod that is
+    not what it says, `RuntimeFailed` while no such pod is seen.
+
+    Anybody who may create pods can give one the labels of another's. So labels, environment and address must all be those of
+    this executor: Spark has started the pod for this driver, application and number, and the driver has heard from it at that
+    address."""
+    labels = (serves.spark_application_id, serves.executor_id)
+    labelled = [pod for pod in pods if pod.labels == labels and not pod.ended]
+    if not labelled:
+        raise RuntimeFailed(f"no pod that this agent sees has the labels of executor {serves.executor_id}; looked for again")
+    meant = (serves.driver_url, serves.executor_id, serves.spark_application_id)
+    alike = [pod for pod in labelled if (pod.driver_url, pod.executor_id, pod.application_id) == meant]
+    if not alike:
+        raise RuntimeRefused(
+            f"pod {_name(labelled[0])} has its labels, but by its environment Spark has not started it for this driver"
+        )
+    there = [pod for pod in alike if host and pod.ip == host.strip("[]")]
+    if len(there) > 1:
+        raise RuntimeRefused(f"pods {_name(there[0])} and {_name(there[1])} both say that they are it, at one address")
+    if there:
+        return there[0]
+    if not alike[0].ip:
+        raise RuntimeFailed(f"pod {_name(alike[0])} has no address yet; looked for again")
+    raise RuntimeRefused(
+        f"pod {_name(alike[0])} says that it is it, but has address {alike[0].ip}, not {host[:80]}, from where the executor "
+        "speaks"
+    )
+
+
+def _name(pod: PodCpu) -> str:
+    return f"{pod.namespace}/{pod.name}"

@@ -106,6 +106,11 @@ def next_step(pod: PodCpu, wish: Wish, done: Paced, now_s: float) -> Due:
     held_s = min((at_s for at_s in (done.request_s, done.limit_s) if at_s > now_s), default=math.inf)
     if not (_moved(pod.wanted.limit_m, target.limit_m) or _moved(pod.wanted.request_m, target.request_m)):
         return Due(None, done, held_s)
+    return patched(target, done, now_s)
+
+
+def patched(target: CpuM, done: Paced, now_s: float) -> Due:
+    """Return the step that sends a patch, at most one in `INTERVAL_S`."""
     if now_s < done.sent_s + INTERVAL_S:
         return Due(None, done, done.sent_s + INTERVAL_S)
     return Due(target, replace(done, sent=target, sent_s=now_s, arrived=False), now_s + INTERVAL_S)

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 RECORDS = "pods"
 
 
-def check() -> None:
+def check() -> str:
+    """Return nothing. Raise `Unavailable` where no server answers."""
     with contextlib.closing(_connect(None)) as api:
         try:
             api.pods()
         except RuntimeFailed as error:
             raise Unavailable(f"the runtime kubernetes does not work here: {error}") from error
+    return ""
 
 
 def make(owner: Owner) -> KubernetesRuntime:
@@ -32,11 +34,6 @@ def make(owner: Owner) -> KubernetesRuntime:
     from controller.runtime.kubernetes.executors import KubernetesRuntime
 
     return KubernetesRuntime(owner.cluster_id, owner.worker_id, owner.folder / RECORDS, api)
-
-
-def driver_address() -> str:
-    """Return the loopback address: the cluster manager decides where drivers are."""
-    return "127.0.0.1"
 
 
 def end_all(owner: Owner) -> int:

@@ -24,9 +24,10 @@ from typing import Any
 from controller.machine import process_identity, process_tree
 from controller.machine.class_sharing import java_identity
 from controller.runtime import executor_record, launching
-from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program
+from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
 from controller.runtime.cgroup.files import OpenFiles
-from controller.runtime.cgroup.tree import PARENT, CgroupTree, Group
+from controller.runtime.cgroup.group import Group
+from controller.runtime.cgroup.tree import PARENT, CgroupTree
 from controller.runtime.pacer import Pacer
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
@@ -46,11 +47,9 @@ class _Known:
     files: OpenFiles = field(default_factory=OpenFiles)
 
 
-class ProcessRuntime:
+class ProcessRuntime(Starter):
     """Runtime for plain processes. `state_dir` holds the records. Without `use_cgroups` signals pace even where control
     groups could."""
-
-    name = "process"
 
     def __init__(
         self,

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from controller.runtime import ending
 from controller.runtime.process.executors import ProcessRuntime
 from controller.runtime.table import Owner
 
 
-def check() -> None:
-    """Do nothing: `process` works everywhere."""
+def check() -> str:
+    """Return nothing: `process` works everywhere."""
+    return ""
 
 
 def make(owner: Owner) -> ProcessRuntime:
-    return ProcessRuntime(owner.cluster_id, owner.worker_id, owner.folder / "processes")
+    return ProcessRuntime(owner.cluster_id, owner.worker_id, process_records(owner.folder))
 
 
-def driver_address() -> str:
-    """Return the loopback address: executors are processes of this machine."""
-    return "127.0.0.1"
+def process_records(folder: Path) -> Path:
+    """Return the folder of the records of executors, within a worker's folder."""
+    return folder / "processes"
 
 
 def end_all(owner: Owner) -> int:

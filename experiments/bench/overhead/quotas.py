@@ -16,7 +16,8 @@ import docker
 import msgspec
 
 from controller.runtime.base import CPU_PERIOD_US, ExecutorKey, Launch
-from controller.runtime.cgroup.tree import CgroupTree, Group, quota_us
+from controller.runtime.cgroup.group import Group, quota_us
+from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker.container import CLUSTER
 from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.launching import unique_name

@@ -124,7 +124,7 @@ def test_a_runtime_whose_background_has_ended_ends_the_child(
 ) -> None:
     machine.works = False
     assert alive.run() == STUCK_CODE
-    assert "the threads fake hang or ended" in caplog.text
+    assert "the threads process hang or ended" in caplog.text
 
 
 @pytest.mark.parametrize("sure", [True, False])

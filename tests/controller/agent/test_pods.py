@@ -37,7 +37,7 @@ class PodsWorker:
         self.launcher = Launcher(
             self.runtime, AdoptingStarter(self.runtime), site, world.folder / "records", clock=lambda: self.now_s
         )
-        self.agent = Agent(make_worker(options), self.launcher, QuotaSettings(), instance="life")
+        self.agent = Agent(make_worker(options), self.launcher, QuotaSettings(), instance="life", takes_needs=True)
 
     def want(self, pod: PodCpu, *plans: ApplicationPlan, told: Progress | None = None) -> None:
         serves = self.world.serves()

@@ -24,6 +24,7 @@ from controller.runtime.docker import container as docker_container
 from controller.runtime.docker import image
 from controller.runtime.docker.client import EngineClients
 from controller.runtime.docker.engine import LIST_EVERY_S, DockerRuntime
+from controller.runtime.docker.mounting import mounts
 from controller.runtime.held import HeldPath
 from stage_model.errors import RuntimeRefused, Unavailable
 from tests.controller.runtime import rigs
@@ -136,7 +137,7 @@ def test_an_engine_that_may_not_allow_so_many_files_starts_executors_with_its_ow
 
 
 def test_a_tmp_that_is_a_mount_stays_what_was_asked_for(rig: DockerRig) -> None:
-    shown = docker_container.mounts([Bind(Path("/tmp"), writable=True)])
+    shown = mounts([Bind(Path("/tmp"), writable=True)])
     assert docker_container.hardening(shown, 64)["tmpfs"] == {}
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.runtime.docker.client import EngineClients, engine_place
-from controller.runtime.engines import docker_version
+from controller.runtime.docker.client import EngineClients, docker_version, engine_place
 from controller.runtime.table import choose_runtime
 from stage_model.errors import Unavailable, Unusable
 

@@ -27,10 +27,12 @@ from controller.machine import process_identity
 from controller.machine.process_identity import ProcessIdentity
 from controller.runtime import executor_record, launching
 from controller.runtime.base import ExecutorKey
-from controller.runtime.cgroup.tree import CgroupTree, Group
+from controller.runtime.cgroup.group import Group
+from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker import client as engine_client
 from controller.runtime.docker import engine as docker_engine
-from controller.runtime.docker.engine import EXIT_S, DockerRuntime
+from controller.runtime.docker.engine import DockerRuntime
+from controller.runtime.docker.observing import EXIT_S
 from stage_model.errors import RuntimeFailed, Unavailable
 from tests.controller.runtime import rigs
 from tests.controller.runtime.hanging_engine import HangingEngine
@@ -167,9 +169,9 @@ def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: Docker
     group = group_of(client, rig)
     assert runtime.set_quota(KEY, 0.3)
     rig.until(lambda: runtime.chores.settle(0.1))
-    known = runtime._known[KEY]
+    known = runtime._known.by_key[KEY]
     assert CgroupTree().write_quota(group, 0.5)  # as an update of the engine's own would
-    runtime._tell(KEY, known, "memory")
+    runtime._limiter.tell(KEY, known, "memory")
     rig.until(lambda: quota_of(group) == pytest.approx(0.3))
 
 
@@ -200,7 +202,7 @@ def test_nothing_of_a_period_waits_for_an_engine_that_hangs(rig: DockerRig, engi
     without_waiting(engine, lambda: runtime.stop(KEY, grace_s=5.0))
     now += 5.0
     without_waiting(engine, runtime.observe)
-    rig.until(lambda: not runtime._known[KEY].lives())  # killed without the engine, when its grace was over
+    rig.until(lambda: not runtime._known.by_key[KEY].lives())  # killed without the engine, when its grace was over
     assert not without_waiting(engine, lambda: runtime.set_quota(KEY, 0.5))
     assert without_waiting(engine, lambda: runtime.set_quota(OTHER, 0.7))
     with pytest.raises(RuntimeFailed, match="still runs"):
@@ -236,7 +238,7 @@ def test_an_exit_code_arrives_when_the_engine_answers_again(rig: DockerRig, engi
     started(rig, runtime, KEY, OTHER, program=rigs.STUBBORN)
     engine.hang()
     runtime.stop(KEY)
-    rig.until(lambda: not runtime._known[KEY].lives())
+    rig.until(lambda: not runtime._known.by_key[KEY].lives())
     assert without_waiting(engine, runtime.observe)[KEY].running  # not yet: the engine may still say how it ended
     rig.until(lambda: runtime.chores.away)
     now += EXIT_S - 0.1
@@ -246,7 +248,7 @@ def test_an_exit_code_arrives_when_the_engine_answers_again(rig: DockerRig, engi
     assert (seen.running, seen.exit_code, seen.quota_cores) == (False, None, None)
     assert "did not answer" in seen.reason
     runtime.stop(OTHER)
-    rig.until(lambda: not runtime._known[OTHER].lives())
+    rig.until(lambda: not runtime._known.by_key[OTHER].lives())
     assert runtime.observe()[OTHER].running
     engine.resume()
     for key in (KEY, OTHER):
@@ -297,7 +299,7 @@ def test_a_record_that_names_another_process_adopts_nothing_of_it(rig: DockerRig
     for process in foreign:
         _rewritten(path, record, process)
         runtime = rig.docker()
-        known = runtime._known[KEY]
+        known = runtime._known.by_key[KEY]
         assert known.group is None
         assert known.process is None or not known.lives()  # so nothing would be signalled
         without_waiting(engine, runtime.close)

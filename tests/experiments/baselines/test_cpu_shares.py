@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.runtime.cgroup.tree import CgroupTree, Group
+from controller.runtime.cgroup.group import Group
+from controller.runtime.cgroup.tree import CgroupTree
 from experiments.baselines.cpu_shares import application_of, application_of_process, divide, refuse_without_shares
 from stage_model.errors import Unavailable
 

@@ -22,7 +22,9 @@ from controller.agent.open_quotas import let_go_all
 from controller.machine import process_identity
 from controller.runtime.adopt.executors import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey
-from controller.runtime.cgroup.tree import ADOPTED, DELEGATE, REST, CgroupTree, Group
+from controller.runtime.cgroup.group import ADOPTED, Group
+from controller.runtime.cgroup.tree import CgroupTree
+from controller.runtime.cgroup.v2 import DELEGATE, REST
 from controller.runtime.told_process import BACKENDS, Serves, ToldProcess, find_told
 from stage_model.errors import RuntimeRefused
 from tests.controller.runtime.rigs import BUSY, IDLE, KEY, AdoptRig, CgroupAdoptRig, executor_command

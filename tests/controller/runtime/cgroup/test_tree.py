@@ -13,7 +13,8 @@ import pytest
 
 from controller.machine.waiting import wait_until
 from controller.runtime.cgroup.files import OpenFiles
-from controller.runtime.cgroup.tree import CgroupTree, Group, quota_us
+from controller.runtime.cgroup.group import Group, quota_us
+from controller.runtime.cgroup.tree import CgroupTree
 
 PID = 4711
 
@@ -235,7 +236,7 @@ def test_on_v1_the_limit_without_swap_never_passes_the_one_with_swap(
         written.append(f"{path.name} {value}")
         return True
 
-    monkeypatch.setattr("controller.runtime.cgroup.tree.write_text", write)
+    monkeypatch.setattr("controller.runtime.cgroup.v1.write_text", write)
     assert tree.write_memory_limit(group, limit)
     assert written == [f"{files[name]} {limit}" for name in order]
 

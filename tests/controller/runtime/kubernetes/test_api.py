@@ -16,9 +16,8 @@ import pytest
 from controller.agent.open_quotas import let_go_all, open_all
 from controller.runtime.base import ExecutorKey
 from controller.runtime.kubernetes.api import KubernetesApi, PatchRefused, ServerAway
-from controller.runtime.kubernetes.executors import KubernetesRuntime
+from controller.runtime.kubernetes.executors import AT_ONCE, KubernetesRuntime
 from controller.runtime.kubernetes.pod_cpu import CpuM, PodCpu
-from controller.runtime.kubernetes.pod_patching import AT_ONCE
 from controller.runtime.kubernetes.pod_resize import RETRY_S
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 from tests.controller.runtime.kube_worlds import IMAGE, World, real_world, standin_world, why_no_real_server

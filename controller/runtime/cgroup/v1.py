@@ -1,0 +1,137 @@
+"""Control groups of version 1: a hierarchy for each controller.
+
+Kernel documentation: admin-guide/cgroup-v1 (cpuacct, memory), scheduler/sched-bwc for the quota.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from controller.runtime.base import CPU_PERIOD_US
+from controller.runtime.cgroup.files import Text, number_of, text_of, weight_of, write_text
+from controller.runtime.cgroup.group import ADOPTED, Group, quota_us
+
+THREAD_SHARES = 1024
+"""Weight of one thread: as much as a group has by default, however many threads it has."""
+UNLIMITED_BYTES = 1 << 62
+
+
+class V1:
+    """The files of groups below `root`, where the hierarchies are mounted."""
+
+    number = 1
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    # ---------------------------------------------------------------- finding
+
+    def _mount(self, controller: str) -> Path | None:
+        """Return the directory where `controller` is mounted: by itself, or together with its twin."""
+        for name in (controller, "cpu,cpuacct") if controller.startswith("cpu") else (controller,):
+            if (self._root / name).is_dir():
+                return self._root / name
+        return None
+
+    def mounted(self) -> bool:
+        return self._mount("cpu") is not None and self._mount("cpuacct") is not None
+
+    def roots(self) -> list[Path]:
+        """Return the roots of the hierarchies that are used here; that with quotas is the first."""
+        found = (self._mount(name) for name in ("cpu", "cpuacct", "memory"))
+        return [root for root in found if root is not None]
+
+    def cpu_root(self) -> Path | None:
+        return self._mount("cpu")
+
+    def group(self, paths: Mapping[str, str]) -> Group | None:
+        """Return the group of these paths by controller; None where CPU has no hierarchy."""
+        cpu, cpuacct, memory = (self._mount(name) for name in ("cpu", "cpuacct", "memory"))
+        if cpu is None or cpuacct is None or "cpu" not in paths or "cpuacct" not in paths:
+            return None
+        return Group(
+            cpu / paths["cpu"].lstrip("/"),
+            cpuacct / paths["cpuacct"].lstrip("/"),
+            memory / paths["memory"].lstrip("/") if memory is not None and "memory" in paths else None,
+        )
+
+    # ---------------------------------------------------------------- reading
+
+    def cpu_s(self, group: Group, text: Text) -> float | None:
+        nanos = text(f"{group.cpuacct}/cpuacct.usage")
+        return None if nanos is None else int(nanos) / 1e9
+
+    def throttled_s(self, group: Group, text: Text) -> float | None:
+        counted = number_of(text(f"{group.cpu}/cpu.stat"), "throttled_time")
+        return None if counted is None else counted / 1e9
+
+    def quota(self, group: Group, text: Text) -> float | None:
+        quota, period = text(f"{group.cpu}/cpu.cfs_quota_us"), text(f"{group.cpu}/cpu.cfs_period_us")
+        if quota is None or period is None:
+            return None
+        return math.inf if int(quota) < 0 else int(quota) / int(period)
+
+    def memory_bytes(self, directory: Path, text: Text) -> int | None:
+        used = text(f"{directory}/memory.usage_in_bytes")
+        if used is None:
+            return None
+        stat = text(f"{directory}/memory.stat")
+        return max(0, int(used) - sum(number_of(stat, name) or 0 for name in ("total_inactive_file", "total_active_file")))
+
+    def memory_limit(self, directory: Path, text: Text) -> int | None:
+        limit = text(f"{directory}/memory.limit_in_bytes")
+        # the kernel says "no limit" with the largest number of whole pages
+        return None if limit is None or int(limit) >= UNLIMITED_BYTES else int(limit)
+
+    # ---------------------------------------------------------------- writing
+
+    def write_quota(self, group: Group, cores: float) -> bool:
+        writes = [("cpu.cfs_period_us", CPU_PERIOD_US), ("cpu.cfs_quota_us", -1 if math.isinf(cores) else quota_us(cores))]
+        before = text_of(f"{group.cpu}/cpu.cfs_period_us") or ""
+        if before.isdecimal() and int(before) > CPU_PERIOD_US:  # its quota would be many cores of a shorter period
+            writes.reverse()
+        return all(write_text(group.cpu / name, str(value)) for name, value in writes)
+
+    def write_memory_limit(self, directory: Path, limit_bytes: int) -> bool:
+        """Set the limit, without swap beyond it. Raise `OSError` for a limit below what is in use."""
+        files = [directory / "memory.limit_in_bytes"]
+        with_swap = directory / "memory.memsw.limit_in_bytes"
+        before = text_of(str(with_swap))
+        if before is not None:  # at no moment may the limit with swap be the smaller one
+            files.insert(0 if limit_bytes > int(before) else 1, with_swap)
+        return all(write_text(file, str(limit_bytes)) for file in files)
+
+    # ---------------------------------------------------------------- making
+
+    def above_new(self, paths: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the paths below which a process with these paths makes groups: its own, so that no outer limit is
+        escaped."""
+        return paths
+
+    def hand_down(self, base: Path, name: str) -> None:
+        """Do nothing: each group has its hierarchy's controller."""
+
+    def delegated(self, outer: Group) -> bool:
+        """Return True if this process may make groups below `outer`, which holds processes: whoever may write there may."""
+        return os.access(outer.cpu, os.W_OK)
+
+    def divide(self, outer: Group) -> None:
+        """Do nothing: groups that hold processes may have children."""
+
+    def homes(self, outer: Group) -> tuple[Path, ...]:
+        """Return the directories to which processes go back from the children of `outer`."""
+        return outer.directories()
+
+    def unite(self, outer: Group) -> None:
+        """Do nothing: `divide` does nothing."""
+
+    def weigh(self, directory: Path, threads: int) -> None:
+        """Write the group's weight; do nothing where the group is gone. The kernel lowers a weight that is too high."""
+        write_text(directory / "cpu.shares", str(threads * THREAD_SHARES))
+
+    def weigh_adopted(self, outer: Group) -> None:
+        """Set the weight of `ADOPTED` to that of its groups together, because weights count only among siblings."""
+        self.weigh(outer.cpu / ADOPTED, max(1, weight_of(outer.cpu / ADOPTED, "cpu.shares") // THREAD_SHARES))

@@ -1,0 +1,140 @@
+"""Control groups of version 2: one hierarchy for all controllers. A group with children may hold no processes itself.
+
+Kernel documentation: admin-guide/cgroup-v2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from controller.runtime.base import CPU_PERIOD_US
+from controller.runtime.cgroup.files import Text, attribute, move_all, number_of, removed, weight_of, write_text
+from controller.runtime.cgroup.group import ADOPTED, Group, quota_us
+
+REST = "sparkpace-rest"
+"""Name of the group for the processes that were in a group that got children."""
+DELEGATE = ("trusted.delegate", "user.delegate")
+"""Attributes by which systemd marks a group that its service may divide (Delegate=yes)."""
+THREAD_WEIGHT = 100
+"""Weight of one thread: as much as a group has by default, however many threads it has."""
+MOST_WEIGHT = 10_000
+"""Largest weight: the kernel refuses more."""
+
+
+class V2:
+    """The files of groups below `root`, where the hierarchy is mounted."""
+
+    number = 2
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    # ---------------------------------------------------------------- finding
+
+    def mounted(self) -> bool:
+        return True
+
+    def roots(self) -> list[Path]:
+        return [self._root]
+
+    def cpu_root(self) -> Path | None:
+        return self._root
+
+    def group(self, paths: Mapping[str, str]) -> Group | None:
+        """Return the group of the path without a controller's name; None without such a path."""
+        if "" not in paths:
+            return None
+        directory = self._root / paths[""].lstrip("/")
+        return Group(directory, directory, directory)
+
+    # ---------------------------------------------------------------- reading
+
+    def cpu_s(self, group: Group, text: Text) -> float | None:
+        micros = number_of(text(f"{group.cpuacct}/cpu.stat"), "usage_usec")
+        return None if micros is None else micros / 1e6
+
+    def throttled_s(self, group: Group, text: Text) -> float | None:
+        counted = number_of(text(f"{group.cpu}/cpu.stat"), "throttled_usec")
+        return None if counted is None else counted / 1e6
+
+    def quota(self, group: Group, text: Text) -> float | None:
+        both = text(f"{group.cpu}/cpu.max")
+        if not both:
+            return None
+        quota, period = both.split()
+        return math.inf if quota == "max" else int(quota) / int(period)
+
+    def memory_bytes(self, directory: Path, text: Text) -> int | None:
+        used = text(f"{directory}/memory.current")
+        if used is None:
+            return None
+        stat = text(f"{directory}/memory.stat")
+        return max(0, int(used) - sum(number_of(stat, name) or 0 for name in ("inactive_file", "active_file")))
+
+    def memory_limit(self, directory: Path, text: Text) -> int | None:
+        limit = text(f"{directory}/memory.max")
+        return None if limit is None or limit == "max" else int(limit)
+
+    # ---------------------------------------------------------------- writing
+
+    def write_quota(self, group: Group, cores: float) -> bool:
+        return write_text(group.cpu / "cpu.max", f"{'max' if math.isinf(cores) else quota_us(cores)} {CPU_PERIOD_US}")
+
+    def write_memory_limit(self, directory: Path, limit_bytes: int) -> bool:
+        """Set the limit. The kernel kills processes if more is in use."""
+        return write_text(directory / "memory.max", str(limit_bytes))
+
+    # ---------------------------------------------------------------- making
+
+    def above_new(self, paths: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the paths below which a process with these paths makes groups: next to its own, because a group that holds
+        processes cannot hand controllers to children. At the root both are the same place."""
+        return {key: str(Path(path).parent) for key, path in paths.items()}
+
+    def hand_down(self, base: Path, name: str) -> None:
+        """Hand cpu (must) and memory (may) from `base` down to the parent of `name`."""
+        for parent in [base, *(base / part for part in reversed(Path(name).parents) if part != Path())]:
+            parent.mkdir(exist_ok=True)
+            (parent / "cgroup.subtree_control").write_text("+cpu")
+            with contextlib.suppress(OSError):
+                (parent / "cgroup.subtree_control").write_text("+memory")
+
+    def delegated(self, outer: Group) -> bool:
+        """Return True if groups may be made below `outer`, which holds processes: systemd has handed it to its service."""
+        return any(attribute(outer.cpu, name) == b"1" for name in DELEGATE)
+
+    def divide(self, outer: Group) -> None:
+        """Let `outer` have children for CPU: its processes go to `REST`."""
+        rest = outer.cpu / REST
+        rest.mkdir(exist_ok=True)
+        move_all(outer.cpu, rest)
+        (outer.cpu / ADOPTED).mkdir(exist_ok=True)
+        for parent in (outer.cpu, outer.cpu / ADOPTED):
+            (parent / "cgroup.subtree_control").write_text("+cpu")
+
+    def homes(self, outer: Group) -> tuple[Path, ...]:
+        """Return the directory to which processes go back from the children of `outer`."""
+        return (outer.cpu / REST,)
+
+    def unite(self, outer: Group) -> None:
+        """Undo `divide` once no adopted executor is left."""
+        if (outer.cpu / ADOPTED).exists():
+            return
+        with contextlib.suppress(OSError):
+            (outer.cpu / "cgroup.subtree_control").write_text("-cpu")
+            move_all(outer.cpu / REST, outer.cpu)
+            removed(outer.cpu / REST)
+
+    def weigh(self, directory: Path, threads: int) -> None:
+        """Write the group's weight; do nothing where the group is gone."""
+        write_text(directory / "cpu.weight", str(min(MOST_WEIGHT, threads * THREAD_WEIGHT)))
+
+    def weigh_adopted(self, outer: Group) -> None:
+        """Set the weight of `ADOPTED` to that of its groups together, because weights count only among siblings. The rest,
+        whose threads weighed one by one before, weighs as many threads as run at once."""
+        self.weigh(outer.cpu / ADOPTED, max(1, weight_of(outer.cpu / ADOPTED, "cpu.weight") // THREAD_WEIGHT))
+        self.weigh(outer.cpu / REST, os.cpu_count() or 1)
