@@ -30,8 +30,7 @@ from controller.agent.outbox import Outbox
 from controller.agent.phases import Phases
 from controller.agent.report_of import Standing, report_of
 from controller.agent.timings import PeriodTimings
-from controller.machine.process_identity import seen_here
-from controller.machine.processes import ProcessId, alive
+from controller.machine.process import Process
 from controller.runtime.base import ExecutorKey, Observed, Runtime, TakesNeeds
 from controller.wire.states import ExecutorState
 from controller.wire.worker import Desired, WorkerInfo, WorkerSync
@@ -92,7 +91,7 @@ class Agent:
         """Executors that this agent ended by itself, with the reason."""
         self._heard_s = 0.0
         self._troubles: dict[ExecutorKey, str] = {}
-        self._drivers: dict[ProcessId, bool] = {}
+        self._drivers: dict[Process, bool] = {}
         """True for drivers found alive in this period: executors of one application share the answer."""
 
     def next_period_s(self) -> float:
@@ -295,13 +294,11 @@ class Agent:
         """Return True if the executor's driver provably died here; silence makes no orphan."""
         known = self.known.get(key)
         spec = known.spec if known else None
-        if spec is None or not spec.driver_pid or spec.driver_boot_id != self.worker.boot_id:
+        driver = spec.driver if spec else None
+        if driver is None or not driver.is_this_boot() or not driver.is_numbered_here():
             return False
-        if not seen_here(spec.driver_pid_namespace):
-            return False
-        driver = ProcessId(pid=spec.driver_pid, start=spec.driver_pid_start, boot_id=spec.driver_boot_id)
         if driver not in self._drivers:
-            self._drivers[driver] = alive(driver)
+            self._drivers[driver] = driver.is_alive()
         return not self._drivers[driver]
 
     def _remove(self, key: ExecutorKey, seen: Observed | None) -> None:

@@ -23,7 +23,7 @@ from controller.cli.plan_answer import print_plan
 from controller.client import MasterClient, submit_client
 from controller.home import Home, find_home
 from controller.local.cluster import tail
-from controller.machine.process_identity import uptime
+from controller.machine.proc import uptime
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.engines import find_java
 from controller.start import ours

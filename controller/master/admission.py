@@ -18,7 +18,7 @@ import msgspec
 from controller.asks.job_options import MOST_CHARACTERS, job_options
 from controller.asks.job_setting import PREFIX
 from controller.machine.local_zone import local_zone
-from controller.machine.process_identity import boot_id
+from controller.machine.proc import boot_id
 from controller.master.access.vouching import NOBODY
 from controller.master.application import ID, Application, ApplicationRecord, skip_unknown_ids
 from controller.master.capacity import Capacity

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from controller.machine.process_identity import boot_id
+from controller.machine.proc import boot_id
 from controller.master import attached, driver_events, executors
 from controller.master.access.tokens import digest, mint
 from controller.master.admission import Admission, check_usable, checked_id

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from controller.machine.process_identity import seen_here
-from controller.machine.processes import ProcessId, alive
 from controller.master import dependencies, executors, queue
 from controller.master.application import Application
 from controller.master.changes import Changes
@@ -104,10 +102,8 @@ class Lifecycle:
         silent_s = now_s - application.heard_s
         if silent_s < HEARD_S:
             return False
-        registration = application.record.registration
         if _in_sight(application):
-            driver = ProcessId(pid=registration.pid, start=registration.pid_start, boot_id=registration.boot_id)
-            return not alive(driver)
+            return not application.record.registration.process.is_alive()
         running = any(e.report and e.report.state is ExecutorState.RUNNING for e in application.live_executors())
         return not running and silent_s > SILENCE_S
 
@@ -162,5 +158,5 @@ class Lifecycle:
 
 def _in_sight(application: Application) -> bool:
     """Return True if the driver's process can be seen from here: it is on this host, in a pid namespace that shows here."""
-    registration = application.record.registration
-    return registration.boot_id == application.record.boot_id and seen_here(registration.pid_namespace)
+    driver = application.record.registration.process
+    return driver.boot_id == application.record.boot_id and driver.is_numbered_here()

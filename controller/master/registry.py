@@ -18,7 +18,7 @@ from itertools import islice
 import msgspec
 from msgspec import structs
 
-from controller.machine.process_identity import boot_id
+from controller.machine.proc import boot_id
 from controller.master import planning
 from controller.master.application import Application, ApplicationRecord, Resident, skip_unknown_ids
 from controller.master.changes import Changes

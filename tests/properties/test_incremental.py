@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from controller.machine.process_identity import boot_id
+from controller.machine.proc import boot_id
 from controller.master import executors, planning
 from controller.master.application import Application
 from controller.master.placing import Placing

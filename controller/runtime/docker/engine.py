@@ -29,8 +29,8 @@ from typing import Any
 import docker
 from docker.errors import APIError, NotFound
 
-from controller.machine import process_identity
 from controller.machine.files import cache_root
+from controller.machine.process import Process, find_process
 from controller.runtime import executor_record, launching
 from controller.runtime.base import CPU_PERIOD_US, TMP_MB, ExecutorKey, JavaProgram, Launch, Observed, Program
 from controller.runtime.cgroup.files import OpenFiles
@@ -72,7 +72,7 @@ class _Known:
 
     id: str
     last: Observed
-    process: process_identity.ProcessIdentity | None = None
+    process: Process | None = None
     group: Group | None = None
     files: OpenFiles = field(default_factory=OpenFiles)
     kill_at: float | None = None
@@ -89,7 +89,7 @@ class _Known:
 
     def lives(self) -> bool:
         """Return True if the container's process is there; False also where that is not visible."""
-        return self.process is not None and process_identity.is_alive(self.process)
+        return self.process is not None and self.process.is_alive()
 
 
 class DockerRuntime:
@@ -532,7 +532,7 @@ class DockerRuntime:
         pid = inspected["State"]["Pid"]
         if inspected["State"]["Running"] and pid:
             known.group = self._cgroups.group_of(pid, must_contain=identity)
-            known.process = process_identity.of(pid) if known.group is not None else None
+            known.process = find_process(pid) if known.group is not None else None
         self._record(key, known)
         self._known[key] = known
 
@@ -642,7 +642,7 @@ def _over(last: Observed, reason: str) -> Observed:
 def _signal(known: _Known, number: signal.Signals) -> bool:
     """Send a signal straight to the container's first process, as the engine does, too; return False where that is not
     possible."""
-    return known.process is not None and process_identity.send_signal(known.process, number)
+    return known.process is not None and known.process.send(number)
 
 
 @contextmanager

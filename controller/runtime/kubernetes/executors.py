@@ -26,7 +26,7 @@ from controller.runtime.kubernetes.pod_cpu import PodCpu
 from controller.runtime.kubernetes.pod_patching import start_patching
 from controller.runtime.kubernetes.pod_resize import Wish
 from controller.runtime.kubernetes.pod_watch import PodWatch
-from controller.runtime.kubernetes.told_pod import find_told_pod
+from controller.runtime.kubernetes.told_pod import find_claimed_pod
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 LISTED_S = 5.0
@@ -109,7 +109,7 @@ class KubernetesRuntime:
             raise RuntimeRefused(self._pods.too_old)
         if not self._pods.listed:
             raise RuntimeFailed(self._pods.away or "the pods of the cluster are not known yet; tried again later")
-        pod = find_told_pod(self._pods.by_uid.values(), adoption.serves, adoption.host)
+        pod = find_claimed_pod(self._pods.by_uid.values(), adoption.serves, adoption.host)
         if reason := pod_resize.why_not_paced(pod):
             raise RuntimeRefused(reason)
         if adoption.key in self._adopting or pod.uid in self._adopting.values():

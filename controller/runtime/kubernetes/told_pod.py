@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from controller.runtime.claimed_process import Serves
 from controller.runtime.kubernetes.pod_cpu import PodCpu
-from controller.runtime.told_process import Serves
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 
-def find_told_pod(pods: Iterable[PodCpu], serves: Serves, host: str) -> PodCpu:
+def find_claimed_pod(pods: Iterable[PodCpu], serves: Serves, host: str) -> PodCpu:
     """Return the pod of that executor, which its driver knows at the address `host`. Raise `RuntimeRefused` for a pod that is
     not what it says, `RuntimeFailed` while no such pod is seen."""
     labels = (serves.spark_application_id, serves.executor_id)

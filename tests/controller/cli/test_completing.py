@@ -14,7 +14,7 @@ from click.shell_completion import ShellComplete
 from controller.cli.main import main
 from controller.home import Cluster, Home
 from controller.machine.files import write_whole
-from controller.machine.processes import identify
+from controller.machine.process import find_process
 from controller.runs.profile_store import ProfileStore
 from controller.wire.command import ApplicationView, WorkerView
 from controller.wire.states import ApplicationState
@@ -43,7 +43,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Home
 
 
 def cluster_at(home: Home, url: str) -> None:
-    ours = identify(os.getpid())
+    ours = find_process(os.getpid())
     assert ours is not None
     home.write_cluster(Cluster(cluster_id="c", url=url, host="127.0.0.1", port=1, runtime="process", master=ours))
 

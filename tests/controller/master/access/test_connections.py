@@ -19,7 +19,7 @@ from controller.client import MasterClient
 from controller.home import Home
 from controller.machine.http import to_master
 from controller.machine.log_files import LARGEST
-from controller.machine.process_identity import boot_id
+from controller.machine.proc import boot_id
 from controller.machine.waiting import wait_until
 from controller.master.access.connections import MOST_OF_ONE, OTHER_FILES, Guests
 from controller.start import ours
