@@ -7,7 +7,7 @@
     user-tokens/UID-GID         0600, a user's own token: with it a driver on another machine may be that user
     ca.key, ca.pem              0600, the cluster's CA, and its certificate, made by the first master; clients pin ca.pem
     master.pem                  0600, the master's key and certificate, made at each start
-    sparkpace.toml              yours, if there: options of `up`, `master` and `agent` (`controller.cli.configuration`)
+    sparkpace.toml              yours, if there: options of `up`, `master` and `agent` (`controller.cli.config`)
     cluster.json                0600, there from `up` to `down`, whatever dies in between
     cluster.id                  0600, the cluster's id and the master's generation; outlives master.db
     master.lock                 0600, held by the master; agents have theirs (`controller.locks`)

@@ -18,8 +18,8 @@ from rich.console import Console
 from controller.asks.properties import format_properties
 from controller.asks.submit_args import split_arguments
 from controller.cli.common import print_json
-from controller.cli.completing_submit import SubmitCommand, complete_submit
 from controller.cli.plan_answer import print_plan
+from controller.cli.submit_completion import SubmitCommand, complete_submit
 from controller.client import MasterClient, submit_client
 from controller.home import Home, find_home
 from controller.local.cluster import tail
