@@ -5,16 +5,17 @@ Covers the scopes `submit` and `admin`; bridge and agents have their own ends. S
 
 from __future__ import annotations
 
-import http.client
 import urllib.parse
 from contextlib import closing
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from controller.home import Home
-from controller.machine.tls import address_of, connect_master
+from controller.machine.http import HttpAnswer, HttpConnection, to_master
+from controller.machine.tls import address_of
 from controller.wire import version
 from controller.wire.command import (
     ApplicationList,
@@ -37,8 +38,6 @@ from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, PaceError, Unavailable
 
 T = TypeVar("T")
-Exchange = tuple[http.client.HTTPResponse, bytes]
-"""An answer and its body."""
 
 TIMEOUT_S = 10.0
 """Longest silence of a living master; a plan of thousands of stages takes far less."""
@@ -50,9 +49,9 @@ class MasterClient:
     speaks no version of ours, `Denied` for a wrong token, else the master's own error."""
 
     def __init__(self, url: str, ca: Path, token: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        self.url = url.rstrip("/")
         address_of(url)
-        self._ca, self._token, self._timeout_s = ca, token, timeout_s
+        self.url, self._token = url.rstrip("/"), token
+        self._connection = partial(to_master, self.url, ca, timeout_s)
 
     def health(self) -> Health:
         """Return the master's health, without a token."""
@@ -120,22 +119,19 @@ class MasterClient:
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         try:
-            response, reply = self._exchange(method, path, body, headers)
-        except (OSError, http.client.HTTPException) as error:
+            answer = self._ask(method, path, body, headers)
+        except OSError as error:
             raise Unavailable(
                 f"no Sparkpace master answers at {self.url} ({error}); start one with `sparkpace up`"
             ) from error
-        version.check_header(response.headers.get(version.HEADER), f"the master at {self.url}", "this command")
-        if response.status >= 400:
-            raise self._failure(response.status, reply)
-        return reply
+        version.check_header(answer.headers.get(version.HEADER), f"the master at {self.url}", "this command")
+        if answer.status >= 400:
+            raise self._failure(answer.status, answer.body)
+        return answer.body
 
-    def _exchange(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Exchange:
-        with closing(self._connect()) as connection:
-            return _ask(connection, method, path, body, headers)
-
-    def _connect(self) -> http.client.HTTPSConnection:
-        return connect_master(self.url, self._ca, self._timeout_s)
+    def _ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> HttpAnswer:
+        with closing(self._connection()) as connection:
+            return connection.ask(method, path, body, headers)
 
     def _failure(self, status: int, reply: bytes) -> PaceError:
         try:
@@ -156,40 +152,15 @@ class LastingClient(MasterClient):
     """A client that keeps its connection for the next call: TLS costs a master more than most answers. Not for several
     threads at once."""
 
-    _connection: http.client.HTTPSConnection | None = None
+    @cached_property
+    def _kept(self) -> HttpConnection:
+        return self._connection()
 
-    def _exchange(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Exchange:
-        kept, self._connection = self._connection, None
-        if kept is not None:
-            try:
-                return self._asked(kept, method, path, body, headers)
-            except (OSError, http.client.HTTPException):
-                kept.close()  # the master closes a quiet connection; asking twice changes nothing
-        return self._asked(self._connect(), method, path, body, headers)
-
-    def _asked(
-        self, connection: http.client.HTTPSConnection, method: str, path: str, body: bytes | None, headers: dict[str, str]
-    ) -> Exchange:
-        try:
-            exchange = _ask(connection, method, path, body, headers)
-        except BaseException:
-            connection.close()
-            raise
-        self._connection = connection
-        return exchange
+    def _ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> HttpAnswer:
+        return self._kept.ask(method, path, body, headers)
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-
-def _ask(
-    connection: http.client.HTTPSConnection, method: str, path: str, body: bytes | None, headers: dict[str, str]
-) -> Exchange:
-    connection.request(method, path, body, headers)
-    response = connection.getresponse()
-    return response, response.read()
+        self._kept.close()
 
 
 def submit_client(home: Home, timeout_s: float = TIMEOUT_S) -> MasterClient:

@@ -7,7 +7,7 @@
     user-tokens/UID-GID         0600, a user's own token: with it a driver on another machine may be that user
     ca.key, ca.pem              0600, the cluster's CA, and its certificate, made by the first master; clients pin ca.pem
     master.pem                  0600, the master's key and certificate, made at each start
-    sparkpace.toml              yours, if there: options of `up`, `master` and `agent` (`controller.cli.configuration`)
+    sparkpace.toml              yours, if there: options of `up`, `master` and `agent` (`controller.cli.config`)
     cluster.json                0600, there from `up` to `down`, whatever dies in between
     cluster.id                  0600, the cluster's id and the master's generation; outlives master.db
     master.lock                 0600, held by the master; agents have theirs (`controller.locks`)
@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from controller.machine.files import write_whole
-from controller.machine.processes import ProcessId
+from controller.machine.process import Process
 from controller.machine.tls import address_of
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, PaceError, Unavailable
@@ -56,7 +56,7 @@ class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's process. `words` start it again: those of `sparkpace`, without --home."""
 
     worker_id: str
-    process: ProcessId
+    process: Process
     words: tuple[str, ...] = ()
 
 
@@ -78,7 +78,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     driver_host: str = ""
     network: str = "host"
-    master: ProcessId
+    master: Process
     master_words: tuple[str, ...] = ()
     agents: tuple[AgentProcess, ...] = ()
     options: dict[str, Any] = {}
@@ -90,7 +90,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         return self.url.replace("https", "sparkpace", 1)
 
 
-NOBODY = ProcessId(pid=0, start=0, boot_id="")
+NOBODY = Process(0, 0, "")
 
 
 class Home:

@@ -19,7 +19,7 @@ import msgspec
 
 from controller.home import Home
 from controller.machine.files import no_space
-from controller.machine.processes import ProcessId, alive, identify, send
+from controller.machine.process import Process, find_process
 from controller.machine.waiting import wait_until
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import Unavailable
@@ -35,7 +35,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     """The holder of a lock. `process` is None for a process that cannot be reached from here: on another host, or in another
     namespace of process numbers. `note` is what it says of itself: a master its URL, an agent's child its runtime."""
 
-    process: ProcessId | None
+    process: Process | None
     note: str = ""
 
 
@@ -44,7 +44,7 @@ def holder(path: Path) -> Holder | None:
     until = time.monotonic() + SETTLE_S
     while True:
         said = last_holder(path)
-        if said is not None and said.process is not None and alive(said.process):
+        if said is not None and said.process is not None and said.process.is_alive():
             return said
         if not _is_held(path):
             return None
@@ -114,13 +114,13 @@ def turn(home: Home) -> Iterator[None]:
         os.close(descriptor)
 
 
-def end(processes: tuple[ProcessId, ...], grace_s: float) -> tuple[ProcessId, ...]:
+def end(processes: tuple[Process, ...], grace_s: float) -> tuple[Process, ...]:
     """Send SIGTERM, after `grace_s` SIGKILL; return the processes that live all the same."""
     for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, SETTLE_S)):
         for process in processes:
-            send(process, number)
-        wait_until(lambda: not any(map(alive, processes)), wait_s, LOOK_S)
-    return tuple(process for process in processes if alive(process))
+            process.send(number)
+        wait_until(lambda: not any(process.is_alive() for process in processes), wait_s, LOOK_S)
+    return tuple(process for process in processes if process.is_alive())
 
 
 def _take(path: Path, refusal: str, note: str) -> int:
@@ -136,7 +136,7 @@ def _take(path: Path, refusal: str, note: str) -> int:
             if other is not None:
                 who = f"process {other.process.pid}" if other.process is not None else "a process out of reach from here"
                 raise Unavailable(refusal.format(who=who))
-        said = msgspec.json.encode(Holder(process=identify(os.getpid()), note=note))
+        said = msgspec.json.encode(Holder(process=find_process(os.getpid()), note=note))
         try:
             said = said[: os.pwrite(descriptor, said, 0)]
         except OSError as error:

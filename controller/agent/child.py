@@ -26,7 +26,7 @@ from controller.asks.options import AgentOptions
 from controller.home import Home
 from controller.locks import child_lock
 from controller.machine.back_off import BackOff
-from controller.machine.processes import allow_files
+from controller.machine.process import allow_files
 from controller.machine.service_log import log_to_stderr
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import machine_busy_s

@@ -6,7 +6,6 @@ so that stage events act at once. Orders of a foreign cluster or an older master
 
 from __future__ import annotations
 
-import http.client
 import logging
 import threading
 import time
@@ -19,7 +18,7 @@ import msgspec
 
 from controller.agent.threads import Beat
 from controller.machine.back_off import BackOff
-from controller.machine.tls import connect_master
+from controller.machine.http import HttpConnection, to_master
 from controller.wire import version
 from controller.wire.worker import Changed, Desired, WorkerReply, WorkerSync
 from stage_model.decoding import UNREADABLE
@@ -37,7 +36,7 @@ class Refused(Exception):
     """A reply that must not be obeyed; the message says why."""
 
 
-NO_MASTER = (OSError, http.client.HTTPException, *UNREADABLE, Refused, Unavailable)
+NO_MASTER = (OSError, *UNREADABLE, Refused, Unavailable)
 """Errors of a call that brought nothing to act upon: the last orders stay in force and the call is tried again."""
 
 
@@ -69,7 +68,8 @@ class Link:
     """The link. `wake` is called on a link thread when an answer brings another version of the desired state."""
 
     def __init__(self, url: str, ca: Path, token: str, worker_id: str, orders: OrderFilter, wake: Callable[[], None]) -> None:
-        self._url, self._ca = url, ca
+        self._reports = to_master(url, ca, 10.0)
+        self._notices = to_master(url, ca, NOTICE_WAIT_S + 10)
         self._headers = {
             "Authorization": f"Bearer {token}",
             "Content-Type": "application/json",
@@ -84,7 +84,6 @@ class Link:
         self.version = -1
         self._accepted: int | None = None
         """Version of the last answer."""
-        self._connections = threading.local()
         self._away_since: float | None = None
 
     def post(self, report: WorkerSync) -> None:
@@ -113,7 +112,7 @@ class Link:
                     log.warning("the master answers again after %.0f s", time.monotonic() - self._away_since)
                     self._away_since = None
             except NO_MASTER as error:
-                self._drop()
+                self._reports.close()
                 if self._away_since is None:
                     self._away_since = time.monotonic()
                     log.warning("no usable master (%s); going on towards the last deadlines", error)
@@ -126,19 +125,19 @@ class Link:
             beat()
             try:
                 path = f"{self._base}/changes?seen={self.version}&wait={NOTICE_WAIT_S}"
-                reply = msgspec.json.decode(self._call("GET", path, None, NOTICE_WAIT_S + 10), type=Changed)
+                reply = msgspec.json.decode(self._call(self._notices, "GET", path), type=Changed)
                 if reply.version != self.version:
                     self.version = reply.version
                     self.send_now.set()
             except NO_MASTER:
-                self._drop()
+                self._notices.close()
                 stop.wait(1.0)
 
     def _sync(self) -> None:
         with self._lock:
             sent = self._report
         assert sent is not None, "a report is posted before the threads begin"
-        data = self._call("POST", f"{self._base}/sync", msgspec.json.encode(sent), 10.0)
+        data = self._call(self._reports, "POST", f"{self._base}/sync", msgspec.json.encode(sent))
         reply = msgspec.json.decode(data, type=WorkerReply)
         self._orders.check(reply.desired)
         self.version = max(self.version, reply.desired.version)
@@ -148,20 +147,9 @@ class Link:
             self._accepted = reply.desired.version
             self._wake()
 
-    def _call(self, method: str, path: str, body: bytes | None, timeout_s: float) -> bytes:
-        connection = getattr(self._connections, "it", None)
-        if connection is None:
-            connection = self._connections.it = connect_master(self._url, self._ca, timeout_s)
-        connection.request(method, path, body, self._headers)
-        response = connection.getresponse()
-        data: bytes = response.read()
-        version.check_header(response.headers.get(version.HEADER), "the master", "this agent")
-        if response.status != 200:
-            raise OSError(f"status {response.status}: {data[:200].decode(errors='replace')}")
-        return data
-
-    def _drop(self) -> None:
-        connection = getattr(self._connections, "it", None)
-        if connection is not None:
-            connection.close()
-            self._connections.it = None
+    def _call(self, connection: HttpConnection, method: str, path: str, body: bytes | None = None) -> bytes:
+        answer = connection.ask(method, path, body, self._headers)
+        version.check_header(answer.headers.get(version.HEADER), "the master", "this agent")
+        if answer.status != 200:
+            raise OSError(f"status {answer.status}: {answer.body[:200].decode(errors='replace')}")
+        return answer.body

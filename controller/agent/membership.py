@@ -13,7 +13,6 @@ from pathlib import Path
 
 from controller.asks.options import AgentOptions
 from controller.home import Home
-from controller.machine import process_identity
 from controller.machine.files import write_whole
 from controller.runtime.adopt.runtime import records_of
 from controller.runtime.executor_record import AdoptedRecord, read_everybodys
@@ -64,8 +63,6 @@ def _recorded(options: AgentOptions) -> str:
     """Return the cluster of the live executors that are paced here; empty if they are of several clusters."""
     records = read_everybodys(records_of(Home(options.home).agent(options.worker_id)), AdoptedRecord)
     clusters = {
-        record.cluster_id
-        for _, record in records
-        if record.worker_id == options.worker_id and process_identity.is_alive(record.process)
+        record.cluster_id for _, record in records if record.worker_id == options.worker_id and record.process.is_alive()
     }
     return clusters.pop() if len(clusters) == 1 else ""

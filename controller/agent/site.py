@@ -17,7 +17,7 @@ from controller.asks.local_limit import parse_local_limit
 from controller.asks.options import AgentOptions
 from controller.home import ORDERS
 from controller.machine.files import cache_root
-from controller.machine.process_identity import boot_id
+from controller.machine.proc import boot_id
 from controller.runtime.base import Adopter, Starter
 from controller.runtime.networks import parse_pool
 from controller.runtime.table import RUNTIMES, Owner

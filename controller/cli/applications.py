@@ -8,7 +8,7 @@ from datetime import datetime
 import click
 
 from controller.cli.common import choose, home_option
-from controller.cli.completing import complete_running, completes
+from controller.cli.completion import complete_running, completes
 from controller.client import submit_client
 from controller.home import Home
 from controller.machine.local_zone import local_zone

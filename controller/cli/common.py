@@ -139,11 +139,16 @@ def check_writable(output: Path) -> Path:
     return output
 
 
+def can_redraw(console: Console) -> bool:
+    """Return True if lines can be drawn again in their place: on a terminal, unless it cannot move its cursor (TERM=dumb)."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
 def table_console() -> Console:
     """Return the console for tables on stdout: as wide as the terminal; a pipe has no width, and a dumb terminal's is not
     known: names that were cut are of no use in either."""
     console = Console(highlight=False, markup=False)
-    if not console.is_terminal or console.is_dumb_terminal:
+    if not can_redraw(console):
         console.size = ConsoleDimensions(200, 25)
     return console
 

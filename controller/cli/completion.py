@@ -1,11 +1,28 @@
-"""`sparkpace completion`: the script that makes a shell complete our commands and options; Click's own.
+"""`sparkpace completion`: the script that makes a shell complete our commands and options (Click's own), and what is offered
+for an argument: ids of applications, names of profiles, workers. Nothing is offered, and nothing said, where they cannot be
+had.
 
-What is offered for arguments is in `completing`."""
+The words of `sparkpace submit` are completed by `submit_completion`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class
+
+from controller.client import MasterClient, submit_client
+from controller.home import Home
+from controller.runs.profile_store import ProfileStore
+from controller.wire.command import ApplicationView
+from controller.wire.states import ApplicationState
+from stage_model.errors import PaceError
+
+TIMEOUT_S = 1.0
+"""Time-out of each step of a call: somebody waits with a finger on the key."""
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 @click.command(epilog='Example: eval "$(sparkpace completion bash)"')
@@ -19,3 +36,42 @@ def completion(context: click.Context, shell: str) -> None:
     made = get_completion_class(shell)
     assert made is not None
     click.echo(made(context.find_root().command, {}, "sparkpace", "_SPARKPACE_COMPLETE").source())
+
+
+def complete_running(home: Home) -> Iterable[CompletionItem]:
+    """Return the ids of applications that have not ended."""
+    return [_application(view) for view in reversed(_client(home).applications()) if view.state is not ApplicationState.ENDED]
+
+
+def complete_runs(home: Home) -> Iterable[CompletionItem]:
+    """Return the ids of runs of which a record is kept, newest last, and `last`."""
+    folders = sorted(path.name for path in home.runs.glob("*/"))
+    return map(CompletionItem, [*(["last"] if folders else []), *folders])
+
+
+def complete_workers(home: Home) -> Iterable[CompletionItem]:
+    return [CompletionItem(worker.worker_id, help=worker.host) for worker in _client(home).workers()]
+
+
+def complete_profiles(home: Home) -> Iterable[CompletionItem]:
+    return map(CompletionItem, ProfileStore(home.profiles).list())
+
+
+def completes(items: Callable[[Home], Iterable[CompletionItem]]) -> Complete:
+    """Return a function for `shell_complete` of an argument: it offers the items that begin as what was typed."""
+
+    def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        # whatever goes wrong, the person is in the middle of a line: nothing is offered and nothing said
+        with suppress(PaceError, OSError, KeyError):
+            return [item for item in items(context.params["home"]) if str(item.value).startswith(incomplete)]
+        return []
+
+    return complete
+
+
+def _application(view: ApplicationView) -> CompletionItem:
+    return CompletionItem(view.application_id, help=f"{view.name}, {view.state}")
+
+
+def _client(home: Home) -> MasterClient:
+    return submit_client(home, TIMEOUT_S)

@@ -15,8 +15,8 @@ SECTIONS = {
         "submit": "submit:submit",
         "set": "applications:set_",
         "kill": "applications:kill_application",
-        "conf": "settings:conf",
-        "jar": "settings:jar",
+        "conf": "conf:conf",
+        "jar": "conf:jar",
         "shim": "shim:shim",
     },
     "Watch jobs": {

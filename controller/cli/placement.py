@@ -6,7 +6,7 @@ import click
 from rich.table import Table
 
 from controller.cli.common import choose, home_option, output_option, print_json, table_console
-from controller.cli.completing import complete_running, complete_workers, completes
+from controller.cli.completion import complete_running, complete_workers, completes
 from controller.client import admin_client, submit_client
 from controller.home import Home
 from controller.wire.command import Explanation, Labels, WorkerExplanation

@@ -17,7 +17,7 @@ import msgspec
 from click.core import ParameterSource
 
 from controller.cli.common import CountRange, NamedPath, home_option, output_option, print_json
-from controller.cli.completing import complete_profiles, completes
+from controller.cli.completion import complete_profiles, completes
 from controller.cli.curves import draw_curve, picture_option
 from controller.cli.plan_answer import print_plan
 from controller.client import submit_client

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from controller.cli.common import NamedPath, home_option, output_option, print_json, table_console
-from controller.cli.completing import complete_profiles, completes
+from controller.cli.completion import complete_profiles, completes
 from controller.cli.curves import draw_curve, picture_option, print_curve
 from controller.cli.groups import NamingGroup
 from controller.cli.tables import figures_table

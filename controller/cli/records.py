@@ -13,7 +13,7 @@ import click
 from rich.table import Table
 
 from controller.cli.common import NamedPath, check_writable, choose, home_option, output_option, print_json, table_console
-from controller.cli.completing import complete_runs, completes
+from controller.cli.completion import complete_runs, completes
 from controller.cli.tables import actions_table
 from controller.client import submit_client
 from controller.home import Home

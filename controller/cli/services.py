@@ -11,7 +11,7 @@ import psutil
 from controller.asks.options import AgentOptions, MasterOptions
 from controller.cli.checks import parse_user, parse_worker_id
 from controller.cli.common import home_option
-from controller.cli.configuration import config_option, only_check
+from controller.cli.config import config_option, only_check
 from controller.cli.growth_options import checked_growth
 from controller.cli.service_option import check_runtime, takes, values_of
 from controller.cli.service_options import AGENT, GROWTH, MASTER

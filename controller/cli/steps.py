@@ -12,6 +12,7 @@ from typing import Self
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from controller.cli.common import can_redraw
 from stage_model.units import format_duration
 
 DELAY_S = 1.0
@@ -25,7 +26,7 @@ class Steps:
 
     def __init__(self, console: Console, delay_s: float = DELAY_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._console, self._delay_s, self._clock = console, delay_s, clock
-        self._moving = console.is_terminal and not console.is_dumb_terminal
+        self._moving = can_redraw(console)
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         self._progress = Progress(*columns, console=console, transient=True)
 

@@ -14,11 +14,11 @@ from rich.console import Console
 
 from controller.asks.submit_args import split_arguments
 from controller.cli.common import print_json
-from controller.cli.completing_submit import SubmitCommand, complete_submit
 from controller.cli.plan_answer import print_plan
+from controller.cli.submit_completion import SubmitCommand, complete_submit
 from controller.client import submit_client
 from controller.home import Home, find_home
-from controller.machine.process_identity import uptime
+from controller.machine.proc import uptime
 from controller.runtime.engines import find_java
 from controller.submit.authentication import in_memory, path_of
 from controller.submit.before_start import INTERRUPTED, ask_plan, plan_request, wait_for_predecessors

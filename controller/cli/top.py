@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from controller.cli.checks import parse_interval
-from controller.cli.common import home_option, output_option, print_json, table_console
+from controller.cli.common import can_redraw, home_option, output_option, print_json, table_console
 from controller.cli.tables import applications_table, workers_table
 from controller.client import MasterClient, submit_client
 from controller.home import Home
@@ -39,14 +39,13 @@ def top(home: Home, as_json: bool, interval: str) -> None:
 
 def show_top(client: MasterClient, console: Console, interval_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
     """Show the picture until Ctrl-C on a terminal, else once."""
-    if not console.is_terminal:
-        console.print(_picture(client))
-        return
     try:
-        if console.is_dumb_terminal:
+        if can_redraw(console):
+            _redraw(client, console, interval_s, sleep)
+        elif console.is_terminal:
             _print_each(client, console, interval_s, sleep)
         else:
-            _redraw(client, console, interval_s, sleep)
+            console.print(_picture(client))
     except KeyboardInterrupt:
         return
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from controller.cli.checks import check_port
 from controller.cli.common import home_option
-from controller.cli.configuration import config_option, only_check
+from controller.cli.config import config_option, only_check
 from controller.cli.growth_options import checked_growth
 from controller.cli.service_option import check_runtime, handed_on, takes
 from controller.cli.service_options import AGENT, GROWTH, MASTER, UP

@@ -22,7 +22,7 @@ from controller.local.healing import Found, FoundAgent, Healing
 from controller.locks import Holder, holder
 from controller.machine.addresses import url_of
 from controller.machine.log_files import tail
-from controller.machine.processes import ProcessId, alive, identify
+from controller.machine.process import Process, find_process
 from controller.machine.waiting import wait_until
 from controller.start import ours
 from controller.wire.states import ApplicationState
@@ -90,8 +90,8 @@ class _Child:
         if code is not None:
             raise Unavailable(f"the {self.name} ended with exit code {code}; its log ends:\n{tail(self.log)}")
 
-    def identity(self) -> ProcessId:
-        found = identify(self.process.pid)
+    def identity(self) -> Process:
+        found = find_process(self.process.pid)
         if found is None:
             self.process.wait(STOP_S)
             self.check()
@@ -155,8 +155,8 @@ def look(home: Home, cluster: Cluster | None) -> Found:
     )
 
 
-def _recorded(process: ProcessId | None) -> Holder | None:
-    return Holder(process=process) if process is not None and alive(process) else None
+def _recorded(process: Process | None) -> Holder | None:
+    return Holder(process=process) if process is not None and process.is_alive() else None
 
 
 def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
@@ -193,7 +193,7 @@ def _as_found(home: Home, cluster: Cluster) -> Cluster:
     """Return the cluster with the processes that live now, written down."""
     found = look(home, cluster)
 
-    def newest(holder: Holder | None, recorded: ProcessId) -> ProcessId:
+    def newest(holder: Holder | None, recorded: Process) -> Process:
         return recorded if holder is None or holder.process is None else holder.process
 
     cluster = structs.replace(

@@ -15,7 +15,7 @@ from controller.home import Cluster, Home
 from controller.local.cluster import LOOK_S, STOP_S, look
 from controller.local.leftovers import Removed, clear_groups, clear_grown, clear_worker
 from controller.locks import end, last_holder
-from controller.machine.processes import ProcessId, alive, send, send_group
+from controller.machine.process import Process
 from controller.machine.waiting import wait_until
 from controller.master.providers import NODE_RUNTIME
 from controller.wire.states import ApplicationState
@@ -110,11 +110,11 @@ def _end_applications(client: MasterClient) -> list[str]:
         return []  # the master died meanwhile: the agents, asked next, end what is theirs
 
 
-def _end_processes(processes: Sequence[ProcessId]) -> None:
+def _end_processes(processes: Sequence[Process]) -> None:
     """End processes with what they started in their own sessions, once their time is over."""
     for process in processes:
-        send(process, signal.SIGTERM)
-    wait_until(lambda: not any(map(alive, processes)), STOP_S, LOOK_S)
+        process.send(signal.SIGTERM)
+    wait_until(lambda: not any(process.is_alive() for process in processes), STOP_S, LOOK_S)
     for process in processes:
-        send_group(process, signal.SIGKILL)
+        process.send_group(signal.SIGKILL)
     end(tuple(processes), 0.0)

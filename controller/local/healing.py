@@ -11,7 +11,7 @@ from typing import Any
 
 from controller.home import Cluster
 from controller.locks import Holder
-from controller.machine.processes import ProcessId
+from controller.machine.process import Process
 from stage_model.errors import BadInput
 
 
@@ -45,7 +45,7 @@ class Found:
         found = [*supervisors, *children, ("the master", self.master)]
         return [(name, holder) for name, holder in found if holder is not None]
 
-    def processes(self, *, master: bool) -> tuple[ProcessId, ...]:
+    def processes(self, *, master: bool) -> tuple[Process, ...]:
         """Return the processes that can be signalled from here: of the master, or of agents."""
         return tuple(holder.process for name, holder in self.holders() if holder.process and (name == "the master") == master)
 

@@ -15,32 +15,32 @@ import time
 
 import psutil
 
-from controller.machine import process_identity
-from controller.machine.process_identity import ProcessIdentity
+from controller.machine import proc
+from controller.machine.process import Process, find_process
 
 
-def members(leader: ProcessIdentity) -> tuple[int, ...]:
+def members(leader: Process) -> tuple[int, ...]:
     """Return the pids of the session that `leader` began, also after its death. Empty when the number now means another
     process."""
-    now = process_identity.start_ticks(leader.pid)
+    now = proc.start_ticks(leader.pid)
     if now is not None and now != leader.start_ticks:
         return ()
     return tuple(pid for pid in psutil.pids() if _session(pid) == leader.pid)
 
 
-def descendants(leader: ProcessIdentity) -> tuple[int, ...]:
+def descendants(leader: Process) -> tuple[int, ...]:
     """Return the pids of the process and of its descendants, as far as no process in between has ended. Empty when the number
     now means another process."""
     try:
         found = psutil.Process(leader.pid).children(recursive=True)
     except psutil.Error:
         return ()
-    if process_identity.start_ticks(leader.pid) != leader.start_ticks:
+    if proc.start_ticks(leader.pid) != leader.start_ticks:
         return ()
     return (leader.pid, *(process.pid for process in found))
 
 
-def ancestors(process: ProcessIdentity) -> tuple[int, ...]:
+def ancestors(process: Process) -> tuple[int, ...]:
     """Return the pids of the process's parent, of that one's parent, and so on."""
     try:
         return tuple(one.pid for one in psutil.Process(process.pid).parents())
@@ -48,7 +48,7 @@ def ancestors(process: ProcessIdentity) -> tuple[int, ...]:
         return ()
 
 
-def resident(process: ProcessIdentity) -> int:
+def resident(process: Process) -> int:
     """Return the resident bytes of only that process; 0 when it is gone."""
     try:
         return int(psutil.Process(process.pid).memory_info().rss)
@@ -70,7 +70,7 @@ def signal_all(pids: tuple[int, ...], number: int) -> None:
             os.kill(pid, number)
 
 
-def may_signal(process: ProcessIdentity) -> bool:
+def may_signal(process: Process) -> bool:
     try:
         os.kill(process.pid, 0)
     except OSError:
@@ -78,10 +78,10 @@ def may_signal(process: ProcessIdentity) -> bool:
     return True
 
 
-def kill(leader: ProcessIdentity) -> None:
+def kill(leader: Process) -> None:
     """Send SIGKILL to the session, again for what was forked meanwhile."""
     for _ in range(3):
-        left = tuple(pid for pid in members(leader) if process_identity.of(pid) is not None)
+        left = tuple(pid for pid in members(leader) if find_process(pid) is not None)
         if not left:
             return
         signal_all(left, signal.SIGKILL)

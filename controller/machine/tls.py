@@ -1,12 +1,11 @@
-"""Connections to the master, which must prove itself first: no CA is trusted but that in the cluster's home.
+"""The address of a master, and the CA by which it must prove itself: no CA is trusted but that in the cluster's home.
 
-The CA is made by `controller.machine.authority`; commands and agents use this module. The bridge has its own
-end (`Pinned.java`).
+The CA is made by `controller.machine.authority`; `controller.machine.http` connects. The bridge has its own end
+(`Pinned.java`).
 """
 
 from __future__ import annotations
 
-import http.client
 import ssl
 import urllib.parse
 from functools import lru_cache
@@ -28,24 +27,8 @@ def address_of(url: str) -> tuple[str, int]:
     return host, port or 443
 
 
-def connect_master(url: str, ca: Path, timeout_s: float) -> http.client.HTTPSConnection:
-    """Connect to the master at `url`, which has proved itself once this returns: only then may a token be sent.
-
-    Raise `OSError` when nothing answers, `Unavailable` when another server does or `ca` cannot be used."""
-    connection = http.client.HTTPSConnection(*address_of(url), timeout=timeout_s, context=_pinning(ca))
-    try:
-        connection.connect()
-    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-        raise  # it hung up, as a dying server does
-    except ssl.SSLError as error:
-        why = getattr(error, "verify_message", "") or error.reason or error
-        raise Unavailable(
-            f"what answers at {url} is not the master of the CA in {ca} ({why}); no request was sent to it"
-        ) from error
-    return connection
-
-
-def _pinning(ca: Path) -> ssl.SSLContext:
+def pinning(ca: Path) -> ssl.SSLContext:
+    """Return what trusts the CA in the file `ca` and no other. Raise `Unavailable` for a file that cannot be used."""
     try:
         return _context(ca, ca.stat().st_mtime_ns)
     except FileNotFoundError:

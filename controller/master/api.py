@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from controller.home import User
-from controller.machine.process_identity import boot_id, pid_namespace, seen_here
+from controller.machine.proc import pid_namespace
 from controller.master.access.bodies import AT_ONCE, BODY_S, EACH_S, MOST, Allowance
 from controller.master.access.connections import Connection
 from controller.master.access.peer import Address, find_driver, find_peer, user_groups
@@ -360,14 +360,14 @@ def _ends(request: Request) -> tuple[Address, Address] | None:
 def _facts(said: Registration, user: User | None, ends: tuple[Address, Address] | None) -> Facts:
     """Return the facts that the kernel and the user database have about the sender of a registration."""
     peer = find_peer(*ends) if ends else None
-    here = said.boot_id == boot_id()
+    here = said.process.is_this_boot()
     inode = peer.inode if peer else None
     return Facts(
         address=ends[0].host if ends else "nowhere",
         user=user,
         peer_uid=peer.uid if peer else None,
-        in_sight=here and seen_here(said.pid_namespace),
-        driver=find_driver(said.pid, said.pid_start, said.pid_namespace, said.uid, inode) if here else None,
+        in_sight=here and said.process.is_numbered_here(),
+        driver=find_driver(said.process, said.uid, inode) if here else None,
         groups=user_groups(said.uid),
         namespace=pid_namespace(),
     )

@@ -12,12 +12,10 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Executor as Pool
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from controller.machine.process_identity import boot_id, pid_namespace
-from controller.machine.processes import ProcessId, alive
+from controller.machine.proc import boot_id, pid_namespace
 from controller.master.admitting import Admitting
 from controller.master.agent_calls import AgentCalls
 from controller.master.command_calls import CommandCalls
-from controller.master.core.application import Application
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.growing import Growing
 from controller.master.core.guard import guarded
@@ -116,7 +114,7 @@ class ClusterState:
         dead = set[str]()
         for application in self.lifecycle.silent(now_s):
             with guarded(application, "looking for its driver"):
-                if not alive(_driver_of(application)):
+                if not application.record.registration.process.is_alive():
                     dead.add(application.id)
         return dead
 
@@ -164,8 +162,3 @@ class ClusterState:
                         f"the log of master.db has {size >> 20} MiB and cannot be emptied: the disk is full or another "
                         f"program reads or writes the file; make room, or end that program"
                     )
-
-
-def _driver_of(application: Application) -> ProcessId:
-    registration = application.record.registration
-    return ProcessId(pid=registration.pid, start=registration.pid_start, boot_id=registration.boot_id)

@@ -17,7 +17,7 @@ from controller.home import Home
 from controller.locks import master_lock
 from controller.machine.addresses import bound_socket, url_of
 from controller.machine.authority import certify, names_of
-from controller.machine.processes import allow_files
+from controller.machine.process import allow_files
 from controller.machine.service_log import log_to_stderr
 from controller.master.access.connections import REQUEST_S, MasterServer, watched
 from controller.master.access.tokens import Gatekeeper

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from controller.runtime.claimed_process import ProcessClaim, Serves
 from controller.runtime.held import HeldPath
-from controller.runtime.told_process import Serves, ToldProcess
 
 TMP_MB = 256
 """Size of /tmp in a container in MB, unless its operator says otherwise."""
@@ -119,11 +119,11 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """An executor that another service has started: its process as the executor reported it, and what that process must be.
+    """An executor that another service has started: its process as the executor claims it, and what that process must be.
     `host` is the executor's address as its driver knows it; the executor has `slots`."""
 
     key: ExecutorKey
-    process: ToldProcess
+    claim: ProcessClaim
     serves: Serves
     cores: float
     host: str = ""

@@ -16,7 +16,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from controller.machine.files import write_whole
-from controller.machine.process_identity import ProcessIdentity
+from controller.machine.process import Process
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup.group import Group
 from stage_model.decoding import UNREADABLE
@@ -40,7 +40,7 @@ class RecordedExecutor(msgspec.Struct, frozen=True, kw_only=True):
 class Record(RecordedExecutor, frozen=True, kw_only=True):
     """A process. `group` None: the executor is paced by signals, and `quota_cores` is its last quota."""
 
-    process: ProcessIdentity
+    process: Process
     quota_cores: float
     group: Group | None = None
 
@@ -50,7 +50,7 @@ class ContainerRecord(RecordedExecutor, frozen=True, kw_only=True):
     down: a path in a file could lead anywhere."""
 
     container: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-    process: ProcessIdentity | None = None
+    process: Process | None = None
 
 
 class AdoptedRecord(RecordedExecutor, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class AdoptedRecord(RecordedExecutor, frozen=True, kw_only=True):
     `before_cores`; another group was made for it below `outer`. `counted`: the group counts its CPU, since it had used
     `before_cpu_s`; else the CPU of its processes counts."""
 
-    process: ProcessIdentity
+    process: Process
     quota_cores: float
     group: Group | None = None
     outer: Group | None = None

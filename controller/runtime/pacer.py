@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from controller.machine import process_tree
-from controller.machine.process_identity import ProcessIdentity
+from controller.machine.process import Process
 from controller.runtime.base import ExecutorKey
 
 WINDOW_S = 0.1
@@ -32,7 +32,7 @@ MAX_DEBT_S = 2.0
 log = logging.getLogger(__name__)
 
 
-Members = Callable[[ProcessIdentity], tuple[int, ...]]
+Members = Callable[[Process], tuple[int, ...]]
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Budget:
 
 @dataclass(slots=True)
 class _Tree:
-    leader: ProcessIdentity
+    leader: Process
     budget: Budget
     pids: tuple[int, ...] = ()
     scanned_at: float = float("-inf")
@@ -83,7 +83,7 @@ class Pacer:
         """True if the thread runs, or is not needed yet."""
         return self._thread is None or self._thread.is_alive()
 
-    def set_cores(self, key: ExecutorKey, leader: ProcessIdentity, cores: float) -> None:
+    def set_cores(self, key: ExecutorKey, leader: Process, cores: float) -> None:
         """Pace the tree at `cores` from now on."""
         with self._lock:
             tree = self._trees.setdefault(key, _Tree(leader, Budget(cores)))

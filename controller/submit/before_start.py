@@ -12,7 +12,7 @@ from msgspec import structs
 
 from controller.client import MasterClient
 from controller.home import Home
-from controller.machine.process_identity import uptime
+from controller.machine.proc import uptime
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import stored_profile
 from controller.submit.submission import Submission

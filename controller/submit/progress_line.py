@@ -7,6 +7,7 @@ always come.
 from __future__ import annotations
 
 from rich.console import Console
+from rich.live import Live
 from rich.text import Text
 
 from controller.wire.command import ApplicationView
@@ -19,10 +20,10 @@ class ProgressLine:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
         self._ui_told = False
         self._late_told = False
         self._waiting_told = ""
-        self._shown = False
 
     def show(self, view: ApplicationView | None) -> None:
         if view is None:
@@ -37,21 +38,15 @@ class ProgressLine:
         if not self._late_told and (warning := late_warning(view)):
             self._late_told = True
             self._note(warning)
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._shown = True
-            line = Text(describe(view), no_wrap=True, overflow="ellipsis")
-            line.truncate(max(10, self._console.width - 1))
-            self._console.file.write("\r\x1b[2K" + line.plain)
-            self._console.file.flush()
+        if not self._live.is_started:
+            self._live.start()
+            self._console.show_cursor()  # the driver may ask its user something
+        self._live.update(Text(describe(view), no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def clear(self) -> None:
-        if self._shown:
-            self._console.file.write("\r\x1b[2K")
-            self._console.file.flush()
-            self._shown = False
+        self._live.stop()
 
     def _note(self, text: str) -> None:
-        self.clear()
         self._console.print(Text(text), soft_wrap=True)
 
 

@@ -1,7 +1,7 @@
 """A `spark-submit` of ours before the real one: its text, the words of a call that each of the two gets, and the real one's
 place.
 
-Running them is `controller.cli.shimmed`.
+Running them is `controller.cli.shim_program`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BRIDGE = "org.sparkpace.bridge."
 
 
 def shim_text() -> str:
-    return f'#!/bin/sh\n{MARK}\nexec {shlex.join(ours("controller.cli.shimmed"))} "$@"\n'
+    return f'#!/bin/sh\n{MARK}\nexec {shlex.join(ours("controller.cli.shim_program"))} "$@"\n'
 
 
 def is_shim(file: Path) -> bool:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from controller.machine.process import Process
 from controller.wire.limits import Ids, InputBytes, PathText, Seconds, Text, Words
 from controller.wire.message import Message
 from stage_model.history.events import Epoch
@@ -53,14 +54,18 @@ class PythonEnvironment(Message, frozen=True, kw_only=True):
 
 
 class ExecutorProcess(Message, frozen=True, kw_only=True):
-    """A process as it sees itself. `pid` counts within `pid_namespace` ("pid:[NUMBER]"), `start_ticks` (field 22 of
-    /proc/PID/stat) since the boot `boot_id`."""
+    """The process and the user that an executor says are its own. It is not a `Process` yet, because user code could name any
+    process: the agent looks for it in its /proc."""
 
     pid: int
     start_ticks: int
     boot_id: Text
     pid_namespace: Text
     uid: int
+
+    @property
+    def process(self) -> Process:
+        return Process(self.pid, self.start_ticks, self.boot_id, self.pid_namespace)
 
 
 class AttachedExecutor(Message, frozen=True, kw_only=True):
@@ -128,6 +133,11 @@ class Registration(Message, frozen=True, kw_only=True):
     application_id: Text | None = None
     ports: Ports | None = None
     attached: bool = False
+
+    @property
+    def process(self) -> Process:
+        """The driver's process."""
+        return Process(self.pid, self.pid_start, self.boot_id, self.pid_namespace)
 
 
 class Registered(Message, frozen=True, kw_only=True):

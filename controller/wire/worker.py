@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from controller.machine.process import Process
 from controller.wire.driver import ExecutorProcess, Port, PythonEnvironment, Umask
 from controller.wire.durations import Timings
 from controller.wire.message import Message
@@ -57,10 +58,7 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     python: PythonEnvironment | None = None
     working_dir: str | None = None
     authenticated: bool = False
-    driver_pid: int = 0
-    driver_pid_start: int = 0
-    driver_boot_id: str = ""
-    driver_pid_namespace: str = ""
+    driver: Process | None = None
     driver_host: str = ""
     driver_address: str | None = None
     driver_ports: tuple[Port, ...] = ()

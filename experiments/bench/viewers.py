@@ -25,7 +25,7 @@ import psutil
 
 from controller.client import MasterClient
 from controller.home import MASTER_VARIABLE, Home
-from controller.machine.process_identity import boot_id
+from controller.machine.proc import boot_id
 from controller.machine.waiting import wait_until
 from controller.start import ours
 from controller.wire.driver import ExecutorWish, Registered

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from controller.home import (
     LARGEST_TOKEN_BYTES,
@@ -20,7 +21,7 @@ from controller.home import (
     find_home,
     read_token,
 )
-from controller.machine.processes import ProcessId, alive, identify
+from controller.machine.process import Process, find_process
 from stage_model.errors import BadInput, Denied, Unavailable
 
 
@@ -31,7 +32,7 @@ def home(tmp_path: Path) -> Home:
     return made
 
 
-def cluster(master: ProcessId) -> Cluster:
+def cluster(master: Process) -> Cluster:
     return Cluster(
         cluster_id="c1",
         url="https://127.0.0.1:7070",
@@ -39,13 +40,13 @@ def cluster(master: ProcessId) -> Cluster:
         port=7070,
         runtime="process",
         master=master,
-        agents=(AgentProcess(worker_id="w1", process=ProcessId(pid=2**22, start=1, boot_id="none")),),
+        agents=(AgentProcess(worker_id="w1", process=Process(pid=2**22, start_ticks=1, boot_id="none")),),
         started=1.0,
     )
 
 
-def this_process() -> ProcessId:
-    found = identify(os.getpid())
+def this_process() -> Process:
+    found = find_process(os.getpid())
     assert found is not None
     return found
 
@@ -199,9 +200,9 @@ def test_a_damaged_cluster_file_is_named(home: Home) -> None:
 
 def test_only_the_very_process_counts_as_living() -> None:
     ours = this_process()
-    assert alive(ours)
-    assert not alive(ProcessId(pid=ours.pid, start=ours.start + 1, boot_id=ours.boot_id))
-    assert not alive(ProcessId(pid=ours.pid, start=ours.start, boot_id="another boot"))
+    assert ours.is_alive()
+    assert not structs.replace(ours, start_ticks=ours.start_ticks + 1).is_alive()
+    assert not structs.replace(ours, boot_id="another boot").is_alive()
 
 
 def test_what_is_written_lasts_through_a_loss_of_power(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 from controller.home import Home
 from controller.local.ending import stop
 from controller.locks import Holder, agent_lock, child_lock, holder, master_lock, turn
-from controller.machine.processes import ProcessId, identify
+from controller.machine.process import Process, find_process
 from stage_model.errors import Unavailable
 from tests.fakes.small_disk import SmallDisk
 
@@ -69,7 +69,7 @@ def test_a_second_master_of_a_home_is_refused_and_told_who_the_first_is(home: Ho
     ):
         pass
     assert refused.value.exit_code == 69
-    assert holder(home.master_lock) == Holder(process=identify(first.pid), note="https://there:1")
+    assert holder(home.master_lock) == Holder(process=find_process(first.pid), note="https://there:1")
     assert home.master_lock.stat().st_mode & 0o777 == 0o600
 
 
@@ -79,7 +79,7 @@ def test_a_lock_ends_with_its_holder_however_that_ends(home: Home, other: Other)
     first.wait()
     assert holder(home.master_lock) is None
     with master_lock(home, "https://here:2"):
-        assert holder(home.master_lock) == Holder(process=identify(os.getpid()), note="https://here:2")
+        assert holder(home.master_lock) == Holder(process=find_process(os.getpid()), note="https://here:2")
     assert holder(home.master_lock) is None
 
 
@@ -96,7 +96,7 @@ def test_a_lock_is_held_also_where_its_holder_has_no_room_to_say_who_it_is(small
 
 def test_a_holder_of_another_boot_or_namespace_is_out_of_reach_but_holds(home: Home, other: Other) -> None:
     other("master")
-    elsewhere = ProcessId(pid=1, start=1, boot_id="of another machine")
+    elsewhere = Process(1, 1, "of another machine")
     home.master_lock.write_bytes(msgspec.json.encode(Holder(process=elsewhere, note="https://there:1")))
     assert holder(home.master_lock) == Holder(process=None, note="https://there:1")
     with pytest.raises(Unavailable, match="out of reach"), master_lock(home, "x"):
@@ -108,7 +108,7 @@ def test_a_new_agent_ends_the_child_that_outlived_the_last_one(home: Home, other
     with agent_lock(home, "w1"):
         assert orphan.wait(10) == -signal.SIGTERM
         with child_lock(home, "w1", "process"):
-            assert holder(home.child_lock("w1")) == Holder(process=identify(os.getpid()), note="process")
+            assert holder(home.child_lock("w1")) == Holder(process=find_process(os.getpid()), note="process")
 
 
 def test_a_worker_has_one_agent_and_other_workers_have_theirs(home: Home) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from controller.home import Home
-from controller.machine.process_identity import boot_id, of
+from controller.machine.proc import boot_id
+from controller.machine.process import find_process
 from controller.master.cluster import ClusterState
 from controller.master.core.core import ClusterOptions
 from controller.master.storage.kept import Kept
@@ -156,7 +157,7 @@ class FakeCluster:
 
 def registration(**changed: Any) -> Registration:
     """Make the registration of this very process, so that its driver counts as alive."""
-    me = of(os.getpid())
+    me = find_process(os.getpid())
     assert me is not None
     plain: dict[str, Any] = {
         "name": "app",

@@ -24,6 +24,7 @@ from lightkube import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
 from lightkube.utils.quantity import parse_quantity
 
+from controller.runtime.claimed_process import Serves
 from controller.runtime.kubernetes.pod_cpu import (
     APPLICATION_ENV,
     APPLICATION_LABEL,
@@ -32,7 +33,6 @@ from controller.runtime.kubernetes.pod_cpu import (
     EXECUTOR_ENV,
     EXECUTOR_LABEL,
 )
-from controller.runtime.told_process import Serves
 
 Json = dict[str, Any]
 NODE = "node-1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from controller.machine.process_identity import boot_id
+from controller.machine.proc import boot_id
 from controller.wire.command import ApplicationView
 from controller.wire.driver import ExecutorWish
 from controller.wire.worker import WorkerInfo, WorkerReply, WorkerSync

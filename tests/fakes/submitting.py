@@ -11,7 +11,7 @@ import pytest
 
 from controller.home import Cluster, Home
 from controller.machine.files import write_whole
-from controller.machine.processes import identify
+from controller.machine.process import find_process
 from tests.fakes.master import TOKEN, Server, serving
 
 
@@ -32,7 +32,7 @@ def submitting(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> It
     monkeypatch.setenv("ARGUMENTS_FILE", str(work / "arguments"))
     for name in ("SPARK_CONF_DIR", "SPARK_LOCAL_IP"):
         monkeypatch.delenv(name, raising=False)
-    this = identify(os.getpid())
+    this = find_process(os.getpid())
     assert this is not None
     with serving(home) as master:
         port = master.server_port

@@ -16,7 +16,7 @@ from controller.agent.executors.launch import Site
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.starting import LaunchingStarter
 from controller.agent.loop import Agent, Received
-from controller.machine import process_identity
+from controller.machine import proc
 from controller.runtime.base import ExecutorKey
 from controller.submit.bridge_jar import SETTINGS
 from controller.wire.worker import Desired, ExecutorReport, ExecutorSpec, WorkerInfo, WorkerSync
@@ -95,7 +95,7 @@ class FakeWorker:
             memory_mb=4096,
             runtime="fake",
             pid=os.getpid(),
-            boot_id=process_identity.boot_id(),
+            boot_id=proc.boot_id(),
         )
         self.agent = Agent(
             worker,

@@ -30,7 +30,7 @@ from controller.asks.submit_args import split_arguments
 from controller.client import MasterClient
 from controller.home import Home
 from controller.locks import last_holder
-from controller.machine.process_identity import ProcessIdentity
+from controller.machine.process import Process
 from controller.master.core.executor_spec import executor_slots, executor_spec
 from controller.master.core.feasibility import plan_reply, plan_without_cluster
 from controller.master.profiles import profile_of
@@ -40,10 +40,10 @@ from controller.master.topology_file import read_topology
 from controller.runs.eventlog_files import read_event_log_file
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SAMPLES, STAGES, SUMMARY, read_samples, read_stages, read_summary
+from controller.runtime.claimed_process import Serves
 from controller.runtime.executor_record import ContainerRecord, Record, read_all, write
 from controller.runtime.kubernetes.pod_cpu import pod_cpu
 from controller.runtime.kubernetes.pod_resize import Paced, Wish, next_step, seen, why_not_paced
-from controller.runtime.told_process import Serves
 from controller.wire import command, driver, version, worker
 from placement.dependencies import parse_after
 from placement.labels import parse_labels, parse_requirements
@@ -178,7 +178,7 @@ RECORD_SEEDS = tuple(
             worker_id="w",
             application_id="a",
             executor_id="1",
-            process=ProcessIdentity(1, 2, "b"),
+            process=Process(1, 2, "b"),
             quota_cores=1,
         ),
         ContainerRecord(cluster_id="c", worker_id="w", application_id="a", executor_id="1", container="0" * 64),

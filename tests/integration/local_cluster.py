@@ -22,7 +22,7 @@ import psutil
 
 from controller.client import LastingClient, MasterClient, admin_client
 from controller.home import AgentProcess, Cluster, Home
-from controller.machine.processes import alive, identify, send, send_group
+from controller.machine.process import find_process
 from controller.runs.run_folder import read_samples
 from controller.runs.run_folders import find_ended_run
 from controller.runtime.cgroup.group import ADOPTED
@@ -321,14 +321,14 @@ class LocalCluster:
     def kill_agent(self, worker: str) -> None:
         """Kill supervisor and child at once."""
         process = self._agent(worker).process
-        child = identify(self.agent_child(worker).pid)
-        send_group(process, signal.SIGKILL)
-        eventually(lambda: not alive(process) and not (child and alive(child)), f"the end of the agent of {worker}")
+        child = find_process(self.agent_child(worker).pid)
+        process.send_group(signal.SIGKILL)
+        eventually(lambda: not process.is_alive() and not (child and child.is_alive()), f"the end of the agent of {worker}")
 
     def kill_master(self) -> None:
         master = self.cluster().master
-        send(master, signal.SIGKILL)
-        eventually(lambda: not alive(master), "the master's end")
+        master.send(signal.SIGKILL)
+        eventually(lambda: not master.is_alive(), "the master's end")
 
     def restore(self) -> str:
         """Run `sparkpace up` once more, which starts the missing services; return its output."""
@@ -353,14 +353,14 @@ class LocalCluster:
 
     def await_workers(self) -> None:
         """Wait until the master has had a report of every agent that lives."""
-        living = {agent.worker_id for agent in self.cluster().agents if alive(agent.process)}
+        living = {agent.worker_id for agent in self.cluster().agents if agent.process.is_alive()}
         eventually(lambda: living <= {view.worker_id for view in self.client().workers()}, "the agents' reports")
 
     def heal(self) -> list[str]:
         """Start services that are dead, so that the next test finds them; return their names."""
         cluster = self.cluster()
-        dead = [] if alive(cluster.master) else ["master"]
-        dead += [agent.worker_id for agent in cluster.agents if not alive(agent.process)]
+        dead = [] if cluster.master.is_alive() else ["master"]
+        dead += [agent.worker_id for agent in cluster.agents if not agent.process.is_alive()]
         if dead:
             self.restore()
         return dead

@@ -19,7 +19,6 @@ import pytest
 
 from controller.home import Cluster, Home
 from controller.machine.files import write_whole
-from controller.machine.processes import alive
 from stage_model.progress import MAX_BYTES, SCHEMA
 from tests.integration.local_cluster import LocalCluster, eventually
 
@@ -221,4 +220,4 @@ def test_hostile_progress_files_disturb_neither_job_nor_agent(cluster: LocalClus
 
 def living(cluster: Cluster) -> int:
     """Count the cluster's processes that run."""
-    return sum(map(alive, (cluster.master, *(agent.process for agent in cluster.agents))))
+    return sum(process.is_alive() for process in (cluster.master, *(agent.process for agent in cluster.agents)))

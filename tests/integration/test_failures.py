@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from controller.machine.processes import alive, identify
+from controller.machine.process import find_process
 from tests.integration.conftest import Learned
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
@@ -159,14 +159,14 @@ def test_a_signal_to_submit_ends_driver_and_containers(
 ) -> None:
     job = cluster.submit("--name", name, "rounds.py", str(stop_file))
     view = cluster.running(name)
-    driver = identify(job.driver().pid)
+    driver = find_process(job.driver().pid)
     if name == "SIGINT":
         job.interrupt()
     else:
         job.process.terminate()
     assert job.finish().code == 128 + signal.Signals[name]
     assert driver is not None
-    assert not alive(driver)
+    assert not driver.is_alive()
     engine.await_none(view.application_id)
     assert cluster.client().application(view.application_id).state == "ended"
 

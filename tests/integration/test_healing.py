@@ -15,7 +15,7 @@ import pytest
 
 from controller.home import Home
 from controller.locks import holder
-from controller.machine.processes import alive, identify, send
+from controller.machine.process import find_process
 from experiments.harness.live_cluster import free_port
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import DEFAULTS, Job, LocalCluster, eventually
@@ -84,10 +84,10 @@ def kill(cluster: LocalCluster, *names: str) -> None:
     """Kill at once, so that no supervisor brings its child back meanwhile."""
     living = parts(cluster)
     for name in names:
-        send(living[name], signal.SIGSTOP)
+        living[name].send(signal.SIGSTOP)
     for name in names:
-        send(living[name], signal.SIGKILL)
-    eventually(lambda: not any(alive(living[name]) for name in names), "their end")
+        living[name].send(signal.SIGKILL)
+    eventually(lambda: not any(living[name].is_alive() for name in names), "their end")
 
 
 DEATHS = (
@@ -142,10 +142,10 @@ def test_up_starts_just_what_died_and_the_job_goes_on(mortal: LocalCluster, stop
 def test_an_agent_without_its_supervisor_opens_the_quotas_and_ends(mortal: LocalCluster) -> None:
     begin(mortal)
     supervisor = mortal.cluster().agents[0].process
-    child = identify(mortal.agent_child("w1").pid)
+    child = find_process(mortal.agent_child("w1").pid)
     assert child is not None
-    send(supervisor, signal.SIGKILL)
-    eventually(lambda: not alive(child), "the child's end")
+    supervisor.send(signal.SIGKILL)
+    eventually(lambda: not child.is_alive(), "the child's end")
     assert "quotas opened" in mortal.log("agent-w1")
 
 
@@ -182,8 +182,8 @@ def test_down_ends_executors_and_control_groups_whose_agents_died(mortal: LocalC
     groups = [path for path in Path("/sys/fs/cgroup").glob(f"**/sparkpace/*{view.application_id}*") if path.is_dir()]
     agent, child, master = (parts(mortal)[name] for name in ("agent w1", "child w1", "master"))
     for process in (agent, child, master):
-        send(process, signal.SIGSTOP)
-        send(process, signal.SIGKILL)
+        process.send(signal.SIGSTOP)
+        process.send(signal.SIGKILL)
     eventually(lambda: not parts(mortal), "the services' end")
     assert executors_of(view.application_id)
     done = mortal.command("down")

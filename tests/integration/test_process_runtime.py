@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from controller.machine.processes import alive, identify
+from controller.machine.process import find_process
 from tests.integration.conftest import STAGES
 from tests.integration.local_cluster import APPS, LocalCluster, eventually
 from tests.integration.pacing import AIM, assert_paced, deadline_for
@@ -86,9 +86,9 @@ def test_executors_go_with_a_killed_driver(process_cluster: LocalCluster, stop_f
 def test_who_kills_submit_ends_driver_and_executors(process_cluster: LocalCluster, stop_file: Path) -> None:
     job = process_cluster.submit("--name", "submit-dies", "rounds.py", str(stop_file))
     view = process_cluster.running("submit-dies", executors=1)
-    driver = identify(job.driver().pid)
+    driver = find_process(job.driver().pid)
     assert driver is not None
     job.process.kill()
-    eventually(lambda: not alive(driver), "the end of the driver")
+    eventually(lambda: not driver.is_alive(), "the end of the driver")
     eventually(lambda: not executors_of(view.application_id), "the end of its executors")
     assert job.finish().code == -signal.SIGKILL

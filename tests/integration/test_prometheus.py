@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 
-from controller.machine.tls import connect_master
+from controller.machine.http import to_master
 from controller.master.metric_table import METRICS
 from experiments.harness.live_cluster import free_port
 from tests.integration.conftest import ROOT
@@ -111,11 +111,9 @@ def dashboard() -> dict[str, str]:
 
 def test_promtool_finds_nothing_wrong_with_what_a_master_serves(process_cluster: LocalCluster, prometheus: Path) -> None:
     token = token_file(process_cluster).read_text().strip()
-    connection = connect_master(process_cluster.cluster().url, process_cluster.home.ca_file, ANSWER_S)
-    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
-    served = connection.getresponse()
-    text = served.read()
-    connection.close()
+    with closing(to_master(process_cluster.cluster().url, process_cluster.home.ca_file, ANSWER_S)) as connection:
+        served = connection.ask("GET", "/metrics", None, {"Authorization": f"Bearer {token}"})
+    text = served.body
     assert served.status == 200, text
     assert {line.split()[2] for line in text.decode().splitlines() if line.startswith("# TYPE ")} == {
         metric.shown for metric in METRICS

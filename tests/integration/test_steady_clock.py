@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from controller.machine.process_identity import uptime
+from controller.machine.proc import uptime
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from controller.machine.process_identity import boot_id
+from controller.machine.proc import boot_id
 from controller.master.core import executors, planning
 from controller.master.core.application import Application
 from controller.master.core.placing import Placing

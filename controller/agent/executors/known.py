@@ -23,8 +23,7 @@ import msgspec
 from controller.agent.core.estimates import ClaimedCpu, PeakDemand
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.starting import Spec
-from controller.machine.process_identity import seen_here
-from controller.machine.processes import ProcessId, alive
+from controller.machine.process import Process
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.worker import AdoptedSpec, Desired, ExecutorSpec, WorkerInfo
 from stage_model.decoding import UNREADABLE
@@ -68,7 +67,7 @@ class KnownExecutors:
         self._worker, self._launcher, self._note = worker, launcher, note
         self.node_cores = worker.cores / worker.nodes
         self.by_key: dict[ExecutorKey, KnownExecutor] = {}
-        self._drivers: dict[ProcessId, bool] = {}
+        self._drivers: dict[Process, bool] = {}
         """True for drivers found alive in this period: executors of one application share the answer."""
 
     def begin_period(self) -> None:
@@ -127,13 +126,11 @@ class KnownExecutors:
         """Return True if the executor's driver provably died here; silence makes no orphan."""
         known = self.by_key.get(key)
         spec = known.spec if known else None
-        if spec is None or not spec.driver_pid or spec.driver_boot_id != self._worker.boot_id:
+        driver = spec.driver if spec else None
+        if driver is None or not driver.is_this_boot() or not driver.is_numbered_here():
             return False
-        if not seen_here(spec.driver_pid_namespace):
-            return False
-        driver = ProcessId(pid=spec.driver_pid, start=spec.driver_pid_start, boot_id=spec.driver_boot_id)
         if driver not in self._drivers:
-            self._drivers[driver] = alive(driver)
+            self._drivers[driver] = driver.is_alive()
         return not self._drivers[driver]
 
     def _adopt(self, key: ExecutorKey, seen: Observed) -> KnownExecutor:

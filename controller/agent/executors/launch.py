@@ -22,7 +22,6 @@ from controller.agent.executors.masks import ShowReason, Wanted, masked
 from controller.agent.executors.opened_paths import OpenedPaths, groups_of_user, own_copy
 from controller.agent.executors.secret_places import find_secrets
 from controller.machine.addresses import is_local
-from controller.machine.process_identity import boot_id
 from controller.runtime.base import OWN_ADDRESS, Bind, ExecutorKey, Launch, OwnNetwork
 from controller.runtime.held import HeldPath
 from controller.runtime.shown_paths import SYSTEM_ROOTS, WHOLE, no_mount_name
@@ -136,7 +135,7 @@ def _network(spec: ExecutorSpec, site: Site) -> OwnNetwork | None:
                 "--network closed, or start the cluster with runtime docker and --network open"
             )
         return None
-    if spec.driver_boot_id and spec.driver_boot_id != boot_id():
+    if spec.driver is not None and not spec.driver.is_this_boot():
         raise RuntimeRefused(
             f"the driver of {spec.application_id} runs on another machine, which does not reach their network here; "
             "start the agent with --network host"

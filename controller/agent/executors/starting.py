@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import msgspec
-from msgspec import structs
 
 from controller.agent.executors.class_archive import ClassArchives
 from controller.agent.executors.launch import Site, make_directories, make_launch, python_binds
 from controller.runtime.base import Adopter, Adoption, ExecutorKey, Program, Starter, full_image_name
-from controller.runtime.told_process import Serves, ToldProcess
+from controller.runtime.claimed_process import ProcessClaim, Serves
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import AdoptedSpec, ExecutorSpec
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -64,8 +63,8 @@ class AdoptingStarter:
         spec = start.spec
         assert isinstance(spec, AdoptedSpec)
         serves = Serves(spec.spark_application_id, spec.executor_id, spec.driver_url)
-        process = ToldProcess(**structs.asdict(spec.process))
-        self._runtime.adopt(Adoption(start.key, process, serves, cores(), spec.host, spec.slots))
+        claim = ProcessClaim(spec.process.process, spec.process.uid)
+        self._runtime.adopt(Adoption(start.key, claim, serves, cores(), spec.host, spec.slots))
 
     def read_spec(self, data: bytes) -> AdoptedSpec:
         return msgspec.json.decode(data, type=AdoptedSpec)

@@ -11,11 +11,11 @@ import os
 import pwd
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple
 
-from controller.machine import process_identity
-from controller.machine.process_identity import PROC
+from controller.machine import proc
+from controller.machine.proc import PROC
+from controller.machine.process import Process
 
 LOOKS = 3
 """The kernel's table of connections changes while it is read, so what is not found is looked for again."""
@@ -48,13 +48,13 @@ class DriverSeen(NamedTuple):
     connected: bool | None
 
 
-def find_peer(other: Address, here: Address, proc: Path = PROC) -> OtherEnd | None:
+def find_peer(other: Address, here: Address) -> OtherEnd | None:
     """Return the other end of an open connection whose end `here` is ours; None if it is not of this host, or of another
     network namespace."""
     for _ in range(LOOKS):
         for table, keys in (("tcp", _keys(other, here, 4)), ("tcp6", _keys(other, here, 6))):
             with suppress(OSError):
-                found = _line_with(keys, (proc / "net" / table).read_text()) if keys else None
+                found = _line_with(keys, (PROC / "net" / table).read_text()) if keys else None
                 # an end that no process has any more is said to be root's
                 if found is not None and int(found[INODE]):
                     return OtherEnd(int(found[UID]), int(found[INODE]))
@@ -91,19 +91,19 @@ def _key(end: Address, version: int) -> str | None:
     return "".join(f"{word:08X}" for word in words) + f":{end.port:04X}"
 
 
-def find_driver(pid: int, start: int, namespace: str, uid: int, inode: int | None) -> DriverSeen | None:
+def find_driver(claimed: Process, uid: int, inode: int | None) -> DriverSeen | None:
     """Return the process of that number and start, of `uid` if it is in another namespace of process numbers: there, several
     processes may have the same number. `inode` is of the socket that should be its. None if it cannot be seen."""
-    if process_identity.seen_here(namespace):
-        return _driver(pid, start, inode)
-    told = {_driver(outer, start, inode) for outer in process_identity.numbered(pid)}
-    seen = [driver for driver in told if driver is not None and driver.uid == uid and driver.connected is not False]
+    if claimed.is_numbered_here():
+        return _driver(claimed.pid, claimed.start_ticks, inode)
+    found = {_driver(outer, claimed.start_ticks, inode) for outer in proc.numbered(claimed.pid)}
+    seen = [driver for driver in found if driver is not None and driver.uid == uid and driver.connected is not False]
     return seen[0] if len(seen) == 1 else None
 
 
 def _driver(pid: int, start: int, inode: int | None) -> DriverSeen | None:
-    status = process_identity.status(pid)
-    if process_identity.start_ticks(pid) != start or "Uid" not in status:  # asked afterwards: the number is still its own
+    status = proc.status(pid)
+    if proc.start_ticks(pid) != start or "Uid" not in status:  # asked afterwards: the number is still its own
         return None
     groups = frozenset(map(int, [status["Gid"][0], *status.get("Groups", [])]))
     nested = len(status.get("NSpid", [])) > 1

@@ -21,5 +21,5 @@ class MasterLife:
     def sees(self, record: ApplicationRecord) -> bool:
         """Return True if the process of the application's driver can be seen from here: it is on this host, in a pid
         namespace that shows here."""
-        registration = record.registration
-        return registration.boot_id == record.boot_id and registration.pid_namespace in ("", self.pid_namespace)
+        driver = record.registration.process
+        return driver.boot_id == record.boot_id and driver.pid_namespace in ("", self.pid_namespace)

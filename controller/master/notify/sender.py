@@ -11,10 +11,8 @@ import ssl
 import threading
 from collections.abc import Callable
 
-from urllib3 import PoolManager, Timeout
-from urllib3.exceptions import HTTPError
-
 from controller.asks.receiver import Receiver
+from controller.machine.http import post_to
 from controller.master.notify.deliveries import Deliveries, Delivery, ReceiverAnswer, answer_of
 from controller.version import VERSION
 
@@ -38,13 +36,11 @@ class Sender:
         deliveries: Deliveries | None = None,
         silence_s: float = SILENCE_S,
     ) -> None:
-        self.receiver, self._clock = receiver, clock
+        self.receiver, self._clock, self._silence_s = receiver, clock, silence_s
         self._headers = {"User-Agent": f"sparkpace/{VERSION}", "Content-Type": "application/json"}
         if secret is not None:
             self._headers["Authorization"] = f"Bearer {secret}"
-        self._pool = PoolManager(
-            timeout=Timeout(connect=silence_s, read=silence_s), retries=False, ssl_context=ssl.create_default_context()
-        )
+        self._trusted = ssl.create_default_context()
         self._deliveries = deliveries or Deliveries()
         self._news = threading.Condition()
         """Condition whose lock is held only for as long as a list is looked at."""
@@ -107,15 +103,7 @@ class Sender:
     def _tried(self, delivery: Delivery) -> tuple[ReceiverAnswer, str]:
         """Try a delivery; return the answer, and the reason."""
         try:
-            status = self._post(delivery.body)
-        except (OSError, ValueError, HTTPError) as error:  # ValueError: a name that no resolver takes
+            status = post_to(self.receiver.url, delivery.body, self._headers, self._silence_s, self._trusted)
+        except (OSError, ValueError) as error:
             return "again", str(error) or type(error).__name__
         return answer_of(status), f"it answered with status {status}"
-
-    def _post(self, body: bytes) -> int:
-        """Post the body; return the status of the answer, whose body is not read. Raise `OSError` and `HTTPError`."""
-        answer = self._pool.request(
-            "POST", self.receiver.url, body=body, headers=self._headers, redirect=False, preload_content=False
-        )
-        answer.close()
-        return answer.status

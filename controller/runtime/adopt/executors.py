@@ -4,7 +4,7 @@ Spark standalone, YARN or Kubernetes starts an executor; from then on its CPU qu
 group of its own (YARN, a pod), only that group's quota is written: groups below it would keep its owner from removing it.
 Elsewhere it gets a child group only for CPU below its owner's group, which goes with it, so whatever holds its owner holds
 it, too. Where neither is possible it is paced by signals if the operator allows that, else refused with the reason. A record
-for each executor lets the next agent go on. Not here: which process it is (`told_process`), files of groups (`cgroup.tree`).
+for each executor lets the next agent go on. Not here: which process it is (`claimed_process`), files of groups (`cgroup`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from pathlib import Path
 
 import msgspec
 
-from controller.machine import process_identity, process_tree
-from controller.machine.process_identity import ProcessIdentity
+from controller.machine import proc, process_tree
+from controller.machine.process import Process
 from controller.runtime import executor_record, launching
 from controller.runtime.base import Adopter, Adoption, ExecutorKey, Observed
 from controller.runtime.cgroup.files import OpenFiles
 from controller.runtime.cgroup.group import Group, quota_us
 from controller.runtime.cgroup.tree import CgroupTree
+from controller.runtime.claimed_process import find_claimed
 from controller.runtime.executor_record import AdoptedRecord
 from controller.runtime.pacer import Pacer
-from controller.runtime.told_process import find_told
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 ROUNDS = 20
@@ -63,7 +63,7 @@ class AdoptRuntime(Adopter):
 
     def _take(self, path: Path, record: AdoptedRecord) -> None:
         self._known[record.key] = _Known(path, record, Observed(record.key, True, None, 0.0, 0, pid=record.process.pid))
-        if record.group is None and process_identity.is_alive(record.process):
+        if record.group is None and record.process.is_alive():
             self._pacer.set_cores(record.key, record.process, record.quota_cores)
 
     # ---------------------------------------------------------------- taking over and letting go
@@ -75,7 +75,7 @@ class AdoptRuntime(Adopter):
         key = adoption.key
         if key in self._known and self._look(self._known[key]).running:
             return
-        process = find_told(adoption.process, adoption.serves)
+        process = find_claimed(adoption.claim, adoption.serves)
         for other in self._known.values():
             if other.record.process == process and other.record.key != key and self._look(other).running:
                 raise RuntimeRefused(f"its process is paced as executor {'/'.join(other.record.key)} already")
@@ -135,7 +135,7 @@ class AdoptRuntime(Adopter):
             before_cpu_s=0.0,
         )
 
-    def _owners_quota(self, process: ProcessIdentity, group: Group) -> float | None:
+    def _owners_quota(self, process: Process, group: Group) -> float | None:
         """Return the quota that the executor's owner gave it. An agent of another cluster may have paced the executor and
         left its own quota there, which is never more: then that agent's record has the owner's quota."""
         found = self._cgroups.read_quota(group)
@@ -146,7 +146,7 @@ class AdoptRuntime(Adopter):
         ]
         return None if found is None else max([found, *told])
 
-    def _is_its_own(self, directory: Path, process: ProcessIdentity) -> bool:
+    def _is_its_own(self, directory: Path, process: Process) -> bool:
         """Return True if the executor's group holds only what the executor has started, and what has started the executor and
         is not Java (an init of a container, the shell of YARN; a standalone Worker is Java and may start others)."""
         its, inside = set(process_tree.descendants(process)), self._cgroups.pids_in(directory)
@@ -182,7 +182,7 @@ class AdoptRuntime(Adopter):
     def _let_go(self, known: _Known, reason: str) -> None:
         """Let the executor go. Raise `RuntimeFailed` when its group stays; an ended executor's group is tried again by
         `remove`."""
-        record, alive = known.record, process_identity.is_alive(known.record.process)
+        record, alive = known.record, known.record.process.is_alive()
         self._pacer.forget(record.key)
         try:
             if record.own and alive and record.group is not None:
@@ -250,7 +250,7 @@ class AdoptRuntime(Adopter):
     def _look(self, known: _Known) -> Observed:
         if not known.last.running:
             return known.last
-        if not process_identity.is_alive(known.record.process):
+        if not known.record.process.is_alive():
             self._let_go(known, "it ended")
             return known.last
         record = known.record
@@ -301,5 +301,5 @@ class AdoptRuntime(Adopter):
 
 def _is_java(pid: int) -> bool:
     """Return True if the process is Java, or cannot be looked at: it might then start other executors."""
-    words = process_identity.command_line(pid)
+    words = proc.command_line(pid)
     return not words or Path(words[0]).name == "java"

@@ -17,7 +17,7 @@ from typing import Any
 import docker
 from docker.errors import NotFound
 
-from controller.machine import process_identity
+from controller.machine.process import Process, find_process
 from controller.runtime import executor_record, launching
 from controller.runtime.base import ExecutorKey, Observed
 from controller.runtime.cgroup.files import OpenFiles
@@ -38,7 +38,7 @@ class KnownContainer:
 
     id: str
     last: Observed
-    process: process_identity.ProcessIdentity | None = None
+    process: Process | None = None
     group: Group | None = None
     files: OpenFiles = field(default_factory=OpenFiles)
     kill_at: float | None = None
@@ -55,7 +55,7 @@ class KnownContainer:
 
     def lives(self) -> bool:
         """Return True if the container's process is there; False also where that is not visible."""
-        return self.process is not None and process_identity.is_alive(self.process)
+        return self.process is not None and self.process.is_alive()
 
     def may_live(self) -> bool:
         """Return False once the container has surely ended."""
@@ -64,7 +64,7 @@ class KnownContainer:
     def send(self, number: signal.Signals) -> bool:
         """Send a signal straight to the container's first process, as the engine does, too; return False where that is not
         possible."""
-        return self.process is not None and process_identity.send_signal(self.process, number)
+        return self.process is not None and self.process.send(number)
 
     def over(self, reason: str) -> None:
         """Note that the container has ended, its end unknown."""
@@ -151,7 +151,7 @@ class KnownContainers:
         pid = inspected["State"]["Pid"]
         if inspected["State"]["Running"] and pid:
             known.group = self._cgroups.group_of(pid, must_contain=identity)
-            known.process = process_identity.of(pid) if known.group is not None else None
+            known.process = find_process(pid) if known.group is not None else None
         self._record(key, known)
         self.by_key[key] = known
 

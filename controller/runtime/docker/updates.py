@@ -8,15 +8,14 @@ are ordinary (`limiting`).
 
 from __future__ import annotations
 
-import http.client
 import json
-import socket
 import threading
 from collections.abc import Callable, Mapping
 
 import docker
 from docker.errors import APIError
 
+from controller.machine.http import HttpConnection, to_socket
 from controller.runtime.base import CPU_PERIOD_US
 
 TIMEOUT_S = 5.0
@@ -29,7 +28,7 @@ class Updates:
     def __init__(self, client: Callable[[], docker.APIClient]) -> None:
         self._client = client
         self._own = threading.local()
-        self._open: list[_Connection] = []
+        self._open: list[HttpConnection] = []
 
     def set_quota(self, container: str, quota_us: int) -> None:
         """Set the quota. Raise `APIError` when the engine refuses, `OSError` when it does not answer in time."""
@@ -52,44 +51,19 @@ class Updates:
             response = client.post(f"{client.base_url}{path}", json=values, timeout=TIMEOUT_S)
             status, answer = response.status_code, response.content
         else:
-            status, answer = self._post(path_of_socket, path, json.dumps(values))
+            status, answer = self._post(path_of_socket, path, json.dumps(values).encode())
         if status >= 300:
             raise APIError(f"the engine refused with status {status}: {answer[:200].decode(errors='replace')}")
 
-    def _post(self, path_of_socket: str, path: str, body: str) -> tuple[int, bytes]:
-        """Return status and answer. After an `OSError` the next request opens this thread's connection again."""
-        connection: _Connection | None = getattr(self._own, "connection", None)
+    def _post(self, path_of_socket: str, path: str, body: bytes) -> tuple[int, bytes]:
+        connection: HttpConnection | None = getattr(self._own, "connection", None)
         if connection is None:
-            connection = self._own.connection = _Connection(path_of_socket)
+            connection = self._own.connection = to_socket(path_of_socket, TIMEOUT_S)
             self._open.append(connection)
-        was_open = connection.sock is not None
         try:
-            return _ask(connection, path, body)
+            answer = connection.ask("POST", path, body, {"Content-Type": "application/json"})
         except TimeoutError as error:
             raise OSError(f"no answer at {path_of_socket} within {TIMEOUT_S:g} s") from error
-        except (OSError, http.client.HTTPException) as error:
-            if not was_open:
-                raise OSError(f"no answer at {path_of_socket}: {error}") from error
-        # the engine may have closed a connection that was idle, or started again; a value may be set twice
-        return self._post(path_of_socket, path, body)
-
-
-def _ask(connection: _Connection, path: str, body: str) -> tuple[int, bytes]:
-    try:
-        connection.request("POST", path, body, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        return response.status, response.read()
-    except BaseException:
-        connection.close()
-        raise
-
-
-class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(TIMEOUT_S)
-        self.sock.connect(self._path)
+        except OSError as error:
+            raise OSError(f"no answer at {path_of_socket}: {error}") from error
+        return answer.status, answer.body

@@ -24,7 +24,7 @@ from controller.runtime.executor_record import PodRecord
 from controller.runtime.kubernetes import pod_resize
 from controller.runtime.kubernetes.api import KubernetesApi, PatchFailed, ServerAway
 from controller.runtime.kubernetes.paced_pods import PacedPods, Pause
-from controller.runtime.kubernetes.pod_cpu import PodCpu, find_told_pod
+from controller.runtime.kubernetes.pod_cpu import PodCpu, find_claimed_pod
 from controller.runtime.kubernetes.pod_resize import Wish
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
@@ -121,7 +121,7 @@ class KubernetesRuntime(Adopter):
             raise RuntimeRefused(self._pods.too_old)
         if not self._pods.listed:
             raise RuntimeFailed(self._pods.away or "the pods of the cluster are not known yet; tried again later")
-        pod = find_told_pod(self._pods.by_uid.values(), adoption.serves, adoption.host)
+        pod = find_claimed_pod(self._pods.by_uid.values(), adoption.serves, adoption.host)
         if reason := pod_resize.why_not_paced(pod):
             raise RuntimeRefused(reason)
         if adoption.key in self._adopting or pod.uid in self._adopting.values():

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from controller.runtime.told_process import Serves
+from controller.runtime.claimed_process import Serves
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 CONTAINER = "spark-kubernetes-executor"
@@ -208,7 +208,7 @@ def _cpu_of(amounts: Mapping[str, Any] | None) -> int | None:
     return parse_cores_m(amounts.get("cpu")) if amounts else None
 
 
-def find_told_pod(pods: Iterable[PodCpu], serves: Serves, host: str) -> PodCpu:
+def find_claimed_pod(pods: Iterable[PodCpu], serves: Serves, host: str) -> PodCpu:
     """Return the pod of that executor, which its driver knows at the address `host`. Raise `RuntimeRefused` for a pod that is
     not what it says, `RuntimeFailed` while no such pod is seen.
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from controller.machine import process_identity, process_tree
+from controller.machine import process_tree
 from controller.machine.class_sharing import java_identity
+from controller.machine.process import find_process
 from controller.runtime import executor_record, launching
 from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
 from controller.runtime.cgroup.files import OpenFiles
@@ -74,7 +75,7 @@ class ProcessRuntime(Starter):
 
     def _adopt(self, path: Path, record: executor_record.Record) -> None:
         self._known[record.key] = _Known(path, record, _starting(record))
-        if record.group is None and process_identity.is_alive(record.process):
+        if record.group is None and record.process.is_alive():
             self._pacer.set_cores(record.key, record.process, record.quota_cores)
 
     # ---------------------------------------------------------------- starting and ending
@@ -129,7 +130,7 @@ class ProcessRuntime(Starter):
 
     def _register(self, launch: Launch, child: subprocess.Popen[bytes], group: Group | None, path: Path) -> _Known:
         """Give the waiting child its quota and its record."""
-        identity = process_identity.of(child.pid)
+        identity = find_process(child.pid)
         if identity is None:
             raise OSError("its process ended at once")
         if group is not None:
@@ -158,7 +159,7 @@ class ProcessRuntime(Starter):
         known.kill_at = min(known.kill_at if known.kill_at is not None else math.inf, self._clock() + grace_s)
         if grace_s <= 0:
             self._kill(known)
-        elif process_identity.is_alive(known.record.process):
+        elif known.record.process.is_alive():
             process_tree.signal_all((known.record.process.pid,), signal.SIGTERM)
 
     def _kill(self, known: _Known) -> None:
@@ -226,7 +227,7 @@ class ProcessRuntime(Starter):
     def _look(self, known: _Known) -> Observed:
         if not known.last.running:
             return known.last
-        alive = process_identity.is_alive(known.record.process)
+        alive = known.record.process.is_alive()
         known.last = replace(known.last, **self._usage(known))
         if known.child is not None:
             alive = known.child.poll() is None
@@ -259,7 +260,7 @@ class ProcessRuntime(Starter):
 
     def _end(self, known: _Known) -> None:
         """End the rest of the tree: its first process has ended."""
-        if process_identity.is_this_boot(known.record.process):
+        if known.record.process.is_this_boot():
             self._kill(known)
         self._pacer.forget(known.record.key)
         if known.record.group is not None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from controller.machine.tls import connect_master
+from controller.machine.http import to_master
 from controller.wire.version import HEADER, SPOKEN
 
 T = TypeVar("T")
@@ -17,7 +17,7 @@ class KeptConnection:
     """A connection to the master at `url`, whose CA is `ca`."""
 
     def __init__(self, url: str, ca: Path) -> None:
-        self._connection = connect_master(url, ca, 30.0)
+        self._connection = to_master(url, ca, 30.0)
 
     def post(self, path: str, token: str, body: msgspec.Struct, kind: type[T]) -> T:
         """Return the master's answer. Raise `OSError` when the master refuses."""
@@ -32,9 +32,7 @@ class KeptConnection:
 
     def _asked(self, method: str, path: str, token: str, body: bytes | None) -> bytes:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", HEADER: SPOKEN}
-        self._connection.request(method, path, body, headers)
-        response = self._connection.getresponse()
-        data = response.read()
-        if response.status != 200:
-            raise OSError(f"{path}: status {response.status}, {data[:200].decode(errors='replace')}")
-        return data
+        answer = self._connection.ask(method, path, body, headers)
+        if answer.status != 200:
+            raise OSError(f"{path}: status {answer.status}, {answer.body[:200].decode(errors='replace')}")
+        return answer.body

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from controller.machine.process_identity import boot_id, of
+from controller.machine.proc import boot_id
+from controller.machine.process import find_process
 from controller.wire.driver import ExecutorWish, Registration, Sequenced
 from experiments.bench.overhead import executor
 from stage_model.history.events import (
@@ -48,7 +49,7 @@ def sequenced(events: Iterable[AnyEvent], first: int) -> tuple[Sequenced, ...]:
 
 def registration(conf: dict[str, str], executors: int, **fields: Any) -> Registration:
     """Return the registration of a driver that is this process, on Spark 4.3.0; `fields` replace those of `Registration`."""
-    me = of(os.getpid())
+    me = find_process(os.getpid())
     assert me is not None
     plain = Registration(
         name=NAME,

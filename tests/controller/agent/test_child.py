@@ -17,7 +17,7 @@ from controller.agent import child
 from controller.agent.child import LEAST_PAUSE_S, OTHER_CLUSTER_CODE, STUCK_CODE, Child, pause_s
 from controller.asks.options import AgentOptions
 from controller.home import Home
-from controller.machine.processes import allow_files
+from controller.machine.process import allow_files
 from controller.runtime.base import ExecutorKey, Observed
 from stage_model.errors import RuntimeFailed
 from tests.controller.runtime import rigs

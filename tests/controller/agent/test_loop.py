@@ -11,11 +11,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from controller.agent.executors.known import COMPLAINT_S
 from controller.agent.open_quotas import open_all
 from controller.agent.report import SAMPLES_KEPT
-from controller.machine.processes import ProcessId, identify
+from controller.machine.process import Process, find_process
 from controller.runtime.base import ExecutorKey
 from controller.wire.worker import Sample
 from stage_model.errors import RuntimeFailed
@@ -73,8 +74,8 @@ def driver() -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def identity(process: subprocess.Popen[bytes]) -> ProcessId:
-    found = identify(process.pid)
+def identity(process: subprocess.Popen[bytes]) -> Process:
+    found = find_process(process.pid)
     assert found is not None
     return found
 
@@ -257,7 +258,7 @@ class TestEnding:
 
     def test_an_executor_of_a_dead_driver_ends(self, worker: FakeWorker, driver: subprocess.Popen[bytes]) -> None:
         who = identity(driver)
-        told = spec(driver_pid=who.pid, driver_pid_start=who.start, driver_boot_id=who.boot_id)
+        told = spec(driver=who)
         worker.want([told], [plan()])
         worker.tick()
         for _ in range(3):
@@ -269,7 +270,7 @@ class TestEnding:
 
     def test_so_it_does_after_a_restart_without_a_master(self, worker: FakeWorker, driver: subprocess.Popen[bytes]) -> None:
         who = identity(driver)
-        worker.want([spec(driver_pid=who.pid, driver_pid_start=who.start, driver_boot_id=who.boot_id)], [plan()])
+        worker.want([spec(driver=who)], [plan()])
         worker.tick()
         driver.communicate()
         worker.restart()
@@ -277,24 +278,24 @@ class TestEnding:
         assert worker.running() == set()
 
     def test_a_driver_on_another_machine_is_not_judged(self, worker: FakeWorker) -> None:
-        worker.want([spec(driver_pid=1 << 22, driver_pid_start=5, driver_boot_id="another boot")], [plan()])
+        worker.want([spec(driver=Process(1 << 22, 5, "another boot"))], [plan()])
         worker.tick()
         assert worker.tick().drivers_gone == ()
         assert worker.running() == {KEY}
 
     def test_a_driver_whose_number_is_of_another_namespace_is_not_judged(self, worker: FakeWorker) -> None:
-        me = identify(os.getpid())
+        me = find_process(os.getpid())
         assert me is not None
-        gone = spec(driver_pid=1 << 22, driver_pid_start=5, driver_boot_id=me.boot_id, driver_pid_namespace="pid:[1]")
+        gone = spec(driver=Process(1 << 22, 5, me.boot_id, "pid:[1]"))
         worker.want([gone], [plan()])
         worker.tick()
         assert worker.tick().drivers_gone == ()
         assert worker.running() == {KEY}
 
     def test_a_pid_that_was_given_to_another_process_is_not_the_driver(self, worker: FakeWorker) -> None:
-        me = identify(os.getpid())
+        me = find_process(os.getpid())
         assert me is not None
-        worker.want([spec(driver_pid=me.pid, driver_pid_start=me.start - 1, driver_boot_id=me.boot_id)], [plan()])
+        worker.want([spec(driver=structs.replace(me, start_ticks=me.start_ticks - 1))], [plan()])
         worker.tick()
         assert worker.tick().drivers_gone == ("app",)
 

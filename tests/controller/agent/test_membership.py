@@ -13,8 +13,7 @@ import pytest
 from controller.agent.membership import find_cluster, recall_cluster
 from controller.asks.options import AgentOptions
 from controller.home import Home
-from controller.machine import process_identity
-from controller.machine.process_identity import ProcessIdentity
+from controller.machine.process import Process, find_process
 from controller.runtime import executor_record
 from controller.runtime.adopt.runtime import records_of
 from controller.runtime.executor_record import AdoptedRecord
@@ -38,10 +37,10 @@ def adopted(options: AgentOptions) -> Adopted:
     """Provide a function that leaves the record of an executor, which is this test's process or has ended."""
 
     def leave(cluster_id: str, *, executor_id: str = "1", worker_id: str = options.worker_id, alive: bool = True) -> None:
-        process = process_identity.of(os.getpid())
+        process = find_process(os.getpid())
         assert process is not None
         if not alive:
-            process = ProcessIdentity(process.pid, process.start_ticks + 1, process.boot_id)
+            process = Process(process.pid, process.start_ticks + 1, process.boot_id)
         record = AdoptedRecord(
             cluster_id=cluster_id,
             worker_id=worker_id,

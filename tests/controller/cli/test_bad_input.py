@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from controller.cli.main import main
 from controller.home import Cluster, Home
-from controller.machine.processes import identify
+from controller.machine.process import find_process
 from controller.runs.profile_store import ProfileStore
 from stage_model.history.profile import profile
 from tests.fakes.records import run as record
@@ -297,7 +297,7 @@ def test_up_on_a_taken_port(place: Path) -> None:
 
 
 def test_a_second_up(place: Path) -> None:
-    ours = identify(os.getpid())
+    ours = find_process(os.getpid())
     assert ours is not None
     home = Home(place.parent / "home")
     home.create()

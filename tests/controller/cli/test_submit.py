@@ -24,7 +24,7 @@ from controller.cli.main import main
 from controller.cli.submit import CALLED_MS, CALLED_UPTIME
 from controller.home import Home
 from controller.machine.files import write_whole
-from controller.machine.process_identity import boot_id, uptime
+from controller.machine.proc import boot_id, uptime
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SUMMARY, write_summary
 from controller.start import ours

@@ -20,7 +20,7 @@ from controller.cli.tables import applications_table, short_ids
 from controller.cli.top import show_top
 from controller.home import Cluster, Home
 from controller.machine.files import write_whole
-from controller.machine.processes import identify
+from controller.machine.process import find_process
 from controller.wire.command import ApplicationView, WorkerView
 from controller.wire.states import ApplicationState
 from tests.fakes.master import TOKEN, Server, serving
@@ -63,7 +63,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Home
     home.create()
     write_whole(home.submit_token_file, TOKEN.encode())
     monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
-    ours = identify(os.getpid())
+    ours = find_process(os.getpid())
     assert ours is not None
     with serving(home) as master:
         master.view, master.workers = view(), (WORKER,)

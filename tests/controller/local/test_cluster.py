@@ -13,9 +13,9 @@ from controller.home import CONFIG_VARIABLE, AgentProcess, Cluster, Home
 from controller.local.cluster import Plan, WorkerPlan, _as_found, look
 from controller.local.healing import Found, FoundAgent
 from controller.locks import Holder, agent_lock, child_lock, master_lock
-from controller.machine.processes import ProcessId, identify
+from controller.machine.process import Process, find_process
 
-GONE = ProcessId(pid=2**22, start=1, boot_id="none")
+GONE = Process(2**22, 1, "none")
 START_AND_STOP = """
 import sys
 from pathlib import Path
@@ -66,13 +66,13 @@ def test_services_that_up_starts_read_no_configuration(home: Home, monkeypatch: 
 
 
 @pytest.fixture
-def me() -> ProcessId:
-    found = identify(os.getpid())
+def me() -> Process:
+    found = find_process(os.getpid())
     assert found is not None
     return found
 
 
-def recorded(process: ProcessId) -> Cluster:
+def recorded(process: Process) -> Cluster:
     return Cluster(
         cluster_id="c1",
         url="https://here:1",
@@ -84,7 +84,7 @@ def recorded(process: ProcessId) -> Cluster:
     )
 
 
-def test_what_was_started_by_hand_is_found_by_its_locks(home: Home, me: ProcessId) -> None:
+def test_what_was_started_by_hand_is_found_by_its_locks(home: Home, me: Process) -> None:
     with master_lock(home, "https://here:1"), agent_lock(home, "m3"), child_lock(home, "m3", "docker"):
         for cluster in (None, recorded(GONE)):
             assert look(home, cluster) == Found(
@@ -94,11 +94,11 @@ def test_what_was_started_by_hand_is_found_by_its_locks(home: Home, me: ProcessI
     assert look(home, recorded(GONE)) == Found()
 
 
-def test_what_the_cluster_file_names_is_found_without_its_lock(home: Home, me: ProcessId) -> None:
+def test_what_the_cluster_file_names_is_found_without_its_lock(home: Home, me: Process) -> None:
     assert look(home, recorded(me)) == Found(Holder(process=me), {"w1": FoundAgent(supervisor=Holder(process=me))})
 
 
-def test_after_healing_the_cluster_file_names_the_processes_that_live_now(home: Home, me: ProcessId) -> None:
+def test_after_healing_the_cluster_file_names_the_processes_that_live_now(home: Home, me: Process) -> None:
     with master_lock(home, "https://here:1"), agent_lock(home, "w1"):
         _as_found(home, recorded(GONE))
     assert home.cluster() == recorded(me)

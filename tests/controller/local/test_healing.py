@@ -10,10 +10,10 @@ import pytest
 from controller.home import AgentProcess, Cluster
 from controller.local.healing import Found, FoundAgent, Healing, decide_healing
 from controller.locks import Holder
-from controller.machine.processes import ProcessId
+from controller.machine.process import Process
 from stage_model.errors import BadInput
 
-GONE = ProcessId(pid=2**22, start=1, boot_id="none")
+GONE = Process(2**22, 1, "none")
 SOME = Holder(process=GONE)
 WHOLE, CHILDLESS, ORPHANED = FoundAgent(SOME, SOME), FoundAgent(SOME, None), FoundAgent(None, SOME)
 

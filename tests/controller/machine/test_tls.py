@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from controller.agent.link import NO_MASTER, Link, OrderFilter
 from controller.client import MasterClient
 from controller.home import Home
 from controller.machine.authority import certify, names_of
-from controller.machine.tls import connect_master
+from controller.machine.http import HttpAnswer, to_master
 from stage_model.errors import BadInput, Unavailable
 from tests.fakes.master import serving
 from tests.fakes.tls import Squatter, make_ca, squatting
@@ -33,9 +34,14 @@ def ask(squatter: Squatter, home: Home) -> None:
     MasterClient(squatter.url, home.ca_file, TOKEN).workers()
 
 
+def ask_anything(url: str, ca: Path) -> HttpAnswer:
+    with closing(to_master(url, ca, 10.0)) as connection:
+        return connection.ask("GET", "/", None, {})
+
+
 def sync(squatter: Squatter, home: Home) -> None:
     link = Link(squatter.url, home.ca_file, TOKEN, "w1", OrderFilter("c"), lambda: None)
-    link._call("POST", "/v1/workers/w1/sync", b"{}", 10.0)
+    link._call(link._reports, "POST", "/v1/workers/w1/sync", b"{}")
 
 
 @pytest.mark.parametrize("say", [ask, sync])
@@ -57,10 +63,10 @@ def test_who_squats_the_port_learns_nothing_and_is_refused(
 def test_a_master_is_known_by_its_ca_under_all_of_its_names(home: Home) -> None:
     with serving(home) as master:
         for host in ("127.0.0.1", "localhost"):
-            connect_master(f"https://{host}:{master.server_port}", home.ca_file, 10.0).close()
+            assert ask_anything(f"https://{host}:{master.server_port}", home.ca_file).status == 401
     certify(home.ca_key_file, home.ca_file, home.master_certificate, ["elsewhere.example"])
     with squatting(home.master_certificate) as other, pytest.raises(Unavailable, match="no request was sent to it"):
-        connect_master(other.url, home.ca_file, 10.0)
+        ask_anything(other.url, home.ca_file)
 
 
 def test_the_ca_outlives_the_master_and_its_certificate_does_not(home: Home) -> None:
@@ -82,7 +88,7 @@ def test_a_damaged_ca_is_named(content: bytes, home: Home) -> None:
         make_ca(home)
     home.ca_file.write_bytes(content)
     with pytest.raises(Unavailable, match=rf"the CA file {home.ca_file} cannot be used"):
-        connect_master("https://127.0.0.1:1", home.ca_file, 1.0)
+        ask_anything("https://127.0.0.1:1", home.ca_file)
 
 
 def test_a_key_of_one_ca_and_the_certificate_of_another_are_told_apart(home: Home, tmp_path: Path) -> None:
@@ -99,7 +105,7 @@ def test_who_has_no_ca_file_is_told_where_it_comes_from(tmp_path: Path) -> None:
     with pytest.raises(
         Unavailable, match=r"there is no CA file .*; the first `sparkpace up` makes it, other machines need a copy"
     ):
-        connect_master("https://127.0.0.1:1", tmp_path / "ca.pem", 1.0)
+        ask_anything("https://127.0.0.1:1", tmp_path / "ca.pem")
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:7070", "127.0.0.1:7070", "https://"])

@@ -21,11 +21,12 @@ from lightkube import ALL_NS, ApiError, Client, KubeConfig, SingleConfig
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import LimitRange, Namespace, Node, Pod
 
+from controller.machine.process import Process
 from controller.runtime.base import Adoption, ExecutorKey
+from controller.runtime.claimed_process import ProcessClaim, Serves
 from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.executors import KubernetesRuntime
 from controller.runtime.kubernetes.pod_cpu import PodCpu, parse_cores_m, pod_cpu
-from controller.runtime.told_process import Serves, ToldProcess
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server
 
@@ -33,7 +34,7 @@ KUBECONFIG = os.environ.get("SPARKPACE_TEST_KUBECONFIG", "")
 IMAGE = os.environ.get("SPARKPACE_TEST_IMAGE", "localhost/pause:1")
 DEADLINE_S = 120.0
 """Time until an expected event counts as missing."""
-PROCESS = ToldProcess(7, 1, "another machine", "pid:[1]", 185)
+CLAIM = ProcessClaim(Process(7, 1, "another machine", "pid:[1]"), 185)
 
 T = TypeVar("T")
 
@@ -140,7 +141,7 @@ class World:
 
     def adoption(self, pod: PodCpu, cores: float = 0.3, executor_id: str = "1", slots: int = 2) -> Adoption:
         key = ExecutorKey("app", executor_id)
-        return Adoption(key, PROCESS, self.serves(executor_id), cores, pod.ip, slots)
+        return Adoption(key, CLAIM, self.serves(executor_id), cores, pod.ip, slots)
 
     def adopt(self, runtime: KubernetesRuntime, adoption: Adoption) -> ExecutorKey:
         """Adopt an executor once the runtime has seen its pod."""

@@ -15,18 +15,20 @@ from typing import Any, Generic, TypeVar
 
 import psutil
 import pytest
+from msgspec import structs
 
-from controller.machine import process_identity
+from controller.machine import proc
+from controller.machine.process import Process, find_process
 from controller.runtime.adopt.executors import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey, Launch, Observed, Runtime, Starter
 from controller.runtime.cgroup.tree import CgroupTree
+from controller.runtime.claimed_process import BACKENDS, ProcessClaim, Serves
 from controller.runtime.docker import container as docker_container
 from controller.runtime.docker.client import connect
 from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.executors import KubernetesRuntime
 from controller.runtime.process.executors import ProcessRuntime
-from controller.runtime.told_process import BACKENDS, Serves, ToldProcess
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server
 from tests.fakes.runtime import FakeHost, FakeRuntime
@@ -264,21 +266,20 @@ class AdoptRig(Rig[AdoptRuntime]):
         """Return a tree without groups."""
         return CgroupTree(self.directory / "no-groups")
 
-    def spawn(self, program: str) -> ToldProcess:
+    def spawn(self, program: str) -> ProcessClaim:
         """Spawn a program that waits until it may begin."""
         command = executor_command(f"read -r _\n{program}", BACKENDS[0], self.SERVES)
         child = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         self.processes.append(child)
-        self.until(lambda: BACKENDS[0] in process_identity.command_line(child.pid))  # empty for a moment while it begins
-        return self.told(child.pid)
+        self.until(lambda: BACKENDS[0] in proc.command_line(child.pid))  # empty for a moment while it begins
+        return self.claim(child.pid)
 
     @staticmethod
-    def told(pid: int) -> ToldProcess:
+    def claim(pid: int) -> ProcessClaim:
         """Describe a process as it would describe itself."""
-        identity = process_identity.of(pid)
-        assert identity is not None
-        namespace = process_identity.pid_namespace()
-        return ToldProcess(identity.pid, identity.start_ticks, identity.boot_id, namespace, os.getuid())
+        found = find_process(pid)
+        assert found is not None
+        return ProcessClaim(structs.replace(found, pid_namespace=proc.pid_namespace()), os.getuid())
 
     def start(self, runtime: AdoptRuntime, program: str, *, cores: float = 0.5) -> ExecutorKey:
         self.last = Adoption(KEY, self.spawn(program), self.SERVES, cores)
@@ -347,8 +348,8 @@ class KubernetesRig(Rig[KubernetesRuntime]):
     def start(self, runtime: KubernetesRuntime, program: str, *, cores: float = 0.5) -> ExecutorKey:
         name = f"executor-{len(self.state.events)}"
         pod = self.state.create(self.NAMESPACE, executor_pod(name, self.SERVES, limit="600m", request="100m"))
-        process = ToldProcess(7, 1, "another machine", "pid:[1]", 185)
-        self.last = Adoption(KEY, process, self.SERVES, cores, pod["status"]["podIP"], 2)
+        claim = ProcessClaim(Process(7, 1, "another machine", "pid:[1]"), 185)
+        self.last = Adoption(KEY, claim, self.SERVES, cores, pod["status"]["podIP"], 2)
         self.until(lambda: self._adopted(runtime))
         self._busy = program == BUSY
         self.until(lambda: runtime.observe()[KEY].quota_cores == cores)

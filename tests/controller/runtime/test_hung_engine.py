@@ -6,7 +6,6 @@ No call here has a time limit of its own. The engine hangs until the test says o
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 import signal
@@ -19,12 +18,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import docker
-import msgspec
 import pytest
+from msgspec import structs
 
 from controller.agent.open_quotas import open_all
-from controller.machine import process_identity
-from controller.machine.process_identity import ProcessIdentity
+from controller.machine.process import Process, find_process
 from controller.runtime import executor_record, launching
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup.group import Group
@@ -292,10 +290,10 @@ def test_a_record_that_names_another_process_adopts_nothing_of_it(rig: DockerRig
     (path,) = rig.records().glob("*.json")
     ((_, record),) = executor_record.read_all(rig.records(), executor_record.ContainerRecord, rig.cluster, "w1")
     assert record.process is not None
-    mine = process_identity.of(os.getpid())
+    mine = find_process(os.getpid())
     assert mine is not None
     engine.hang()
-    foreign = [dataclasses.replace(record.process, start_ticks=1), dataclasses.replace(mine, boot_id="another"), mine]
+    foreign = [structs.replace(record.process, start_ticks=1), structs.replace(mine, boot_id="another"), mine]
     for process in foreign:
         _rewritten(path, record, process)
         runtime = rig.docker()
@@ -309,8 +307,8 @@ def test_a_record_that_names_another_process_adopts_nothing_of_it(rig: DockerRig
     assert rig.docker().observe() == {}
 
 
-def _rewritten(path: Path, record: executor_record.ContainerRecord, process: ProcessIdentity) -> None:
-    executor_record.write(path, msgspec.structs.replace(record, process=process))
+def _rewritten(path: Path, record: executor_record.ContainerRecord, process: Process) -> None:
+    executor_record.write(path, structs.replace(record, process=process))
 
 
 @pytest.mark.groups

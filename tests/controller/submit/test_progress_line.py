@@ -103,10 +103,14 @@ def terminal(term: str) -> tuple[io.StringIO, ProgressLine]:
 
 def test_a_terminal_gets_a_line_that_rewrites_itself_and_is_cleared() -> None:
     out, line = terminal("xterm")
-    line.show(view(state=ApplicationState.RUNNING, elapsed_s=48.0))
-    assert out.getvalue().startswith("\r\x1b[2K48s · ")
+    for elapsed_s in (48.0, 49.0):
+        line.show(view(state=ApplicationState.RUNNING, elapsed_s=elapsed_s, ui_url="http://127.0.0.1:4040"))
+    shown = out.getvalue()
+    assert shown.startswith("sparkpace: application pace-1, Spark UI at http://127.0.0.1:4040\n")
+    assert shown.index("48s · ") < shown.index("\r\x1b[2K49s · ")
+    assert shown.rfind("\x1b[?25h") > shown.rfind("\x1b[?25l"), "the cursor stays, because the driver may ask something"
     line.clear()
-    assert out.getvalue().endswith("\r\x1b[2K")
+    assert out.getvalue().endswith("\x1b[2K")
 
 
 def test_a_dumb_terminal_gets_the_notes_alone() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from controller.client import LastingClient
 from controller.ui.entrance import LINK_S
 from controller.ui.server import FOLDER, POLICY, STATIC
 from controller.wire.command import ApplicationView, PlanRequest, WorkerView
@@ -193,13 +194,12 @@ def test_a_master_that_is_away_is_told_and_what_was_seen_stays(page: ServedPage)
     stream = Stream(page, page.signed_in())
     page.look()
     before = json.loads(stream.next()[1])
-    page.lookout.client.url, url = "https://127.0.0.1:1", page.lookout.client.url
-    page.lasting.close()
+    page.lookout.client = LastingClient("https://127.0.0.1:1", page.master.home.ca_file)
     page.look()
     away = json.loads(stream.next()[1])
     assert "no Sparkpace master answers" in away["trouble"]
     assert away["applications"] == before["applications"]
-    page.lookout.client.url = url
+    page.lookout.client = page.lasting
     page.look()
     assert json.loads(stream.next()[1])["trouble"] == ""
     stream.close()

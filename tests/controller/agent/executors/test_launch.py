@@ -14,6 +14,7 @@ import pytest
 
 from controller.agent.executors.launch import Site, make_directories, make_launch, python_binds, python_roots
 from controller.agent.executors.opened_paths import KEPT
+from controller.machine.process import Process
 from controller.runtime.base import OWN_ADDRESS, Bind, ExecutorKey, Launch, Mask, OwnNetwork
 from controller.runtime.held import HeldPath
 from controller.runtime.shown_paths import SYSTEM_ROOTS
@@ -465,4 +466,4 @@ class TestNetwork:
 
     def test_a_driver_on_another_machine_needs_the_hosts_network(self, own: Site) -> None:
         with pytest.raises(RuntimeRefused, match=r"runs on another machine, .* --network host"):
-            self.made(own, driver_address="192.0.2.77", driver_boot_id="another")
+            self.made(own, driver_address="192.0.2.77", driver=Process(1, 1, "another"))

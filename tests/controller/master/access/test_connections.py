@@ -17,9 +17,9 @@ import pytest
 
 from controller.client import MasterClient
 from controller.home import Home
+from controller.machine.http import to_master
 from controller.machine.log_files import LARGEST
-from controller.machine.process_identity import boot_id
-from controller.machine.tls import connect_master
+from controller.machine.proc import boot_id
 from controller.machine.waiting import wait_until
 from controller.master.access.connections import MOST_OF_ONE, OTHER_FILES, Guests
 from controller.start import ours
@@ -102,24 +102,23 @@ class AgentsLine:
 
     def __init__(self, master: RealMaster) -> None:
         self._token = master.home.make_agent_token("w1").read_text().strip()
-        self._connection = connect_master(master.url, master.home.ca_file, PATIENCE_S)
+        self._connection = to_master(master.url, master.home.ca_file, PATIENCE_S)
         info = WorkerInfo(worker_id="w1", host="h", cores=1.0, memory_mb=1024, runtime="process", pid=1, boot_id=boot_id())
         self._body = msgspec.json.encode(WorkerSync(instance="i", cluster_id="", generation=0, worker=info))
         self.report()
-        self._socket = self._connection.sock
+        self._first = self._connection._kept
 
     def report(self) -> None:
         """Raise unless the master takes it."""
         headers = {"Authorization": f"Bearer {self._token}"}
-        self._connection.request("POST", "/v1/workers/w1/sync", self._body, headers)
-        answer = self._connection.getresponse()
-        assert (answer.status, b"desired" in answer.read()) == (200, True)
+        answer = self._connection.ask("POST", "/v1/workers/w1/sync", self._body, headers)
+        assert (answer.status, b"desired" in answer.body) == (200, True)
 
     def close(self) -> None:
         self._connection.close()
 
     def still_the_same(self) -> bool:
-        return self._connection.sock is self._socket
+        return self._connection._kept is self._first
 
 
 @pytest.mark.parametrize("after_tls", [False, True], ids=["plain TCP", "after the TLS handshake"])

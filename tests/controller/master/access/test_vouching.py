@@ -11,7 +11,8 @@ import pytest
 from msgspec import structs
 
 from controller.home import User
-from controller.machine import process_identity
+from controller.machine.proc import boot_id
+from controller.machine.process import Process
 from controller.master.access.peer import Address, DriverSeen, find_driver, find_peer
 from controller.master.access.vouching import Facts, vouched
 from controller.runtime.docker.engine import DockerRuntime
@@ -114,15 +115,16 @@ def test_a_driver_in_a_container_is_seen_with_its_number_here(client: docker.API
                 peer = find_peer(Address(*connection.getpeername()), Address(*connection.getsockname()))
                 assert peer is not None
                 assert peer.uid == 1234
-                assert not process_identity.seen_here(namespace)
-                inner, start = int(stat.split()[0]), int(stat.split()[21])
+                inner = int(stat.split()[0])
+                claimed = Process(inner, int(stat.split()[21]), boot_id(), namespace)
+                assert not claimed.is_numbered_here()
                 inode = peer.inode if os.geteuid() == 0 else None
-                seen = find_driver(inner, start, namespace, 1234, inode)
+                seen = find_driver(claimed, 1234, inode)
                 assert seen is not None
                 assert seen.pid == client.inspect_container(created)["State"]["Pid"] != inner
                 assert (seen.uid, 100 in seen.groups, seen.nested) == (1234, True, True)
                 assert seen.connected is (True if os.geteuid() == 0 else None)
-                assert find_driver(inner, start, namespace, 1235, inode) is None
-                assert find_driver(inner, start + 1, namespace, 1234, inode) is None
+                assert find_driver(claimed, 1235, inode) is None
+                assert find_driver(structs.replace(claimed, start_ticks=claimed.start_ticks + 1), 1234, inode) is None
         finally:
             client.remove_container(created, force=True)

@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from controller.home import User
-from controller.machine.process_identity import boot_id
+from controller.machine.proc import boot_id
 from controller.master.access.peer import DriverSeen
 from controller.master.access.vouching import Facts, vouched
 from controller.master.core import attached

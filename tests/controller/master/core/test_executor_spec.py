@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from controller.asks.job_options import JobOptions
+from controller.machine.process import Process
 from controller.master.core.executor_spec import (
     OFF_HEAP_START,
     PAGE,
@@ -198,7 +199,7 @@ class TestSpec:
 
     def test_it_runs_as_the_submitter_and_knows_the_driver(self) -> None:
         got = made()
-        assert (got.uid, got.gid, got.driver_pid, got.driver_pid_start, got.driver_boot_id) == (1000, 1001, 77, 5, "b")
+        assert (got.uid, got.gid, got.driver) == (1000, 1001, Process(77, 5, "b"))
 
     def test_a_python_of_the_image_replaces_the_drivers(self) -> None:
         got = made(python="/opt/py/bin/python3")

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from controller.machine.process_identity import of
+from controller.machine.process import find_process
 from controller.master.core.executor_state import ExecutorRecord
 from controller.master.core.lifecycle import CLEAN_UP_S, HEARD_S
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, use
@@ -39,7 +39,7 @@ def test_an_ended_application_stops_its_executors_and_leaves_a_record(cluster: F
 def test_a_dead_driver_ends_its_application(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     driver = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    identity = of(driver.pid)
+    identity = find_process(driver.pid)
     assert identity is not None
     application_id = cluster.register(pid=identity.pid, pid_start=identity.start_ticks)
     for death in (lambda: None, lambda: driver.communicate(b"\n")):
@@ -60,7 +60,7 @@ def test_a_dead_driver_ends_its_application(cluster: FakeCluster) -> None:
 def test_one_that_ended_while_no_master_ran_is_counted_by_the_next_as_a_dead_driver(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as driver:
-        identity = of(driver.pid)
+        identity = find_process(driver.pid)
         assert identity is not None
         cluster.register(pid=identity.pid, pid_start=identity.start_ticks)
         cluster.state.store.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.machine.process_identity import of
+from controller.machine.process import find_process
 from controller.master.core import registry
 from controller.master.core.lifecycle import HEARD_S, SILENCE_S, WORD_S
 from controller.master.core.outcome import DriverEnd, Evidence, driver_end, judge
@@ -101,7 +101,7 @@ def driver() -> Iterator[subprocess.Popen[bytes]]:
 
 def begin(cluster: FakeCluster, driver: subprocess.Popen[bytes], main: str = "app.py", **conf: str) -> str:
     """Begin an application whose driver lives until `driver` is ended."""
-    identity = of(driver.pid)
+    identity = find_process(driver.pid)
     assert identity is not None
     cluster.worker("w1")
     settings = {f"spark.pace.{name}": value for name, value in conf.items()}

@@ -13,19 +13,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
+from msgspec import structs
 
 from controller.agent.open_quotas import let_go_all
-from controller.machine import process_identity
+from controller.machine import proc
+from controller.machine.process import Process, find_process
 from controller.runtime.adopt.executors import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey
 from controller.runtime.cgroup.group import ADOPTED, Group
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.cgroup.v2 import DELEGATE, REST
-from controller.runtime.told_process import BACKENDS, Serves, ToldProcess, find_told
+from controller.runtime.claimed_process import BACKENDS, ProcessClaim, Serves, find_claimed
 from stage_model.errors import RuntimeRefused
 from tests.controller.runtime.rigs import BUSY, IDLE, KEY, AdoptRig, CgroupAdoptRig, executor_command
 
@@ -47,24 +48,21 @@ def grouped(tmp_path: Path) -> Iterator[CgroupAdoptRig]:
 
 
 def adoption(rig: AdoptRig, program: str = IDLE) -> Adoption:
-    told = rig.spawn(program)
+    claim = rig.spawn(program)
     rig.let_begin()
-    return Adoption(KEY, told, rig.SERVES, 0.5)
-
-
-def changed(what: Adoption, **process: Any) -> Adoption:
-    return dataclasses.replace(what, process=dataclasses.replace(what.process, **process))
+    return Adoption(KEY, claim, rig.SERVES, 0.5)
 
 
 def test_a_process_that_is_not_what_it_says_is_refused(rig: AdoptRig) -> None:
     runtime, real = rig.runtime(), adoption(rig)
+    said = real.claim.process
     elsewhere = {"boot_id": "another"}
-    older = {"start_ticks": real.process.start_ticks - 1}
-    anothers = {"uid": real.process.uid + 1}
+    older = {"start_ticks": said.start_ticks - 1}
     numbered = {"pid": 1}
-    for lie in (elsewhere, older, anothers, numbered):
+    lies = [ProcessClaim(structs.replace(said, **lie), real.claim.uid) for lie in (elsewhere, older, numbered)]
+    for lie in (*lies, ProcessClaim(said, real.claim.uid + 1)):
         with pytest.raises(RuntimeRefused):
-            runtime.adopt(changed(real, **lie))
+            runtime.adopt(dataclasses.replace(real, claim=lie))
     for other in (
         {"spark_application_id": "app-of-somebody-else"},
         {"executor_id": "2"},
@@ -83,11 +81,8 @@ def test_a_program_that_only_has_the_options_is_no_executor(rig: AdoptRig) -> No
     words += ["--app-id", rig.SERVES.spark_application_id]
     child = subprocess.Popen(["/bin/sh", "-c", IDLE, "sh", *words], start_new_session=True)
     rig.processes.append(child)
-    identity = process_identity.of(child.pid)
-    assert identity is not None
-    told = dataclasses.replace(rig.spawn(IDLE), pid=identity.pid, start_ticks=identity.start_ticks)
     with pytest.raises(RuntimeRefused, match="is no executor"):
-        rig.runtime().adopt(Adoption(KEY, told, rig.SERVES, 0.5))
+        rig.runtime().adopt(Adoption(KEY, rig.claim(child.pid), rig.SERVES, 0.5))
 
 
 def test_without_a_group_and_without_signals_it_is_refused_with_what_would_help(rig: AdoptRig) -> None:
@@ -134,20 +129,20 @@ def test_of_two_containers_that_start_in_one_clock_tick_each_has_its_own_process
         ]
         rig.processes.extend(outer)
         inner = [rig.until(psutil.Process(parent.pid).children)[0] for parent in outer]
-        rig.until(lambda: all(BACKENDS[0] in process_identity.command_line(process.pid) for process in inner))
+        rig.until(lambda: all(BACKENDS[0] in proc.command_line(process.pid) for process in inner))
         alike = defaultdict[int | None, list[tuple[psutil.Process, Serves]]](list)
         for process, one in zip(inner, serving, strict=True):
-            alike[process_identity.start_ticks(process.pid)].append((process, one))
+            alike[proc.start_ticks(process.pid)].append((process, one))
         return next((pair[:2] for pair in alike.values() if len(pair) > 1), [])
 
     for process, serves in rig.until(started_together):
-        ticks, namespace = process_identity.start_ticks(process.pid), str(Path(f"/proc/{process.pid}/ns/pid").readlink())
+        ticks, namespace = proc.start_ticks(process.pid), str(Path(f"/proc/{process.pid}/ns/pid").readlink())
         assert ticks is not None
-        told = ToldProcess(1, ticks, process_identity.boot_id(), namespace, os.getuid())
-        identity = find_told(told, serves)
-        assert identity.pid == process.pid
-        said = _said_to_an_ordinary_user(partial(find_told, told, serves))
-        assert said == str(identity)
+        claim = ProcessClaim(Process(1, ticks, proc.boot_id(), namespace), os.getuid())
+        found = find_claimed(claim, serves)
+        assert found.pid == process.pid
+        said = _said_to_an_ordinary_user(partial(find_claimed, claim, serves))
+        assert said == str(found)
 
 
 @pytest.mark.groups
@@ -155,7 +150,7 @@ def test_an_agent_that_may_not_write_the_group_refuses_and_says_what_would_help(
     what = adoption(grouped)
     runtime = grouped.runtime()
     said = _said_to_an_ordinary_user(lambda: runtime.adopt(what))
-    group = CgroupTree().group_of(what.process.pid)
+    group = CgroupTree().group_of(what.claim.process.pid)
     assert group is not None
     assert said == (
         f"RuntimeRefused: this agent may not write to its control group {group.cpu}, and pacing by signals is not allowed; "
@@ -170,23 +165,23 @@ def test_an_agent_that_may_not_write_the_group_refuses_and_says_what_would_help(
 
 def test_its_group_lies_below_its_owners_for_cpu_alone_and_goes_with_it(grouped: CgroupAdoptRig) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped, "sleep 1000 & sleep 1000 & wait"), CgroupTree()
-    grouped.until(lambda: len(_children(what.process.pid)) == 2)
-    owners = tree.group_of(what.process.pid)
+    grouped.until(lambda: len(_children(what.claim.process.pid)) == 2)
+    owners = tree.group_of(what.claim.process.pid)
     assert owners is not None
     runtime.adopt(what)
-    group = tree.group_of(what.process.pid)
+    group = tree.group_of(what.claim.process.pid)
     assert group is not None
     assert group.cpu.parent == owners.cpu / ADOPTED
     assert group.memory == owners.memory
-    its = {what.process.pid, *(int(pid) for pid in _children(what.process.pid))}
+    its = {what.claim.process.pid, *(int(pid) for pid in _children(what.claim.process.pid))}
     assert set(tree.pids(group)) == its
     runtime.stop(KEY)
     assert not runtime.observe()[KEY].running
-    assert tree.group_of(what.process.pid) == owners
+    assert tree.group_of(what.claim.process.pid) == owners
     assert not group.cpu.exists()
     runtime.remove(KEY)
     assert (runtime.observe(), list((grouped.directory / "state").rglob("*.json"))) == ({}, [])
-    assert process_identity.of(what.process.pid) is not None  # it goes on
+    assert find_process(what.claim.process.pid) is not None  # it goes on
 
 
 def _children(pid: int) -> list[str]:
@@ -197,12 +192,12 @@ def test_a_made_group_weighs_as_the_threads_of_its_slots_do(grouped: CgroupAdopt
     """Busy threads next to the made group, in its owner's group, weigh 1024 each."""
     runtime, tree = grouped.runtime(), CgroupTree()
     first, second, other = (grouped.spawn(IDLE) for _ in range(3))
-    for pid in (first.pid, second.pid, other.pid):
-        tree.add(container, pid)
+    for claim in (first, second, other):
+        tree.add(container, claim.process.pid)
     adopted = container.cpu / ADOPTED / "cpu.shares"
-    for application, told, slots in (("app-1", first, 3), ("app-2", second, 2)):
-        runtime.adopt(Adoption(ExecutorKey(application, KEY.executor_id), told, grouped.SERVES, 0.5, slots=slots))
-        group = tree.group_of(told.pid)
+    for application, claim, slots in (("app-1", first, 3), ("app-2", second, 2)):
+        runtime.adopt(Adoption(ExecutorKey(application, KEY.executor_id), claim, grouped.SERVES, 0.5, slots=slots))
+        group = tree.group_of(claim.process.pid)
         assert group is not None
         assert int((group.cpu / "cpu.shares").read_text()) == 1024 * slots
     assert int(adopted.read_text()) == 1024 * (3 + 2), "weights count among siblings alone"
@@ -216,7 +211,7 @@ def test_a_made_group_weighs_as_the_threads_of_its_slots_do(grouped: CgroupAdopt
 def test_the_group_goes_when_the_executor_ends(grouped: CgroupAdoptRig) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
     runtime.adopt(what)
-    group = tree.group_of(what.process.pid)
+    group = tree.group_of(what.claim.process.pid)
     assert group is not None
     grouped.processes[-1].kill()
     assert not grouped.ended(runtime, KEY).running
@@ -261,7 +256,7 @@ def test_a_group_of_its_own_gets_its_quota_and_no_children_and_what_it_had_after
 ) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped, BUSY), CgroupTree()
     tree.write_quota(container, 0.9)
-    tree.add(container, what.process.pid)
+    tree.add(container, what.claim.process.pid)
     runtime.adopt(what)
     assert tree.read_quota(container) == pytest.approx(0.5)
     assert [path for path in container.cpu.iterdir() if path.is_dir()] == []
@@ -281,7 +276,7 @@ def test_what_an_agent_of_another_cluster_left_is_not_taken_for_its_owners_quota
     still."""
     what, tree = adoption(grouped, BUSY), CgroupTree()
     tree.write_quota(container, given)
-    tree.add(container, what.process.pid)
+    tree.add(container, what.claim.process.pid)
     grouped.runtime().adopt(dataclasses.replace(what, cores=0.2))
     assert tree.read_quota(container) == pytest.approx(0.2)
     successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "state/w1")
@@ -296,7 +291,7 @@ def test_what_an_agent_of_another_cluster_left_is_not_taken_for_its_owners_quota
 def test_a_quota_that_its_owner_has_raised_meanwhile_counts(grouped: CgroupAdoptRig, container: Group) -> None:
     what, tree = adoption(grouped, BUSY), CgroupTree()
     tree.write_quota(container, 0.9)
-    tree.add(container, what.process.pid)
+    tree.add(container, what.claim.process.pid)
     grouped.runtime().adopt(what)
     tree.write_quota(container, 1.7)
     successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "state/w1")
@@ -310,7 +305,7 @@ def test_without_a_record_the_quota_that_is_there_counts_as_its_owners(
 ) -> None:
     what, tree = adoption(grouped, BUSY), CgroupTree()
     tree.write_quota(container, 0.9)
-    tree.add(container, what.process.pid)
+    tree.add(container, what.claim.process.pid)
     grouped.runtime().adopt(dataclasses.replace(what, cores=0.2))
     successor = AdoptRuntime("another-cluster", "w2", tmp_path / "elsewhere")
     successor.adopt(what)
@@ -335,10 +330,10 @@ def test_below_a_group_with_a_quota_an_executor_gets_as_much_as_that_has(
     runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
     (container.cpu / "cpu.cfs_period_us").write_text("70000")
     (container.cpu / "cpu.cfs_quota_us").write_text("33333")  # 47618.6 of 100000, so it may not be rounded up
-    for pid in (what.process.pid, grouped.spawn(IDLE).pid):
+    for pid in (what.claim.process.pid, grouped.spawn(IDLE).process.pid):
         tree.add(inner, pid)
     runtime.adopt(what)
-    group = tree.group_of(what.process.pid)
+    group = tree.group_of(what.claim.process.pid)
     assert group is not None
     assert group.cpu.parent.parent == inner.cpu
     assert tree.read_quota(group) == pytest.approx(0.47618, abs=1e-9)
@@ -362,7 +357,7 @@ def test_a_quota_of_another_period_is_written_below_a_group_with_a_quota(
     tree.write_quota(container, 1.5)
     (inner.cpu / "cpu.cfs_period_us").write_text(str(period_us))
     (inner.cpu / "cpu.cfs_quota_us").write_text(str(period_us))
-    tree.add(inner, what.process.pid)
+    tree.add(inner, what.claim.process.pid)
     runtime.adopt(what)
     assert tree.read_quota(inner) == pytest.approx(0.5)
     runtime.stop(KEY)
@@ -372,12 +367,12 @@ def test_a_quota_of_another_period_is_written_below_a_group_with_a_quota(
 def test_a_group_that_a_forgotten_agent_left_is_not_taken_for_the_executors_own(grouped: CgroupAdoptRig) -> None:
     what = adoption(grouped, BUSY)
     tree = CgroupTree()
-    owners = tree.group_of(what.process.pid)
+    owners = tree.group_of(what.claim.process.pid)
     grouped.runtime().adopt(dataclasses.replace(what, cores=0.1))
-    left = tree.group_of(what.process.pid)
+    left = tree.group_of(what.claim.process.pid)
     successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "elsewhere")
     successor.adopt(what)
-    group = tree.group_of(what.process.pid)
+    group = tree.group_of(what.claim.process.pid)
     assert owners is not None
     assert left is not None
     assert group is not None
@@ -386,7 +381,7 @@ def test_a_group_that_a_forgotten_agent_left_is_not_taken_for_the_executors_own(
     assert successor.set_quota(KEY, 1.5)
     assert successor.observe()[KEY].quota_cores == pytest.approx(1.5), "the old agent's quota is no limit"
     successor.stop(KEY)
-    assert tree.group_of(what.process.pid) == owners
+    assert tree.group_of(what.claim.process.pid) == owners
     tree.dissolve(left, owners)
 
 
@@ -426,10 +421,10 @@ def test_a_container_as_yarns_node_manager_makes_it_can_be_removed_by_it_while_i
         grouped.processes.append(shell)
         grouped.until(lambda: bool(_children(shell.pid)))
         executor = int(_children(shell.pid)[0])
-        grouped.until(lambda: BACKENDS[1] in process_identity.command_line(executor))
+        grouped.until(lambda: BACKENDS[1] in proc.command_line(executor))
         for pid in (shell.pid, executor):
             (container / "cgroup.procs").write_text(str(pid))
-        runtime.adopt(Adoption(KEY, grouped.told(executor), grouped.SERVES, 0.5))
+        runtime.adopt(Adoption(KEY, grouped.claim(executor), grouped.SERVES, 0.5))
         runtime.set_quota(KEY, 0.7)
         assert (container / "cpu.cfs_quota_us").read_text().strip() == "70000"
         assert [path for path in container.iterdir() if path.is_dir()] == []
@@ -458,8 +453,8 @@ def _removed_fails(directory: Path) -> bool:
 
 def test_a_group_with_somebody_else_in_it_is_not_its_own(grouped: CgroupAdoptRig, container: Group) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
-    other = grouped.spawn(IDLE)
-    for pid in (what.process.pid, other.pid):
+    other = grouped.spawn(IDLE).process
+    for pid in (what.claim.process.pid, other.pid):
         tree.add(container, pid)
     runtime.adopt(what)
     assert tree.read_quota(container) == math.inf
@@ -471,7 +466,7 @@ def test_another_writer_of_the_quota_is_told(grouped: CgroupAdoptRig) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
     runtime.adopt(what)
     assert runtime.observe()[KEY].remark == ""
-    group = tree.group_of(what.process.pid)
+    group = tree.group_of(what.claim.process.pid)
     assert group is not None
     tree.write_quota(group, 0.33)
     assert "0.50 cores were written and 0.33 are there" in runtime.observe()[KEY].remark

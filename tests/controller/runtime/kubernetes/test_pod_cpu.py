@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.runtime.claimed_process import Serves
 from controller.runtime.kubernetes.pod_cpu import CpuM, parse_cores_m, pod_cpu
-from controller.runtime.told_process import Serves
 from tests.fakes.kube_api import KubeState, executor_pod
 
 SERVES = Serves("spark-1", "4", "spark://CoarseGrainedScheduler@driver:7078")

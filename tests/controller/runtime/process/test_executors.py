@@ -12,8 +12,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec import structs
 
-from controller.machine import process_identity, process_tree
+from controller.machine import process_tree
+from controller.machine.process import find_process
 from controller.runtime import launching
 from controller.runtime.base import Program
 from controller.runtime.process.executors import ProcessRuntime
@@ -74,12 +76,12 @@ def test_an_executor_is_paced_while_the_disk_of_its_record_is_full(small_disk: S
 def test_an_executor_that_ended_unwatched_is_seen_as_ended(rig: ProcessRig) -> None:
     first = rig.runtime()
     key = rig.start(first, "exec sleep 1000")
-    identity = process_identity.of(first.observe()[key].pid or 0)
+    identity = find_process(first.observe()[key].pid or 0)
     assert identity
     first.close()
     rig._open.remove(first)
     process_tree.kill(identity)
-    rig.until(lambda: not process_identity.is_alive(identity))
+    rig.until(lambda: not identity.is_alive())
     seen = rig.runtime().observe()[key]
     assert (seen.running, seen.exit_code) == (False, None)
     assert "no agent watched" in seen.reason
@@ -100,11 +102,11 @@ def test_a_record_of_another_boot_kills_nobody(rig: ProcessRig) -> None:
 
 
 def test_a_pid_that_means_another_process_now_is_left_alone() -> None:
-    me = process_identity.of(os.getpid())
+    me = find_process(os.getpid())
     assert me
-    other = replace(me, start_ticks=me.start_ticks - 1)
-    assert process_identity.is_alive(me)
-    assert not process_identity.is_alive(other)
+    other = structs.replace(me, start_ticks=me.start_ticks - 1)
+    assert me.is_alive()
+    assert not other.is_alive()
     assert process_tree.members(other) == ()
 
 

@@ -1,26 +1,18 @@
-"""Identity of the process that a pid means: pid, start time and boot together are never used twice. Linux /proc only."""
+"""/proc: which boot of the machine this is, and what the kernel says of the process that has a number now. Linux only.
+
+A number means another process later: `controller.machine.process` distinguishes a process from its successor.
+"""
 
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 PROC = Path("/proc")
 STATE, STARTTIME = 0, 19
 """Places of proc(5)'s fields 3 and 22 after the command name."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessIdentity:
-    """The identity of a process. `start_ticks` is field 22 of /proc/PID/stat: clock ticks after boot."""
-
-    pid: int
-    start_ticks: int
-    boot_id: str
 
 
 @cache
@@ -32,15 +24,7 @@ def boot_id() -> str:
 def pid_namespace() -> str:
     """Return this process's namespace as "pid:[NUMBER]": process numbers mean something only within one. Empty where it is
     not known."""
-    try:
-        return str((PROC / "self/ns/pid").readlink())
-    except OSError:
-        return ""
-
-
-def seen_here(namespace: str) -> bool:
-    """Return True if process numbers of that namespace (empty: not known) are those of this process's own."""
-    return namespace in ("", pid_namespace())
+    return pid_namespace_of("self")
 
 
 def uptime() -> str:
@@ -49,18 +33,19 @@ def uptime() -> str:
     return f"{(PROC / 'uptime').read_text().split()[0]}@{boot_id()}"
 
 
-def of(pid: int) -> ProcessIdentity | None:
-    """Return the identity of a live process; None when it is gone (a zombie is gone)."""
-    fields = _fields(pid)
-    if fields is None or fields[STATE] in "ZX":
-        return None
-    return ProcessIdentity(pid, int(fields[STARTTIME]), boot_id())
+def pid_namespace_of(pid: int | str) -> str:
+    """Return the namespace of the process's number; empty where this process may not see it."""
+    try:
+        return str((PROC / str(pid) / "ns/pid").readlink())
+    except OSError:
+        return ""
 
 
-def start_ticks(pid: int) -> int | None:
-    """Return when the process (a zombie too) of that number started; None without such a process."""
+def start_ticks(pid: int, *, zombie: bool = True) -> int | None:
+    """Return when the process of that number started, in clock ticks after the boot; None without such a process, and for a
+    zombie if it does not count."""
     fields = _fields(pid)
-    return None if fields is None else int(fields[STARTTIME])
+    return None if fields is None or (not zombie and fields[STATE] in "ZX") else int(fields[STARTTIME])
 
 
 def owner(pid: int) -> int | None:
@@ -92,36 +77,6 @@ def status(pid: int) -> dict[str, list[str]]:
     except OSError:
         return {}
     return {name: value.split() for name, _, value in (line.partition(":") for line in text.splitlines())}
-
-
-def is_alive(identity: ProcessIdentity) -> bool:
-    """Return True if that very process still runs."""
-    fields = _fields(identity.pid) if is_this_boot(identity) else None
-    return fields is not None and fields[STATE] not in "ZX" and int(fields[STARTTIME]) == identity.start_ticks
-
-
-def is_this_boot(identity: ProcessIdentity) -> bool:
-    return identity.boot_id == boot_id()
-
-
-def send_signal(identity: ProcessIdentity, number: int) -> bool:
-    """Send a signal to that very process, or to none if it is gone; return False where this process may not."""
-    try:
-        descriptor = os.pidfd_open(identity.pid)
-    except ProcessLookupError:
-        return True
-    except OSError:  # a kernel without it
-        return False
-    try:
-        if is_alive(identity):
-            signal.pidfd_send_signal(descriptor, number)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
 
 
 def _fields(pid: int) -> list[str] | None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from controller.asks.properties import parse_properties
 from controller.cli.main import main
 from controller.home import Cluster, Home
-from controller.machine.processes import identify
+from controller.machine.process import find_process
 from controller.submit.bridge_jar import JAR
 
 pytestmark = pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
@@ -49,7 +49,7 @@ def test_a_file_of_the_users_is_not_replaced(tmp_path: Path) -> None:
 
 def test_what_attaches_a_job_holds_no_secret_and_needs_a_cluster(tmp_path: Path) -> None:
     assert conf(tmp_path, "--attach").exit_code == 69
-    ours = identify(os.getpid())
+    ours = find_process(os.getpid())
     assert ours is not None
     home = Home(tmp_path / "home")
     home.create()

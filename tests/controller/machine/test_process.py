@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 import subprocess
 from collections.abc import Iterator
 
 import pytest
+from msgspec import structs
 
-from controller.machine import process_identity
+from controller.machine.process import find_process
 
 
 @pytest.fixture
@@ -20,14 +20,14 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_signal_reaches_that_very_process(sleeper: subprocess.Popen[bytes]) -> None:
-    found = process_identity.of(sleeper.pid)
+    found = find_process(sleeper.pid)
     assert found is not None
     for other in (
-        dataclasses.replace(found, start_ticks=found.start_ticks + 1),
-        dataclasses.replace(found, boot_id="another boot"),
+        structs.replace(found, start_ticks=found.start_ticks + 1),
+        structs.replace(found, boot_id="another boot"),
     ):
-        assert process_identity.send_signal(other, signal.SIGKILL)  # it is gone: no process is left to signal
+        assert other.send(signal.SIGKILL)  # it is gone: no process is left to signal
     assert sleeper.poll() is None
-    assert process_identity.send_signal(found, signal.SIGTERM)
+    assert found.send(signal.SIGTERM)
     assert sleeper.wait(30) == -signal.SIGTERM
-    assert process_identity.send_signal(found, signal.SIGKILL)
+    assert found.send(signal.SIGKILL)

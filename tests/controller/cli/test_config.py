@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from controller.cli.configuration import CONFIGURED, config_option, find_config, options_of
+from controller.cli.config import CONFIGURED, config_option, find_config, options_of
 from controller.cli.main import main
 from controller.cli.up import _of_one_source, up
 from controller.home import Home

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from controller.machine import process_identity
-from controller.machine.process_identity import PROC, ProcessIdentity
+from controller.machine import proc
+from controller.machine.process import Process, find_process
 from stage_model.errors import RuntimeRefused
 
 BACKENDS = (
@@ -24,13 +24,10 @@ BACKENDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class ToldProcess:
-    """A process as it sees itself. `pid` counts within `pid_namespace` ("pid:[NUMBER]"), `start_ticks` since boot."""
+class ProcessClaim:
+    """The process that an executor says it is, numbered in its own namespace, and the user that it says it runs as."""
 
-    pid: int
-    start_ticks: int
-    boot_id: str
-    pid_namespace: str
+    process: Process
     uid: int
 
 
@@ -43,40 +40,33 @@ class Serves:
     driver_url: str
 
 
-def find_told(told: ToldProcess, serves: Serves) -> ProcessIdentity:
+def find_claimed(claim: ProcessClaim, serves: Serves) -> Process:
     """Return the process as it is numbered here. Raise `RuntimeRefused` for a process that is not here, or not what it
     says."""
-    if told.boot_id != process_identity.boot_id():
+    claimed = claim.process
+    if not claimed.is_this_boot():
         raise RuntimeRefused("it runs on another machine than this agent")
-    pids = [told.pid] if process_identity.seen_here(told.pid_namespace) else process_identity.numbered(told.pid)
-    wrong = f"its process {told.pid} is not in this agent's /proc"
+    pids = [claimed.pid] if claimed.is_numbered_here() else proc.numbered(claimed.pid)
+    wrong = f"its process {claimed.pid} is not in this agent's /proc"
     for pid in pids:
-        if process_identity.start_ticks(pid) != told.start_ticks or _namespace(pid) not in ("", told.pid_namespace):
+        if proc.start_ticks(pid) != claimed.start_ticks or proc.pid_namespace_of(pid) not in ("", claimed.pid_namespace):
             continue
         # two containers that start together have processes of the same number and start: the next one may be it
-        if found := _what_is_wrong(pid, told.uid, serves):
+        if found := _what_is_wrong(pid, claim.uid, serves):
             wrong = found
             continue
-        identity = process_identity.of(pid)
-        if identity is not None and identity.start_ticks == told.start_ticks:  # what was checked is still that process
-            return identity
+        process = find_process(pid)
+        if process is not None and process.start_ticks == claimed.start_ticks:  # what was checked is still that process
+            return process
     raise RuntimeRefused(wrong)
-
-
-def _namespace(pid: int) -> str:
-    """Return the process's namespace, empty where this process may not see it."""
-    try:
-        return str((PROC / str(pid) / "ns/pid").readlink())
-    except OSError:
-        return ""
 
 
 def _what_is_wrong(pid: int, uid: int, serves: Serves) -> str:
     """Return the first thing that is wrong with a process; empty if it is what it says."""
-    owner = process_identity.owner(pid)
+    owner = proc.owner(pid)
     if owner != uid:
         return f"process {pid} is of uid {owner}, not {uid} as it says"
-    words = process_identity.command_line(pid)
+    words = proc.command_line(pid)
     wanted = {
         "--driver-url": serves.driver_url,
         "--executor-id": serves.executor_id,

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from controller.asks.job_setting import SubmitOption
 from controller.asks.submit_args import OFFERED, OPTIONS, OWN_VALUES, SPARK_VALUES, OptionWord, read_options
-from controller.cli.completing import complete_profiles, complete_running, completes
+from controller.cli.completion import complete_profiles, complete_running, completes
 from controller.home import find_home
 from controller.submit.deploy_mode import CLIENT
 
