@@ -215,11 +215,12 @@ def _home(data: bytes) -> None:
 
 HOME_SEEDS = (
     b'i{"cluster_id":"abc","generation":3}\n',
-    b'l{"process":{"pid":1,"start":2,"boot_id":"b"},"note":"https://127.0.0.1:1"}',
+    b'l{"process":{"pid":1,"start_ticks":2,"boot_id":"b"},"note":"https://127.0.0.1:1"}',
     b"tsecret\n",
     (
         b'c{"cluster_id":"abc","url":"https://h:1","host":"h","port":1,"runtime":"docker","master":'
-        b'{"pid":1,"start":2,"boot_id":"b"},"agents":[{"worker_id":"w1","process":{"pid":1,"start":2,"boot_id":"b"}}],"options":{"a":1}}'
+        b'{"pid":1,"start_ticks":2,"boot_id":"b"},"agents":'
+        b'[{"worker_id":"w1","process":{"pid":1,"start_ticks":2,"boot_id":"b"}}],"options":{"a":1}}'
     ),
 )
 
