@@ -11,8 +11,12 @@ from typing import Any, TypeVar
 
 from controller.home import Home
 from controller.machine.process_identity import boot_id, of
+from controller.master.access.vouching import NOBODY
+from controller.master.application import Application
 from controller.master.cluster import ClusterOptions, ClusterState
 from controller.master.storage.kept import Kept
+from controller.runs.run_folder import read_summary
+from controller.wire.command import ApplicationView, Change, PlanReply, PlanRequest
 from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, Registration
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, Sample, StageUse, WorkerInfo, WorkerReply, WorkerSync
@@ -77,6 +81,29 @@ class FakeCluster:
     def register(self, **changed: Any) -> str:
         self.now_s += 1e-6  # no two come at the same moment, and the earlier one comes first among equals
         return answered(self.state.drivers.register(registration(**changed), self.clock)).application_id
+
+    def registered(self, **changed: Any) -> Application:
+        return self.state.applications[self.register(**changed)]
+
+    def tick(self, seconds: float = 0.0) -> None:
+        """Let time pass; then the master has a pass."""
+        self.now_s += seconds
+        self.state.tick(self.now_s)
+
+    def view(self, application_id: str) -> ApplicationView:
+        return self.state.commands.view(application_id, self.now_s)
+
+    def plan(self, uid: int = NOBODY, **asked: Any) -> PlanReply:
+        return answered(self.state.admission.plan(PlanRequest(**asked), self.now_s, uid=uid))
+
+    def change(self, application_id: str, **asked: Any) -> None:
+        answered(self.state.commands.change(application_id, Change(**asked), self.clock))
+
+    def kill(self, application_id: str) -> None:
+        self.state.commands.kill(application_id, self.now_s)
+
+    def summary(self, application_id: str) -> dict[str, Any]:
+        return read_summary(self.path / "runs" / application_id)
 
     def worker(
         self,

@@ -17,6 +17,7 @@ from controller.home import Cluster, Home
 from controller.machine.files import write_whole
 from controller.machine.processes import identify
 from tests.fakes.master import TOKEN, Server, serving
+from tests.fakes.refusals import assert_names
 
 
 def run(*words: str, **environment: str | None) -> Result:
@@ -30,8 +31,7 @@ def assert_refused(result: Result, code: int, *named: object) -> None:
     last = result.stderr.strip().splitlines()[-1]
     assert last.startswith(("sparkpace: ", "Error: "))
     assert "Traceback" not in result.stderr
-    for value in named:
-        assert str(value) in last
+    assert_names(last, *named)
 
 
 def table(text: str) -> list[Any]:

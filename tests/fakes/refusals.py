@@ -13,5 +13,10 @@ def refused(kind: type[Exception], *named: object) -> Iterator[pytest.ExceptionI
     """Expect an error of this class that names each of the values."""
     with pytest.raises(kind) as found:
         yield found
+    assert_names(found.value, *named)
+
+
+def assert_names(sentence: object, *named: object) -> None:
+    """Check that a sentence names each of the values."""
     for value in named:
-        assert str(value) in str(found.value)
+        assert str(value) in str(sentence)

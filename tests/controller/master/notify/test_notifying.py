@@ -62,26 +62,26 @@ def test_a_deadline_at_risk_is_told_by_what_the_api_says(told: Told) -> None:
     job = cluster.register(name="nightly", conf={"spark.pace.deadline": "90s"})
     cluster.driver(job)
     cluster.worker("w1", report(job, "1"), samples=(sample(job, "1", 1.0, forecast_end_s=93.0),))
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     cluster.now_s += 31
     cluster.worker("w1", report(job, "1"))
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     [event] = told.heard(1)
-    view = cluster.state.commands.view(job, cluster.now_s)
+    view = cluster.view(job)
     assert (event["event"], event["application_id"], event["name"]) == ("deadline_at_risk", job, "nightly")
     assert (event["deadline_s"], event["forecast_end_s"]) == (view.deadline_s, view.forecast_end_s) == (90.0, 93.0)
     assert (event["cluster_id"], event["time"], event["elapsed_s"]) == ("this-cluster", 1e9, view.elapsed_s)
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     told.heard(1)
 
 
 def test_ends_are_told_with_the_outcome_that_is_counted(told: Told) -> None:
     cluster = told.cluster
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     done = cluster.finished_run(conf={"spark.pace.deadline": "10s"})
     killed = cluster.register(instance="another", name="stopped")
-    cluster.state.commands.kill(killed, cluster.now_s)
-    cluster.state.tick(cluster.now_s)
+    cluster.kill(killed)
+    cluster.tick()
     first, second = told.heard(2)
     assert (first["application_id"], first["outcome"], first["deadline_s"]) == (done, "succeeded", 10.0)
     # submitted 2 s before it registered, over 9 s after that: 11 s, a tenth late
