@@ -12,6 +12,7 @@ from controller.runs.run_folder import StageSpan, append_samples, write_stages, 
 from controller.wire.worker import Sample
 from experiments.simulator.calibrate import Recorded, compare, foreknown, read_recorded, to_job, told, told_foreknown
 from stage_model.errors import BadInput
+from tests.fakes import views
 
 SUMMARY: dict[str, Any] = {
     "app_id": "pace-1",
@@ -30,19 +31,7 @@ SUMMARY: dict[str, Any] = {
 
 
 def sample(time_s: float, executor: str, cpu_core_s: float) -> Sample:
-    return Sample(
-        application_id="",
-        executor_id=executor,
-        time_s=time_s,
-        stage=0,
-        set_point=None,
-        progress=None,
-        demand=0.5,
-        grant=0.5,
-        quota=0.5,
-        usage=None,
-        cpu_core_s=cpu_core_s,
-    )
+    return views.sample(time_s, executor, demand=0.5, grant=0.5, quota=0.5, cpu_core_s=cpu_core_s)
 
 
 def recorded() -> Recorded:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from controller.agent.executors.known import COMPLAINT_S
@@ -19,31 +18,13 @@ from controller.machine.processes import ProcessId, identify
 from controller.runtime.base import ExecutorKey
 from controller.wire.worker import Sample
 from stage_model.errors import RuntimeFailed
-from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.progress import StageProgress
+from tests.fakes.plans import plan
 from tests.fakes.runtime import FakeRuntime
 from tests.fakes.worker import CLUSTER, FakeWorker, report_of, spec
 
 KEY = ExecutorKey("app", "1")
 OTHER = ExecutorKey("other", "1")
-
-
-def plan(
-    application: str = "app", left_s: float | None = 100.0, work_core_s: float = 50.0, **changed: object
-) -> ApplicationPlan:
-    """Make a plan of 20 tasks under way; alpha is 1, so 50 core-seconds in 100 s ask for exactly half a core."""
-    plain = ApplicationPlan(
-        application_id=application,
-        name=application,
-        settings={"forecast.alpha": 1.0, "forecast.surety": 0.0, "forecast.lead": 0.0},
-        deadline_s=None if left_s is None else 200.0,
-        left_s=left_s,
-        elapsed_s=100.0,
-        stages=(StagePlan(stage=1, attempt=0, tasks=20, work_core_s=work_core_s),),
-        slots=2,
-        cores=2.0,
-    )
-    return msgspec.structs.replace(plain, **changed)
 
 
 def running(tasks: int = 2, done: int = 0) -> StageProgress:

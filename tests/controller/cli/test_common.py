@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from controller.cli.common import choose, option_words
 from controller.wire.command import ApplicationView
 from controller.wire.states import ApplicationState
 from stage_model.errors import BadInput
+from tests.fakes.views import VIEW
 
 
 def view(
     application_id: str, name: str, state: ApplicationState = ApplicationState.RUNNING, submitted: str = ""
 ) -> ApplicationView:
-    return ApplicationView(
-        application_id=application_id, name=name, state=state, law="forecast", priority=50, submitted_name=submitted
-    )
+    return structs.replace(VIEW, application_id=application_id, name=name, state=state, submitted_name=submitted)
 
 
 def test_a_name_is_that_of_the_running_one_before_a_newer_ended_one() -> None:

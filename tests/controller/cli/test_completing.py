@@ -13,19 +13,18 @@ from click.shell_completion import ShellComplete
 from controller.cli.main import main
 from controller.home import Home
 from controller.runs.profile_store import ProfileStore
-from controller.wire.command import ApplicationView, WorkerView
+from controller.wire.command import WorkerView
 from controller.wire.states import ApplicationState
 from stage_model.history.profile import profile
 from tests.fakes.commands import served_home, write_cluster
 from tests.fakes.master import Server
 from tests.fakes.records import run, stage
+from tests.fakes.views import view
 
 WORKER = WorkerView(
     worker_id="w1", host="127.0.0.1", cores=1.7, memory_mb=1024, runtime="docker", pid=1, boot_id="b", seen_s_ago=0.4
 )
-VIEW = ApplicationView(
-    application_id="pace-20261121-a", name="sort", state=ApplicationState.RUNNING, law="forecast", priority=50
-)
+VIEW = view(application_id="pace-20261121-a", name="sort")
 
 
 @pytest.fixture

@@ -5,17 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec import structs
 
 from controller.cli.ps import Selection
 from controller.wire.command import ApplicationView
 from controller.wire.states import ApplicationState
 from tests.fakes.commands import assert_refused, run
+from tests.fakes.views import VIEW
 
 
 def view(name: str, state: ApplicationState = ApplicationState.RUNNING, priority: int = 50, **fields: Any) -> ApplicationView:
-    return ApplicationView(application_id=f"pace-{name}", name=name, state=state, law="forecast", priority=priority, **fields)
+    return structs.replace(VIEW, application_id=f"pace-{name}", name=name, state=state, priority=priority, **fields)
 
 
 VIEWS = [
@@ -25,7 +26,7 @@ VIEWS = [
     view("report", ApplicationState.ENDED, 100),
     view("a[1]"),
 ]
-VIEWS[3] = msgspec.structs.replace(VIEWS[3], submitted_name="weekly")
+VIEWS[3] = structs.replace(VIEWS[3], submitted_name="weekly")
 
 
 @pytest.mark.parametrize(

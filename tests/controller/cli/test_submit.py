@@ -29,7 +29,7 @@ from controller.runs.run_folder import SUMMARY, write_summary
 from controller.start import ours
 from controller.submit.bridge_jar import JAR
 from controller.wire.basis import Basis
-from controller.wire.command import ApplicationView, PlanReply, PlanRequest, StartReply
+from controller.wire.command import PlanReply, PlanRequest, StartReply
 from controller.wire.states import ApplicationState
 from stage_model.history.profile import profile, profile_key
 from tests.fakes.commands import assert_refused
@@ -37,6 +37,7 @@ from tests.fakes.commands import run as command
 from tests.fakes.master import TOKEN, Server
 from tests.fakes.records import run
 from tests.fakes.submitting import submitting
+from tests.fakes.views import view
 
 pytestmark = pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
 
@@ -473,10 +474,8 @@ def test_a_wrong_token_is_refused_before_anything_starts(place: Place) -> None:
 
 def test_the_end_is_told_in_one_line(place: Place) -> None:
     submission = "11111111-2222-3333-4444-555555555555"
-    place.master.view = ApplicationView(
-        application_id="app-7", name="job", state=ApplicationState.ENDED, law="forecast", priority=50, submission=submission,
-        deadline_s=100.0, elapsed_s=98.0, run_dir="/runs/app-7", finished=True,
-    )  # fmt: skip
+    ended = {"state": ApplicationState.ENDED, "finished": True, "submission": submission, "run_dir": "/runs/app-7"}
+    place.master.view = view(application_id="app-7", deadline_s=100.0, elapsed_s=98.0, **ended)
     result = place.submit("--submission", submission, "app.py")
     last = result.stderr.splitlines()[-1]
     assert last == "sparkpace: application app-7 ended at 1m38s of deadline 1m40s (2s early, 2.0%); run folder /runs/app-7"
@@ -553,9 +552,7 @@ def test_logs_find_a_running_application_by_its_names_and_an_ended_one_without_a
         (folder / "executors" / "1" / "stdout").write_text(f"of {application_id}")
         if summary is not None:
             write_summary(folder, summary)
-    place.master.view = ApplicationView(
-        application_id="pace-2", name="own", submitted_name="load", state=ApplicationState.RUNNING, law="paper", priority=50
-    )
+    place.master.view = view(application_id="pace-2", name="own", submitted_name="load")
     for name in ("own", "load"):
         assert command("logs", name).stdout == "of pace-2"
     place.master.refuse = 503, b'{"error": "away", "exit_code": 69}'
@@ -564,11 +561,9 @@ def test_logs_find_a_running_application_by_its_names_and_an_ended_one_without_a
 
 
 def test_ps_lists_what_the_master_knows(place: Place) -> None:
-    place.master.view = ApplicationView(
-        application_id="app-7", name="job", state=ApplicationState.RUNNING, law="paper", priority=50
-    )
+    place.master.view = view(application_id="app-7")
     shown = command("ps", "--output", "json").stdout
-    assert [view["application_id"] for view in json.loads(shown)] == ["app-7"]
+    assert [one["application_id"] for one in json.loads(shown)] == ["app-7"]
     assert "app-7" in command("ps").stdout
     assert command("kill", "app").exit_code == 0
     assert place.master.killed == 1

@@ -21,6 +21,7 @@ from controller.wire.command import ApplicationView, WorkerView
 from controller.wire.states import ApplicationState
 from tests.fakes.commands import assert_refused, run, served_home
 from tests.fakes.master import Server
+from tests.fakes.views import VIEW
 
 WORKER = WorkerView(
     worker_id="w1", host="127.0.0.1", cores=1.7, memory_mb=19284, runtime="docker", pid=1, boot_id="b", seen_s_ago=0.4
@@ -28,10 +29,10 @@ WORKER = WorkerView(
 
 
 def view(**fields: Any) -> ApplicationView:
-    plain = ApplicationView(
-        application_id="pace-20261121-103319-c7e35d", name="aggregate-by-key", state=ApplicationState.RUNNING, law="forecast",
-        priority=100, deadline_s=754.0, elapsed_s=612.0, forecast_end_s=753.0, progress=0.81, demand_cores=11.7,
-        granted_cores=10.85, memory_mb=18840, debt_core_s=123.4,
+    plain = structs.replace(
+        VIEW, application_id="pace-20261121-103319-c7e35d", name="aggregate-by-key", priority=100,
+        deadline_s=754.0, elapsed_s=612.0, forecast_end_s=753.0, progress=0.81, demand_cores=11.7, granted_cores=10.85,
+        memory_mb=18840, debt_core_s=123.4,
     )  # fmt: skip
     return structs.replace(plain, **fields)
 

@@ -5,23 +5,18 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from msgspec import structs
 from rich.console import Console
 
 from controller.submit.progress_line import ProgressLine, describe, ending
 from controller.wire.basis import Basis, Lateness, Untaught
 from controller.wire.command import ApplicationView
 from controller.wire.states import ApplicationState
+from tests.fakes.views import VIEW
 
 
 def view(**fields: Any) -> ApplicationView:
-    plain: dict[str, Any] = {
-        "application_id": "pace-1",
-        "name": "job",
-        "state": ApplicationState.ENDED,
-        "law": "forecast",
-        "priority": 50,
-    }
-    return ApplicationView(**{**plain, **fields})
+    return structs.replace(VIEW, **{"state": ApplicationState.ENDED, **fields})
 
 
 def test_the_end_is_told_against_the_deadline() -> None:

@@ -87,10 +87,11 @@ def test_ends_are_told_with_the_outcome_that_is_counted(told: Told) -> None:
     # submitted 2 s before it registered, over 9 s after that: 11 s, a tenth late
     assert first["reason"] is None
     assert (first["elapsed_s"], first["error_pct"]) == (pytest.approx(11.0, abs=0.01), pytest.approx(10.0, abs=0.1))
-    assert (second["application_id"], second["outcome"], second["reason"]) == (killed, "killed", "it was killed")
+    assert (second["application_id"], second["outcome"]) == (killed, "killed")
+    assert second["reason"]
     assert second["error_pct"] is None
     # 3 s until the first task, and 8 core-seconds on a core
-    assert "the deadline of 10s was too short" in first["lateness"]
+    assert "10s" in first["lateness"]
     assert second["lateness"] is None
     counted = scrape(cluster)
     assert value(counted, "applications_ended_total", outcome="succeeded") == 1
@@ -108,9 +109,9 @@ def test_a_refusal_is_told_whether_the_plan_or_the_registration_is_refused(calli
     assert call.status == 409
     first, second = told.heard(2)
     assert (first["event"], first["name"], first["application_id"]) == ("submission_refused", "nightly", None)
-    assert "cannot be met: with all 1.00 cores" in first["reason"]
+    assert "1.00 cores" in first["reason"]
     assert (second["event"], second["name"]) == ("submission_refused", "app")
-    assert "cannot be met" in second["reason"]
+    assert second["reason"].startswith(first["reason"])
     assert (first["deadline_s"], second["deadline_s"]) == (5.0, 5.0)
 
 
@@ -139,10 +140,8 @@ def test_no_secret_of_a_submission_is_told_whatever_it_is_refused_for(calling: t
     told, call = calling
     call.cluster.worker("w1", memory_mb=4000)
     secret = "hunter2"
-    environment, conf = (
-        {"API_KEY": secret},
-        {"spark.hadoop.fs.s3a.secret.key": secret, "spark.executor.extraJavaOptions": secret},
-    )
+    environment = {"API_KEY": secret}
+    conf = {"spark.hadoop.fs.s3a.secret.key": secret, "spark.executor.extraJavaOptions": secret}
     refused: list[dict[str, object]] = [
         {"uid": -1},
         {"environment": {**environment, "A=B": secret}},
