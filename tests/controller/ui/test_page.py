@@ -51,7 +51,7 @@ def test_a_link_gives_a_cookie_that_scripts_and_other_sites_do_not_get(page: Ser
     cookie = str(answer.getheader("set-cookie"))
     assert {"HttpOnly", "SameSite=strict", f"Path={page.entrance.path}"} <= set(cookie.split("; "))
     again, said = page.call(link.partition(page.host)[2])
-    assert (again.status, again.getheader("set-cookie"), b"used before" in said) == (403, None, True)
+    assert (again.status, again.getheader("set-cookie"), said != b"") == (403, None, True)
     assert len(page.links) == 2, "the next viewer's link is printed"
 
 
