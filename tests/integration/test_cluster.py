@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -199,7 +200,7 @@ def test_hostile_progress_files_disturb_neither_job_nor_agent(cluster: LocalClus
 
     # what is said of each kind is the agent's own tests' to see: it complains once a minute
     with kept(control, _link):
-        eventually(lambda: "progress file of executor 1 " in cluster.log(f"agent-{worker}"), "a complaint about a link")
+        eventually(lambda: re.search("progress file of executor 1 .*opened", cluster.log(f"agent-{worker}")), "a complaint")
     for name, make in HOSTILE.items():
         rows = len(cluster.samples(view.application_id)) + 6
         with kept(control, make):
