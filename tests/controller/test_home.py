@@ -63,7 +63,7 @@ def test_a_home_without_a_cluster_knows_the_master_that_the_environment_names(tm
     named = find_home(tmp_path, {"SPARKPACE_MASTER": "https://master.example:7171"})
     found = named.need_cluster()
     assert (found.url, found.host, found.port) == ("https://master.example:7171", "master.example", 7171)
-    with pytest.raises(BadInput, match="must look like"):
+    with pytest.raises(BadInput, match=r"http://master.example"):
         find_home(tmp_path, {"SPARKPACE_MASTER": "http://master.example"}).need_cluster()
     with pytest.raises(Unavailable, match="SPARKPACE_MASTER"):
         find_home(tmp_path, {}).need_cluster()
@@ -85,7 +85,7 @@ def test_a_home_that_others_may_change_is_refused_before_anything_is_made(tmp_pa
     path = tmp_path / "home"
     path.mkdir()
     path.chmod(mode)
-    with pytest.raises(BadInput, match=f"has mode {mode:04o}, so others may change what is in it; run chmod 700"):
+    with pytest.raises(BadInput, match=f"{mode:04o}.* chmod 700"):
         Home(path).create()
     assert list(path.iterdir()) == []
 
@@ -118,10 +118,10 @@ def test_a_token_file_that_others_may_read_is_refused(home: Home) -> None:
 def test_a_token_file_that_is_a_link_or_empty_or_missing_is_refused(home: Home) -> None:
     home.submit_token_file.rename(home.path / "elsewhere")
     home.submit_token_file.symlink_to(home.path / "elsewhere")
-    with pytest.raises(Denied, match="file of yours"):
+    with pytest.raises(Denied, match=r"submit.token"):
         home.submit_token()
     home.submit_token_file.unlink()
-    with pytest.raises(Unavailable, match="no token file"):
+    with pytest.raises(Unavailable, match=r"submit.token"):
         home.submit_token()
     home.submit_token_file.touch(mode=0o600)
     with pytest.raises(Denied, match="empty"):
@@ -135,7 +135,7 @@ def test_what_is_no_plain_file_is_no_token(home: Home, make: Callable[[Path], No
         make(file)
         file.chmod(0o700)
     for read in (home.submit_token, home.notify_secret):
-        with pytest.raises(Denied, match="is not a plain file that belongs to you"):
+        with pytest.raises(Denied, match="plain file"):
             read()
     assert home.find_metrics_token() is None
 
@@ -143,17 +143,17 @@ def test_what_is_no_plain_file_is_no_token(home: Home, make: Callable[[Path], No
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("hidden-pl\u00e4ce-of-mine\n", "has characters that are not printable ASCII"),
-        ("hidden-place\nand another line\n", "has characters that are not printable ASCII"),
-        ("hidden-place\0and more\n", "has characters that are not printable ASCII"),
-        ("hidden" + "x" * LARGEST_TOKEN_BYTES, "has 1030 bytes, more than 1024"),
+        ("hidden-pl\u00e4ce-of-mine\n", "ASCII"),
+        ("hidden-place\nand another line\n", "ASCII"),
+        ("hidden-place\0and more\n", "ASCII"),
+        ("hidden" + "x" * LARGEST_TOKEN_BYTES, "1030 bytes.* 1024"),
     ],
 )
 def test_a_token_that_would_be_mangled_is_refused_and_not_shown(home: Home, content: str, why: str) -> None:
     for file, read in ((home.submit_token_file, home.submit_token), (home.notify_secret_file, home.notify_secret)):
         file.write_text(content)
         file.chmod(0o600)
-        with pytest.raises(Denied, match=f"token file {file} {why}") as raised:
+        with pytest.raises(Denied, match=f"{file} .*{why}") as raised:
             read()
         assert "hidden" not in str(raised.value)
 
@@ -166,9 +166,7 @@ def test_a_secret_of_the_operators_own_is_taken_as_it_is_unless_it_is_short(home
     home.notify_secret_file.chmod(0o600)
     assert home.notify_secret() == own
     home.notify_secret_file.write_text(f"{own[1:]}\n")
-    with pytest.raises(
-        Denied, match=r"notify.secret has 15 character\(s\), so it can be guessed; write 16 or more"
-    ) as raised:
+    with pytest.raises(Denied, match=r"notify.secret .*15.* 16") as raised:
         home.notify_secret()
     assert "horse" not in str(raised.value)
 
@@ -236,7 +234,7 @@ def test_each_worker_has_a_token_of_its_own_and_a_name_that_is_no_workers_has_no
     assert (home.find_agent_token("w1"), home.agent_token("w2")) == (first.strip(), second.strip())
     for name in ("w3", "../submit.token", "..", "", "w1\0", "x" * 5000):
         assert home.find_agent_token(name) is None
-    with pytest.raises(Unavailable, match=r"agent-tokens/w3; `sparkpace token w3` makes it"):
+    with pytest.raises(Unavailable, match=r"agent-tokens/w3.*`sparkpace token w3`"):
         home.agent_token("w3")
     home.make_agent_token("w1").chmod(0o644)
     assert home.find_agent_token("w1") is None

@@ -64,7 +64,7 @@ def other(home: Home) -> Iterator[Other]:
 def test_a_second_master_of_a_home_is_refused_and_told_who_the_first_is(home: Home, other: Other) -> None:
     first = other("master")
     with (
-        pytest.raises(Unavailable, match=rf"has a master already \(process {first.pid}\)") as refused,
+        pytest.raises(Unavailable, match=str(first.pid)) as refused,
         master_lock(home, "x"),
     ):
         pass
@@ -89,7 +89,7 @@ def test_a_lock_is_held_also_where_its_holder_has_no_room_to_say_who_it_is(small
     small_disk.fill()
     with master_lock(home, "https://here"):
         assert holder(home.master_lock) == Holder(process=None)
-        with pytest.raises(Unavailable, match="a process out of reach"), master_lock(home, "https://here"):
+        with pytest.raises(Unavailable, match="out of reach"), master_lock(home, "https://here"):
             pass
     assert holder(home.master_lock) is None
 
@@ -115,7 +115,7 @@ def test_a_worker_has_one_agent_and_other_workers_have_theirs(home: Home) -> Non
     with (
         agent_lock(home, "w1"),
         agent_lock(home, "w2"),
-        pytest.raises(Unavailable, match=r"worker w1 of .* has an agent already"),
+        pytest.raises(Unavailable, match="w1"),
         agent_lock(home, "w1"),
     ):
         pass
@@ -123,7 +123,7 @@ def test_a_worker_has_one_agent_and_other_workers_have_theirs(home: Home) -> Non
 
 def test_up_and_down_take_turns(home: Home, other: Other) -> None:
     first = other("turn")
-    with pytest.raises(Unavailable, match="another `sparkpace up` or `sparkpace down`"), turn(home):
+    with pytest.raises(Unavailable, match="`sparkpace down`"), turn(home):
         pass
     first.kill()
     first.wait()
@@ -138,4 +138,4 @@ def test_the_end_of_a_cluster_ends_a_master_that_cannot_be_called_and_says_so(ho
     assert stopped is not None
     assert stopped.left == []
     [note] = stopped.notes
-    assert "the master was not asked to end the applications (master URL 'http://there:1' is not usable" in note
+    assert "'http://there:1'" in note

@@ -9,13 +9,18 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from controller.home import Home
 from controller.machine.proc import boot_id
 from controller.machine.process import find_process
 from controller.master.cluster import ClusterState
+from controller.master.core.application import Application
 from controller.master.core.core import ClusterOptions
 from controller.master.storage.kept import Kept
-from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, Registration
+from controller.runs.run_folder import read_summary
+from controller.wire.command import ApplicationView, Change, PlanReply, PlanRequest
+from controller.wire.driver import NOBODY, DriverReply, DriverSync, ExecutorWish, Registration
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, Sample, StageUse, WorkerInfo, WorkerReply, WorkerSync
 from experiments.bench.overhead.made_up import sequenced
@@ -29,6 +34,7 @@ from stage_model.history.events import (
     StageSubmitted,
     TaskEnd,
 )
+from tests.fakes import views
 
 START_MS = 1_000_000
 
@@ -96,6 +102,29 @@ class FakeCluster:
         self.now_s += 1e-6  # no two come at the same moment, and the earlier one comes first among equals
         return answered(self.state.drivers.register(registration(**changed), self.clock)).application_id
 
+    def registered(self, **changed: Any) -> Application:
+        return self.state.applications[self.register(**changed)]
+
+    def tick(self, seconds: float = 0.0) -> None:
+        """Let time pass; then the master has a pass."""
+        self.now_s += seconds
+        self.state.tick(self.now_s)
+
+    def view(self, application_id: str) -> ApplicationView:
+        return self.state.commands.view(application_id, self.now_s)
+
+    def plan(self, uid: int = NOBODY, **asked: Any) -> PlanReply:
+        return answered(self.state.admission.plan(PlanRequest(**asked), self.now_s, uid=uid))
+
+    def change(self, application_id: str, **asked: Any) -> None:
+        answered(self.state.commands.change(application_id, Change(**asked), self.clock))
+
+    def kill(self, application_id: str) -> None:
+        self.state.commands.kill(application_id, self.now_s)
+
+    def summary(self, application_id: str) -> dict[str, Any]:
+        return read_summary(self.path / "runs" / application_id)
+
     def worker(
         self,
         worker_id: str,
@@ -111,24 +140,16 @@ class FakeCluster:
         **changed: Any,
     ) -> WorkerReply:
         """Send a report of an agent of a worker with one core."""
+        info = WorkerInfo(
+            worker_id=worker_id, host="127.0.0.1", cores=1.0 * nodes, memory_mb=memory_mb, runtime=runtime, pid=1,
+            boot_id=boot or boot_id(), period_s=period_s, own_networks=own_networks, adopts=adopts, everywhere=everywhere,
+            nodes=nodes,
+        )  # fmt: skip
         sync = WorkerSync(
             instance=changed.pop("instance", f"{worker_id}-life"),
             cluster_id=self.state.identity.cluster_id,
             generation=self.state.identity.generation,
-            worker=WorkerInfo(
-                worker_id=worker_id,
-                host="127.0.0.1",
-                cores=1.0 * nodes,
-                memory_mb=memory_mb,
-                runtime=runtime,
-                pid=1,
-                boot_id=boot or boot_id(),
-                period_s=period_s,
-                own_networks=own_networks,
-                adopts=adopts,
-                everywhere=everywhere,
-                nodes=nodes,
-            ),
+            worker=info,
             executors=reports,
             **changed,
         )
@@ -159,28 +180,13 @@ def registration(**changed: Any) -> Registration:
     """Make the registration of this very process, so that its driver counts as alive."""
     me = find_process(os.getpid())
     assert me is not None
-    plain: dict[str, Any] = {
-        "name": "app",
-        "instance": "driver",
-        "spark_version": "4.3.0",
-        "user": "me",
-        "uid": os.getuid(),
-        "gid": os.getgid(),
-        "pid": me.pid,
-        "pid_start": me.start_ticks,
-        "boot_id": me.boot_id,
-        "host": "here",
-        "driver_url": "spark://CoarseGrainedScheduler@127.0.0.1:1",
-        "jars_dir": "/spark/jars",
-        "bridge_jar": "/spark/bridge.jar",
-        "java_home": "/java",
-        "working_dir": "/home/me",
-        "age_s": 2.0,
-        "steady_ms": 0,
-        "main": "app.py",
-        "wanted": {"0": ExecutorWish()},
-    }
-    return Registration(**(plain | changed))
+    plain = Registration(
+        name="app", instance="driver", spark_version="4.3.0", user="me", uid=os.getuid(), gid=os.getgid(), pid=me.pid,
+        pid_start=me.start_ticks, boot_id=me.boot_id, host="here", driver_url="spark://CoarseGrainedScheduler@127.0.0.1:1",
+        jars_dir="/spark/jars", bridge_jar="/spark/bridge.jar", java_home="/java", working_dir="/home/me", age_s=2.0,
+        steady_ms=0, main="app.py", wanted={"0": ExecutorWish()},
+    )  # fmt: skip
+    return structs.replace(plain, **changed)
 
 
 def report(application_id: str, executor_id: str, state: str = ExecutorState.RUNNING, **changed: Any) -> ExecutorReport:
@@ -188,29 +194,13 @@ def report(application_id: str, executor_id: str, state: str = ExecutorState.RUN
 
 
 def use(stage: int, cpu_core_s: float, **changed: Any) -> StageUse:
-    plain: dict[str, Any] = {
-        "attempt": 0,
-        "running": 0,
-        "done": 0,
-        "records": 0.0,
-        "records_running": 0.0,
-        "allocated_core_s": cpu_core_s,
-    }
-    return StageUse(stage=stage, cpu_core_s=cpu_core_s, **(plain | changed))
+    plain: dict[str, Any] = {"attempt": 0, "running": 0, "done": 0, "records": 0.0, "records_running": 0.0}
+    return StageUse(stage=stage, cpu_core_s=cpu_core_s, **({**plain, "allocated_core_s": cpu_core_s} | changed))
 
 
 def sample(application_id: str, executor_id: str, time_s: float, **changed: Any) -> Sample:
-    plain: dict[str, Any] = {
-        "stage": 0,
-        "set_point": None,
-        "progress": None,
-        "demand": 1.0,
-        "grant": 1.0,
-        "quota": 1.0,
-        "usage": 0.5,
-        "cpu_core_s": 0.5 * time_s,
-    }
-    return Sample(application_id=application_id, executor_id=executor_id, time_s=time_s, **(plain | changed))
+    plain: dict[str, Any] = {"application_id": application_id, "usage": 0.5, "cpu_core_s": 0.5 * time_s}
+    return views.sample(time_s, executor_id, **(plain | changed))
 
 
 def one_stage_run(start_ms: int, tasks: int = 4, task_ms: int = 2000) -> list[AnyEvent]:
@@ -220,23 +210,13 @@ def one_stage_run(start_ms: int, tasks: int = 4, task_ms: int = 2000) -> list[An
         JobStart(job=0, time_ms=start_ms, stages=(info,)),
         StageSubmitted(info=info, time_ms=start_ms),
     ]
+    plain = TaskEnd(
+        stage=0, attempt=0, task=0, index=0, executor="1", launch_ms=0, finish_ms=0, ok=True, run_ms=task_ms,
+        cpu_ns=task_ms * 1_000_000, input_records=10,
+    )  # fmt: skip
     for index in range(tasks):
         begin = start_ms + index * task_ms
-        events.append(
-            TaskEnd(
-                stage=0,
-                attempt=0,
-                task=index,
-                index=index,
-                executor="1",
-                launch_ms=begin,
-                finish_ms=begin + task_ms,
-                ok=True,
-                run_ms=task_ms,
-                cpu_ns=task_ms * 1_000_000,
-                input_records=10,
-            )
-        )
+        events.append(structs.replace(plain, task=index, index=index, launch_ms=begin, finish_ms=begin + task_ms))
     end_ms = start_ms + tasks * task_ms
     events.append(StageCompleted(stage=0, attempt=0, time_ms=end_ms))
     events.append(JobEnd(job=0, time_ms=end_ms, ok=True))

@@ -28,8 +28,9 @@ class Scene:
     def state(self) -> Any:
         return self.cluster.state
 
-    def sync(self) -> None:
-        """Let every agent report; executors that should run do so, and those that should stop are gone."""
+    def sync(self, seconds: float = 0.0) -> None:
+        """Let time pass, then every agent report; executors that should run do so, and those that should stop are gone."""
+        self.cluster.now_s += seconds
         for _ in range(2):
             for name in self.offers:
                 desired = self.state.agents.desired(name, self.cluster.now_s)

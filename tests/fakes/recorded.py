@@ -14,6 +14,7 @@ from controller.runs.run_folder import append_samples, write_stages, write_summa
 from controller.wire.course import StageCourse
 from controller.wire.worker import Sample
 from experiments.harness.recorded import JobRecord, StepRecord
+from tests.fakes import views
 
 CAPACITY = {"w1": 0.85, "w2": 0.85}
 WORKERS = {"1": "w1", "2": "w2"}
@@ -33,18 +34,8 @@ def samples_of(spans: Spans, submitted: float = 1000.0) -> list[Sample]:
 
 
 def sample(executor: str, time_s: float, grant: float, cpu: float) -> Sample:
-    return Sample(
-        application_id="",
-        executor_id=executor,
-        time_s=round(time_s, 3),
-        stage=0,
-        set_point=None,
-        progress=None,
-        demand=grant,
-        grant=grant,
-        quota=grant,
-        usage=grant,
-        cpu_core_s=round(cpu, 4),
+    return views.sample(
+        round(time_s, 3), executor, demand=grant, grant=grant, quota=grant, usage=grant, cpu_core_s=round(cpu, 4)
     )
 
 

@@ -454,7 +454,7 @@ def _store(data: bytes) -> None:
             assert cluster.state.applications[healthy].stream.acknowledged == 4, "another application has lost its events"
             reply = cluster.worker("w1", report(healthy, "1"))
             assert [plan.application_id for plan in reply.desired.applications if plan.application_id == healthy]
-            cluster.state.tick(cluster.now_s)
+            cluster.tick()
             assert not cluster.state.parts.failures, cluster.state.parts.failures
         finally:
             cluster.state.store.close()

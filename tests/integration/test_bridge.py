@@ -314,11 +314,12 @@ def test_every_refusal_is_one_sentence_and_an_order_to_stop_is_obeyed(
     said = out.splitlines()
     assert len(said) == len(tries), err
     assert "open to others" in said[0]
-    assert "no submit token can be read" in said[1]
-    assert "is not of the form sparkpace://HOST:PORT" in said[2]
+    assert "submit token" in said[1]
+    assert "sparkpace://HOST:PORT" in said[2]
     assert "the queue of this user is closed" in said[3]
-    assert "no Sparkpace master answers at 127.0.0.1:1 " in said[4]
-    assert f"what answers at 127.0.0.1:{foreign.port} is not the master of the CA in {tmp_path}/ca.pem" in said[5]
+    assert "127.0.0.1:1 " in said[4]
+    assert f"127.0.0.1:{foreign.port} " in said[5]
+    assert f"{tmp_path}/ca.pem" in said[5]
     assert foreign.registrations == []
     assert said[6] == "stopped"
     assert "the test has seen enough" in err

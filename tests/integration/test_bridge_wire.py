@@ -112,10 +112,10 @@ def test_who_squats_the_port_learns_no_token_and_is_refused(dressed: str, classe
 def test_a_ca_file_that_is_missing_or_damaged_is_named(classes: str, tmp_path: Path) -> None:
     command = ["java", "-cp", classes, "org.sparkpace.bridge.WireHarness", "sparkpace://127.0.0.1:1", "1"]
     missing = subprocess.run([*command, str(tmp_path / "ca.pem")], capture_output=True, text=True, check=False)
-    assert f"there is no CA file {tmp_path}/ca.pem; the first `sparkpace up` makes it" in missing.stderr
+    assert f"{tmp_path}/ca.pem" in missing.stderr
     (tmp_path / "ca.pem").write_bytes(b"no PEM")
     damaged = subprocess.run([*command, str(tmp_path / "ca.pem")], capture_output=True, text=True, check=False)
-    assert f"the CA file {tmp_path}/ca.pem cannot be used" in damaged.stderr
+    assert f"{tmp_path}/ca.pem" in damaged.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of root's and can be somebody else")

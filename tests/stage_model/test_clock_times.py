@@ -65,11 +65,11 @@ def test_summer_time_counts_by_the_clock_on_the_wall() -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("by 24:00", "is no time of a day; accepted: 00:00 to 23:59"),
-        ("by 07:60", "is no time of a day"),
-        ("workdays 07:00", "names a day 'workdays'; accepted: daily, weekdays, weekends, monday"),
-        ("by 07:00 Europe/Berlim", "names a zone 'Europe/Berlim' that is not known here; give one like Europe/Berlin"),
-        ("by 07:00 Europe", "names a zone 'Europe' that is not known here"),
+        ("by 24:00", "23:59"),
+        ("by 07:60", "07:60"),
+        ("workdays 07:00", "weekdays"),
+        ("by 07:00 Europe/Berlim", "Europe/Berlin"),
+        ("by 07:00 Europe", "'Europe'"),
     ],
 )
 def test_what_does_not_exist_is_refused(text: str, part: str) -> None:

@@ -24,15 +24,15 @@ def test_given_values_replace_defaults_and_others_stay() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("alpha", "1.5", r"spark.pace.law.paper.alpha is '1.5', which is out of range; give more than 0, at most 1."),
-        ("alpha", "nan", r"is 'nan', which is out of range"),
-        ("k", "inf", r"is 'inf', which is out of range; give more than 0 \(cores per unit of progress\)."),
-        ("k", "fast", r"is 'fast', which is no number; give more than 0"),
-        ("k", "5s", r"is '5s', which is no number"),
-        ("ti", "", r"is '', which is no number; give more than 0 \(s\)."),
-        ("ti", "5 parsecs", r"paper.ti '5 parsecs' is not a duration"),
-        ("overscale", "0.5", r"out of range; give 1 or more \(times initial cores\)."),
-        ("beta", "-0.1", r"out of range; give 0 to 1."),
+        ("alpha", "1.5", r"spark.pace.law.paper.alpha .*'1.5'.* 0.* 1"),
+        ("alpha", "nan", "'nan'"),
+        ("k", "inf", r"'inf'.* 0 \(cores per unit of progress\)"),
+        ("k", "fast", "'fast'.* 0"),
+        ("k", "5s", "'5s'"),
+        ("ti", "", r"''.* 0 \(s\)"),
+        ("ti", "5 parsecs", r"paper.ti '5 parsecs'"),
+        ("overscale", "0.5", r" 1 .*\(times initial cores\)"),
+        ("beta", "-0.1", "0 to 1"),
     ],
 )
 def test_a_bad_value_is_refused_with_key_value_and_range(key: str, value: str, sentence: str) -> None:
@@ -41,9 +41,9 @@ def test_a_bad_value_is_refused_with_key_value_and_range(key: str, value: str, s
 
 
 def test_an_unknown_key_is_refused_with_the_closest_known_one() -> None:
-    with pytest.raises(BadInput, match=r"spark.pace.law.paper.alhpa is no setting; the nearest names are \S*paper.alpha"):
+    with pytest.raises(BadInput, match=r"paper.alhpa .*paper.alpha"):
         parse_constants({"spark.pace.law.paper.alhpa": "1"})
-    with pytest.raises(BadInput, match=r"spark.pace.law.alpha is no setting; the nearest names are spark.pace.law.*alpha"):
+    with pytest.raises(BadInput, match=r"spark.pace.law.alpha .*spark.pace.law.*alpha"):
         parse_constants({"spark.pace.law.alpha": "1"})
 
 
@@ -64,5 +64,5 @@ def test_every_setting_has_a_reason_and_an_acceptable_default(topic: type[Topic]
 
 def test_the_laws_name_is_checked() -> None:
     assert parse_law("paper") == "paper"
-    with pytest.raises(BadInput, match=r"--law 'pid' is no law; give paper, forecast or constant\."):
+    with pytest.raises(BadInput, match=r"--law 'pid'.* paper, forecast or constant"):
         parse_law("pid")

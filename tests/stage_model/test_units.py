@@ -20,6 +20,7 @@ from stage_model.units import (
     parse_memory_mb,
     parse_priority,
 )
+from tests.fakes.refusals import assert_names
 
 NOW = datetime(2030, 1, 31, 12, 0, tzinfo=timezone(timedelta(hours=2)))
 
@@ -58,28 +59,18 @@ def test_what_is_no_deadline_is_refused_with_option_value_and_remedy(text: str) 
     with pytest.raises(BadInput) as caught:
         parse_deadline(text, NOW)
     refusal = str(caught.value)
-    assert refusal.startswith("--deadline ")
-    assert refusal.endswith(
-        "give a duration like 90s, 10min or 1h30m, a time like 'by 07:00' or 'weekdays 07:00 Europe/Berlin', "
-        "or 2030-02-01T18:00."
-    )
-    assert text.strip()[:90] in refusal
+    assert_names(refusal, "--deadline ", text.strip()[:90], "90s", "'by 07:00'", "2030-02-01T18:00")
     assert len(refusal) < 350
 
 
-def test_a_negative_deadline_is_called_negative() -> None:
-    with pytest.raises(BadInput, match="'-5s' is negative"):
-        parse_deadline("-5s", NOW)
-
-
-@pytest.mark.parametrize("text", ["7am", "by 7", "soon"])
-def test_what_is_no_time_is_not_only_called_no_duration(text: str) -> None:
-    with pytest.raises(BadInput, match=f"--deadline '{text}' is neither a duration nor a time"):
+@pytest.mark.parametrize("text", ["-5s", "7am", "by 7", "soon"])
+def test_what_is_no_time_and_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match=f"--deadline '{text}'"):
         parse_deadline(text, NOW)
 
 
 def test_the_example_in_a_refusal_is_accepted() -> None:
-    with pytest.raises(BadInput, match="is more than 366 days away") as caught:
+    with pytest.raises(BadInput, match="366 days") as caught:
         parse_deadline("2040-01-31T18:00", NOW)
     assert parse_deadline(str(caught.value).rpartition(" or ")[2].rstrip("."), NOW) == 30 * 3600
 
@@ -100,7 +91,7 @@ def test_a_deadline_over_a_change_of_summer_time_counts_real_hours() -> None:
 
 @pytest.mark.parametrize("text", ["2030-01-31T12:00", "2030-01-31T11:59", "1999-12-31", "2030-01-31T09:59:59Z"])
 def test_a_deadline_in_the_past_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match=f"--deadline '{text}' is in the past"):
+    with pytest.raises(BadInput, match=f"--deadline '{text}' .*past"):
         parse_deadline(text, NOW)
 
 
@@ -160,21 +151,18 @@ def test_a_priority_is_a_name_or_a_number(text: str, number: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "urgent", "-1", "101", "5.5", "nan", "٣"])
 def test_what_is_no_priority_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match=r"--priority '.*' is no priority; give low \(0\), normal"):
+    with pytest.raises(BadInput, match=r"--priority '.*low \(0\), normal"):
         parse_priority(text)
 
 
 @pytest.mark.parametrize(
     ("text", "mb"),
     [
-        ("2g", 2048),
+        *((text, 2048) for text in ("2g", "2048", "2gb", "2GiB")),
         ("512m", 512),
-        ("2048", 2048),
         ("1.5G", 1536),
         ("1t", 1_048_576),
         ("512k", 1),
-        ("2gb", 2048),
-        ("2GiB", 2048),
     ],
 )
 def test_memory_is_read_as_spark_does(text: str, mb: int) -> None:
@@ -183,7 +171,7 @@ def test_memory_is_read_as_spark_does(text: str, mb: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "0g", "-1g", "2x", "g", "nan", "1e3", "9999999t"])
 def test_what_is_no_memory_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match=r"--executor-memory '.*' is no amount of memory; give one like 512m or 2g"):
+    with pytest.raises(BadInput, match=r"--executor-memory '.*512m"):
         parse_memory_mb(text, option="--executor-memory")
 
 
@@ -191,11 +179,11 @@ def test_cores_are_positive_numbers() -> None:
     assert parse_cores("2") == 2
     assert parse_cores("1.5") == 1.5
     for text in ("", "0", "0.001", "-1", "two", "inf", "nan", "5000"):
-        with pytest.raises(BadInput, match="is no number of cores"):
+        with pytest.raises(BadInput, match=f"'{text}'"):
             parse_cores(text)
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00+14:00", "9999-12-31T23:59:59-14:00"])
 def test_a_time_at_the_edge_of_the_calendar_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="no time that can be reckoned with"):
+    with pytest.raises(BadInput, match=text[:10]):
         parse_deadline(text, datetime(2030, 1, 31, tzinfo=UTC))

@@ -14,6 +14,7 @@ from controller.home import Home
 from controller.wire.worker import Desired, WorkerReply, WorkerSync
 from tests.fakes.master import TOKEN, serving
 from tests.fakes.messages import made_up
+from tests.fakes.refusals import assert_names
 
 
 def orders(cluster_id: str = "mine", generation: int = 3) -> Desired:
@@ -22,7 +23,7 @@ def orders(cluster_id: str = "mine", generation: int = 3) -> Desired:
 
 def test_orders_of_a_foreign_cluster_are_refused() -> None:
     orders_of = OrderFilter("mine")
-    with pytest.raises(Refused, match="cluster foreign refused; this agent belongs to mine"):
+    with pytest.raises(Refused, match=r"foreign.* mine"):
         orders_of.check(orders("foreign", 99))
     # and leave no trace
     orders_of.check(orders(generation=1))
@@ -31,7 +32,7 @@ def test_orders_of_a_foreign_cluster_are_refused() -> None:
 def test_orders_of_an_older_generation_are_refused() -> None:
     orders_of = OrderFilter("mine")
     orders_of.check(orders(generation=3))
-    with pytest.raises(Refused, match="generation 2 refused; 3 was seen"):
+    with pytest.raises(Refused, match=r" 2 .* 3 "):
         orders_of.check(orders(generation=2))
     orders_of.check(orders(generation=3))
     orders_of.check(orders(generation=4))
@@ -63,8 +64,7 @@ def test_orders_of_a_newer_version_are_not_obeyed_which_is_told_once_and_tried_a
         link.send_now = Stop(0)
         link.run_sync(Stop(3), lambda: None)
         link.run_notices(Stop(3), lambda: None)
-    (told,) = [record.getMessage() for record in caplog.records]
-    assert "the master speaks wire version '3', this agent '1'; " in told
-    assert "going on towards the last deadlines" in told
+    (told,) = caplog.messages
+    assert_names(told, "'3'", "'1'")
     assert link.take() == []
     assert not woken.is_set()

@@ -15,11 +15,12 @@ from controller.runtime.base import ExecutorKey
 from controller.runtime.kubernetes.pod_cpu import CpuM, PodCpu
 from controller.wire.driver import ExecutorProcess
 from controller.wire.worker import AdoptedSpec, Desired, WorkerSync
-from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.plan import ApplicationPlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
 from tests.controller.runtime.kube_worlds import World, standin_world
 from tests.fakes.options import agent_options
+from tests.fakes.plans import plan
 from tests.fakes.worker import report_of
 
 pytestmark = pytest.mark.kubernetes_api
@@ -75,21 +76,6 @@ def told(cpu_s: float, running: int = 2) -> Progress:
     return Progress(schema=SCHEMA, executor="1", sequence=1, stages=(stage,), cpu_s=cpu_s)
 
 
-def plan(left_s: float) -> ApplicationPlan:
-    """Make a plan of 20 tasks under way; alpha is 1, so 50 core-seconds in 100 s ask for exactly half a core."""
-    return ApplicationPlan(
-        application_id="app",
-        name="app",
-        settings={"forecast.alpha": 1.0, "forecast.surety": 0.0, "forecast.lead": 0.0},
-        deadline_s=2 * left_s,
-        left_s=left_s,
-        elapsed_s=left_s,
-        stages=(StagePlan(stage=1, attempt=0, tasks=20, work_core_s=50.0),),
-        slots=2,
-        cores=2.0,
-    )
-
-
 def test_what_the_master_is_told_of_its_cores(worker: PodsWorker) -> None:
     info = worker.agent.worker
     assert (info.cores, info.nodes, info.adopts, info.everywhere) == (6.0, 3, True, True)
@@ -99,7 +85,7 @@ def test_a_pod_is_taken_over_its_limit_follows_the_law_and_its_request_the_need(
     world = worker.world
     pod = world.pod(limit="2", request="1500m")
     world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
-    worker.want(pod, plan(100.0), told=told(500.0))
+    worker.want(pod, plan(left_s=100.0), told=told(500.0))
     worker.tick()
     worker.tick()
 
@@ -117,15 +103,15 @@ def test_its_cpu_is_what_it_tells_within_its_quota(worker: PodsWorker) -> None:
     world = worker.world
     pod = world.pod(limit="500m", request="400m")
     world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
-    worker.want(pod, plan(100.0), told=told(500.0))
+    worker.want(pod, plan(left_s=100.0), told=told(500.0))
     for _ in range(3):
         worker.tick()
     world.until(lambda: worker.runtime.observe()[KEY].quota_cores == 0.5)
     worker.tick()
     before = report_of(worker.tick(), KEY).cpu_core_s
-    worker.want(pod, plan(100.0), told=told(500.4))
+    worker.want(pod, plan(left_s=100.0), told=told(500.4))
     assert report_of(worker.tick(), KEY).cpu_core_s == pytest.approx(before + 0.4)
-    worker.want(pod, plan(100.0), told=told(9999.0))
+    worker.want(pod, plan(left_s=100.0), told=told(9999.0))
     assert report_of(worker.tick(), KEY).cpu_core_s <= before + 0.4 + 0.5 * 6
 
 

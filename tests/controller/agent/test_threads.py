@@ -14,6 +14,7 @@ from controller.agent.link import Link, OrderFilter
 from controller.agent.threads import Beat, Threads
 from controller.machine.back_off import BackOff
 from controller.wire.worker import WorkerSync
+from tests.fakes.refusals import assert_names
 
 PATIENCE_S = 10.0
 
@@ -52,7 +53,7 @@ def test_what_a_thread_raises_is_told_and_counted_and_its_work_begun_again(rig: 
 
     rig.threads.add("starts", work, patience_s=PATIENCE_S)
     rig.await_notes(3)
-    assert "thread starts failed and is begun again (failure 3): KeyError: 'no one thought of this'" in rig.notes[2]
+    assert_names(rig.notes[2], "starts", "failure 3", "KeyError: 'no one thought of this'")
 
 
 def test_pauses_grow_to_their_limit_and_begin_anew_after_a_long_life() -> None:
@@ -97,7 +98,7 @@ def test_patience_counts_from_when_the_work_was_begun_again(rig: Rig) -> None:
 def test_work_that_returns_too_early_is_begun_again(rig: Rig) -> None:
     rig.threads.add("link", lambda _: None, patience_s=PATIENCE_S)
     rig.await_notes(2)
-    assert "it returned" in rig.notes[1]
+    assert_names(rig.notes[1], "link", "failure 2")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

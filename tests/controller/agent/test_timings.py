@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.agent.timings import PeriodTimings
+from tests.fakes.refusals import assert_names
 
 
 class Clock:
@@ -39,7 +40,8 @@ def test_a_period_that_takes_too_long_is_told_with_its_phases_once_a_minute(capl
     assert caplog.messages == []
     period(timings, clock, look=1.5, decide=0.25)
     period(timings, clock, look=1.5, decide=0.25)
-    assert caplog.messages == ["a period of 1 s took 1.75 s: look 1.50 s, decide 0.25 s"]
+    [told] = caplog.messages
+    assert_names(told, "1.75 s", "look 1.50 s", "decide 0.25 s")
     clock.now_s += 60
     period(timings, clock, look=2.0)
-    assert caplog.messages[1:] == ["a period of 1 s took 2.00 s: look 2.00 s"]
+    assert ["2.00 s" in message for message in caplog.messages] == [False, True]

@@ -61,19 +61,19 @@ def test_mounts_are_within_what_exists(tmp_path: Path) -> None:
     ("own", "part"),
     [
         ({"deadline": "abc"}, "spark.pace.deadline"),
-        ({"deadline": "-5s"}, "negative"),
-        ({"deadline": "2020-01-01T00:00"}, "in the past"),
+        ({"deadline": "-5s"}, "'-5s'"),
+        ({"deadline": "2020-01-01T00:00"}, "2020-01-01T00:00"),
         ({"priority": "101"}, "spark.pace.priority"),
         ({"law": "magic"}, "spark.pace.law"),
         ({"law_paper_alpha": "2"}, "spark.pace.law.paper.alpha"),
-        ({"law_paper_alfa": "1"}, "the nearest names are spark.pace.law.paper.alpha"),
-        ({"force": "yes"}, "accepted: true or false"),
+        ({"law_paper_alfa": "1"}, "alfa.* spark.pace.law.paper.alpha"),
+        ({"force": "yes"}, "'yes'"),
         ({"mounts": "/does/not/exist"}, "spark.pace.mounts"),
-        ({"arguments": "--size 3"}, "give a JSON list of strings"),
-        ({"arguments": "[3]"}, "give a JSON list of strings"),
-        ({"placement_labels": "a=b," * 1025}, "spark.pace.placement.labels has 4100 characters; accepted: 4096 at most"),
-        ({"mounts": "/," * 65}, "spark.pace.mounts names 65 paths; accepted: 64 at most"),
-        ({"dedline": "90s"}, "spark.pace.dedline is not a setting; the nearest names are spark.pace.deadline, "),
+        ({"arguments": "--size 3"}, "spark.pace.arguments"),
+        ({"arguments": "[3]"}, "spark.pace.arguments"),
+        ({"placement_labels": "a=b," * 1025}, "spark.pace.placement.labels .*4100.* 4096"),
+        ({"mounts": "/," * 65}, "spark.pace.mounts .*65.* 64"),
+        ({"dedline": "90s"}, "spark.pace.dedline .*spark.pace.deadline, "),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(own: dict[str, str], part: str) -> None:
@@ -82,11 +82,11 @@ def test_what_cannot_be_read_is_refused_by_name(own: dict[str, str], part: str) 
 
 
 def test_a_mount_that_cannot_be_looked_up_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="does not exist; give an existing file"):
+    with pytest.raises(BadInput, match=str(tmp_path)):
         options(mounts=f"{tmp_path}/{'x' * 5000}")
 
 
 def test_a_port_is_named_once_however_it_is_written() -> None:
     assert options(placement_ports="080,443").placement.ports == (80, 443)
-    with pytest.raises(BadInput, match="'00080' is no port"):
+    with pytest.raises(BadInput, match="'00080'"):
         options(placement_ports="80,00080")

@@ -31,16 +31,13 @@ def test_an_end_counts_from_submission_like_a_deadline() -> None:
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ({"pipeline": ""}, "spark.pace.pipeline '' is no name; accepted: 1 to 63"),
-        ({"pipeline": "a b"}, "spark.pace.pipeline 'a b' is no name"),
-        ({"pipeline": "a" * 64}, "is no name"),
-        ({"pipeline_by": "90s"}, "spark.pace.pipeline.by without spark.pace.pipeline has no meaning"),
-        ({"pipeline": "p", "pipeline_by": "soon"}, "spark.pace.pipeline.by 'soon' is neither a duration nor a time"),
-        (
-            {"pipeline": "p", "pipeline_by": "90s", "deadline": "80s"},
-            "spark.pace.deadline and spark.pace.pipeline.by exclude",
-        ),
-        ({"pipeline_until": "90s"}, "spark.pace.pipeline.until is not a setting"),
+        ({"pipeline": ""}, "spark.pace.pipeline ''.* 63"),
+        ({"pipeline": "a b"}, "spark.pace.pipeline 'a b'"),
+        ({"pipeline": "a" * 64}, "a" * 64),
+        ({"pipeline_by": "90s"}, "spark.pace.pipeline.by .*spark.pace.pipeline "),
+        ({"pipeline": "p", "pipeline_by": "soon"}, "spark.pace.pipeline.by 'soon'"),
+        ({"pipeline": "p", "pipeline_by": "90s", "deadline": "80s"}, "spark.pace.deadline .*spark.pace.pipeline.by"),
+        ({"pipeline_until": "90s"}, "spark.pace.pipeline.until"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(own: dict[str, str], said: str) -> None:

@@ -10,19 +10,7 @@ from stage_model.errors import BadInput
 
 def test_ours_sparks_and_the_applications_words_are_told_apart() -> None:
     split = split_arguments(
-        [
-            "--deadline",
-            "90s",
-            "--conf",
-            "a.b=c=d",
-            "-v",
-            "--executor-memory=2g",
-            "--force",
-            "app.py",
-            "--deadline",
-            "5",
-            "-v",
-        ]
+        ["--deadline", "90s", "--conf", "a.b=c=d", "-v", "--executor-memory=2g", "--force", "app.py", "--deadline", "5", "-v"]
     )
     assert split.own == {"deadline": "90s"}
     assert split.flags == {"force"}
@@ -45,7 +33,7 @@ def test_the_value_of_a_spark_option_is_never_the_application(option: str) -> No
 
 def test_mounts_repeat_and_other_own_options_do_not() -> None:
     assert split_arguments(["--mount", "/a", "--mount=/b:rw", "app.py"]).own == {"mount": "/a,/b:rw"}
-    with pytest.raises(BadInput, match="given twice"):
+    with pytest.raises(BadInput, match="--deadline"):
         split_arguments(["--deadline", "1s", "--deadline", "2s", "app.py"])
 
 
@@ -62,14 +50,14 @@ def test_without_an_application_there_is_none() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--remote", "sc://here", "app.py"], "--remote cannot be given here"),
+        (["--remote", "sc://here", "app.py"], "--remote"),
         (["--kill", "x"], "sparkpace kill"),
-        (["--deadlin", "90s", "app.py"], "'--deadlin' is neither"),
-        (["-x", "app.py"], "'-x' is neither"),
-        (["--deadline"], "--deadline needs a value"),
-        (["--conf"], "--conf needs a value"),
+        (["--deadlin", "90s", "app.py"], "'--deadlin'"),
+        (["-x", "app.py"], "'-x'"),
+        (["--deadline"], "--deadline"),
+        (["--conf"], "--conf"),
         (["--conf", "novalue", "app.py"], "KEY=VALUE"),
-        (["--detach=yes", "app.py"], "takes no value"),
+        (["--detach=yes", "app.py"], "--detach"),
         (["--mount", "", "app.py"], "--mount ''"),
         (["--mount", "/a,/b", "app.py"], "--mount '/a,/b'"),
     ],

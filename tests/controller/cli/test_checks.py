@@ -31,23 +31,23 @@ def test_a_file_holds_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 )
 def test_a_url_that_is_refused_is_not_shown(tmp_path: Path, url: str) -> None:
     write_hook(tmp_path, url)
-    with pytest.raises(BadInput, match=rf"the file of --notify {tmp_path}/hook .*https://HOST") as raised:
+    with pytest.raises(BadInput, match=f"--notify {tmp_path}/hook .*https://HOST") as raised:
         parse_notify(f"@{tmp_path}/hook")
     assert "sec" not in str(raised.value)
 
 
 def test_an_empty_file_and_no_file_are_called_so(tmp_path: Path) -> None:
     write_hook(tmp_path, "\n")
-    with pytest.raises(BadInput, match=rf"the file of --notify {tmp_path}/hook is empty"):
+    with pytest.raises(BadInput, match=f"--notify {tmp_path}/hook is empty"):
         parse_notify(f"@{tmp_path}/hook")
-    with pytest.raises(BadInput, match=r"--notify @ names no file; give @FILE with https://HOST"):
+    with pytest.raises(BadInput, match=r"--notify @ .*@FILE"):
         parse_notify("@")
 
 
 @pytest.mark.parametrize(("mode", "why"), [(0o620, "changed"), (0o640, "read"), (0o604, "read")])
 def test_a_file_that_others_may_read_or_change_is_refused(tmp_path: Path, mode: int, why: str) -> None:
     write_hook(tmp_path, "https://hooks.example/", mode)
-    with pytest.raises(BadInput, match=rf"hook may be {why} by others"):
+    with pytest.raises(BadInput, match=rf"{tmp_path}/hook .*{why}"):
         parse_notify(f"@{tmp_path}/hook")
 
 
@@ -58,5 +58,5 @@ def test_a_master_may_listen_at_any_address(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["", " ", "two words", "-x", "https://gate.example", "::1::x:", "999.1.1.1", "1.2.3", "a:b"])
 def test_what_is_no_address_is_refused(host: str) -> None:
-    with pytest.raises(BadInput, match="is no address; give an IP address or a host's name"):
+    with pytest.raises(BadInput, match=f"'{host}'"):
         check_address(host)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -16,41 +15,28 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from controller.cli.main import main
-from controller.home import Cluster, Home
-from controller.machine.files import write_whole
-from controller.machine.process import find_process
+from controller.home import Home
 from controller.runs.profile_store import ProfileStore
-from controller.wire.command import ApplicationView, WorkerView
+from controller.wire.command import WorkerView
 from controller.wire.states import ApplicationState
 from stage_model.history.profile import profile
-from tests.fakes.master import TOKEN, Server, serving
+from tests.fakes.commands import served_home, write_cluster
+from tests.fakes.master import Server
 from tests.fakes.records import run, stage
+from tests.fakes.views import view
 
 COMMAND = Path(sys.executable).parent / "sparkpace"
 WORKER = WorkerView(
     worker_id="w1", host="127.0.0.1", cores=1.7, memory_mb=1024, runtime="docker", pid=1, boot_id="b", seen_s_ago=0.4
 )
-VIEW = ApplicationView(
-    application_id="pace-20261121-a", name="sort", state=ApplicationState.RUNNING, law="forecast", priority=50
-)
+VIEW = view(application_id="pace-20261121-a", name="sort")
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Home, Server]]:
-    home = Home(tmp_path / "home")
-    home.create()
-    write_whole(home.submit_token_file, TOKEN.encode())
-    monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
-    with serving(home) as master:
+    with served_home(tmp_path / "home", monkeypatch) as (home, master):
         master.view, master.workers = VIEW, (WORKER,)
-        cluster_at(home, master.url)
         yield home, master
-
-
-def cluster_at(home: Home, url: str) -> None:
-    ours = find_process(os.getpid())
-    assert ours is not None
-    home.write_cluster(Cluster(cluster_id="c", url=url, host="127.0.0.1", port=1, runtime="process", master=ours))
 
 
 def offered(*words: str) -> list[str]:
@@ -117,7 +103,7 @@ def test_files_of_submit(words: list[str]) -> None:
 def test_nothing_is_offered_or_said_without_a_master(
     home: tuple[Home, Server], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster_at(home[0], "https://127.0.0.1:1")
+    write_cluster(home[0])
     assert offered("kill", "") == []
     home[0].cluster_file.write_text("{")
     assert offered("kill", "") == []
@@ -131,7 +117,7 @@ def test_nothing_is_offered_or_said_without_a_master(
 def test_a_master_that_says_nothing_is_not_waited_for(home: tuple[Home, Server], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.cli.completion.TIMEOUT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        cluster_at(home[0], f"https://127.0.0.1:{silent.getsockname()[1]}")
+        write_cluster(home[0], url=f"https://127.0.0.1:{silent.getsockname()[1]}")
         assert offered("kill", "") == []
 
 

@@ -19,7 +19,7 @@ def test_the_basis_and_the_reason_are_a_line_each() -> None:
     first, second, third = sentences(told)
     assert "planned from 2 runs" in first
     assert "squeezed by nightly" in second
-    assert third == "it taught nothing, because it ran no job"
+    assert "it ran no job" in third
 
 
 def test_a_master_that_tells_neither_leaves_them_out() -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from controller.cli.main import COMMANDS, main
 from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import write_summary
 from stage_model.history.profile import profile
+from tests.fakes.commands import assert_refused
+from tests.fakes.commands import run as invoke
 from tests.fakes.records import run, stage
 
 SHOWING = [
@@ -33,9 +35,8 @@ SHOWING = [
 @pytest.mark.parametrize("words", SHOWING, ids=" ".join)
 @pytest.mark.parametrize("form", ["yaml", "JSON", ""])
 def test_another_form_is_refused(words: list[str], form: str, tmp_path: Path) -> None:
-    done = CliRunner().invoke(main, [*words, "--home", str(tmp_path / "none"), "--output", form])
-    assert done.exit_code == 2
-    assert f"Invalid value for '--output': {form!r} is not one of 'table', 'json'." in done.stderr
+    done = invoke(*words, "--home", str(tmp_path / "none"), "--output", form)
+    assert_refused(done, 2, "'--output'", repr(form), "'table', 'json'")
     assert not (tmp_path / "none").exists()
 
 
@@ -56,15 +57,15 @@ def test_profiles_are_listed_for_people_and_for_programs(tmp_path: Path) -> None
     store = ProfileStore(tmp_path / "profiles")
     store.add(profile("small@app.py", (run("r1", 1, stage("a")), run("r2", 2, stage("a"), stage("b", parents=("a",))))))
     words = ["profile", "list", "--home", str(tmp_path)]
-    assert "small@app.py" in CliRunner().invoke(main, words).stdout
-    [row] = json.loads(CliRunner().invoke(main, [*words, "--output", "json"]).stdout)
+    assert "small@app.py" in invoke(*words).stdout
+    [row] = json.loads(invoke(*words, "--output", "json").stdout)
     assert (row["profile"], row["runs"], row["stages"]) == ("small@app.py", 2, 2)
     assert sorted(row) == ["cores", "duration_s", "profile", "runs", "stages"]
 
 
 def test_what_doctor_found_is_json_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    done = CliRunner().invoke(main, ["doctor", "--home", str(tmp_path / "none"), "--output", "json"])
+    done = invoke("doctor", "--home", str(tmp_path / "none"), "--output", "json")
     assert done.exit_code == 69
     found = {one["what"]: one for one in json.loads(done.stdout)}
     assert found["Python"]["state"] == "ok"
@@ -77,11 +78,10 @@ def test_doctor_names_a_secret_with_which_no_master_would_start(tmp_path: Path) 
     home.create()
     home.notify_secret_file.write_text("x\n")
     home.notify_secret_file.chmod(0o600)
-    done = CliRunner().invoke(main, ["doctor", "--home", str(home.path), "--output", "json"])
+    done = invoke("doctor", "--home", str(home.path), "--output", "json")
     [tokens] = [one for one in json.loads(done.stdout) if one["what"] == "tokens"]
-    assert (tokens["state"], tokens["found"].partition(",")[0]) == (
-        "bad", f"the secret in {home.notify_secret_file} has 1 character(s)",
-    )  # fmt: skip
+    assert tokens["state"] == "bad"
+    assert str(home.notify_secret_file) in tokens["found"]
 
 
 def test_a_report_says_in_sentences_what_the_forecast_rested_on_and_why_it_was_late(tmp_path: Path) -> None:
@@ -90,18 +90,15 @@ def test_a_report_says_in_sentences_what_the_forecast_rested_on_and_why_it_was_l
     told = {"basis": {"runs": 2, "sentence": "planned from 2 runs"}, "lateness": {"more": 0.2, "sentence": "20% more work"}}
     write_summary(folder, {"app_id": folder.name, "name": "app", **told})
     words = ["report", "last", "--home", str(tmp_path)]
-    lines = [
-        [part.strip() for part in line.split(maxsplit=1)] for line in CliRunner().invoke(main, words).stdout.splitlines()
-    ]
-    assert ["basis", "planned from 2 runs"] in lines
-    assert ["lateness", "20% more work"] in lines
-    assert json.loads(CliRunner().invoke(main, [*words, "--output", "json"]).stdout)["lateness"] == told["lateness"]
+    lines = [" ".join(line.split()) for line in invoke(*words).stdout.splitlines()]
+    assert {"basis planned from 2 runs", "lateness 20% more work"} <= set(lines)
+    assert json.loads(invoke(*words, "--output", "json").stdout)["lateness"] == told["lateness"]
 
 
 def test_too_few_runs_for_drift_are_json_too(tmp_path: Path) -> None:
     ProfileStore(tmp_path / "profiles").add(profile("small@app.py", (run("r1", 1, stage("a")),)))
     words = ["profile", "drift", "small@app.py", "--home", str(tmp_path)]
-    done = CliRunner().invoke(main, [*words, "--output", "json"])
+    done = invoke(*words, "--output", "json")
     assert json.loads(done.stdout) == {"profile": "small@app.py", "runs": 1, "chance": None, "change": None, "since_ms": None}
-    said = CliRunner().invoke(main, words)
-    assert (said.exit_code, said.stdout) == (0, "nothing can be said of 1 comparable run(s); drift is seen from 11 on\n")
+    said = invoke(*words)
+    assert (said.exit_code, re.findall(r"\d+", said.stdout)) == (0, ["1", "11"])

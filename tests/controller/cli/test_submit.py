@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from msgspec import structs
 
 from controller.asks.properties import parse_properties
-from controller.cli.main import main
 from controller.cli.submit import CALLED_MS, CALLED_UPTIME
 from controller.home import Home
 from controller.machine.files import write_whole
@@ -30,12 +29,15 @@ from controller.runs.run_folder import SUMMARY, write_summary
 from controller.start import ours
 from controller.submit.bridge_jar import JAR
 from controller.wire.basis import Basis
-from controller.wire.command import ApplicationView, PlanReply, StartReply
+from controller.wire.command import PlanReply, PlanRequest, StartReply
 from controller.wire.states import ApplicationState
 from stage_model.history.profile import profile, profile_key
+from tests.fakes.commands import assert_refused
+from tests.fakes.commands import run as command
 from tests.fakes.master import TOKEN, Server
 from tests.fakes.records import run
 from tests.fakes.submitting import submitting
+from tests.fakes.views import view
 
 pytestmark = pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
 
@@ -55,14 +57,32 @@ class Place:
     home: Home
     master: Server
 
-    def submit(self, *arguments: str) -> Result:
-        return CliRunner().invoke(main, ["submit", *arguments], prog_name="sparkpace")
+    def submit(self, *words: str) -> Result:
+        return command("submit", *words)
+
+    def asked(self, *words: str) -> PlanRequest:
+        """Submit; return what the master was asked to plan."""
+        assert self.submit(*words).exit_code == 0
+        assert self.master.asked is not None
+        return self.master.asked
+
+    def refuse(self, code: int, *words: str, named: tuple[object, ...] = ()) -> None:
+        """Check that the words are refused in one line and that no driver starts."""
+        refused = self.submit(*words)
+        assert_refused(refused, code, *named)
+        assert (refused.stderr.count("\n"), self.started) == (1, None)
 
     @property
     def started(self) -> list[str] | None:
         """The words that spark-submit got; None when it was not started."""
         file = self.work / "arguments"
         return file.read_text().splitlines() if file.exists() else None
+
+    @property
+    def words(self) -> list[str]:
+        """The words that spark-submit got."""
+        assert self.started is not None
+        return self.started
 
     @property
     def driver(self) -> int:
@@ -72,7 +92,7 @@ class Place:
     @property
     def settings(self) -> dict[str, str]:
         """The last value of every --conf, as Spark takes it."""
-        words = self.started or []
+        words = self.words
         given = [words[at + 1] for at, word in enumerate(words) if word == "--conf"]
         return dict(part.split("=", 1) for part in given)
 
@@ -92,11 +112,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 def test_the_plan_is_asked_for_with_what_an_executors_memory_follows_from(place: Place) -> None:
     (place.work / "my.conf").write_text("spark.executor.memory 9g\nspark.executor.pyspark.memory 1g\nspark.ui.port 4050\n")
     conf = ("--properties-file", "my.conf", "--conf", "spark.executor.memoryOverhead=1g")
-    assert place.submit("--executor-memory", "2g", *conf, "app.py").exit_code == 0
-    asked = place.master.asked
-    assert asked is not None
-    assert asked.working_dir == str(place.work)
-    assert asked.python
+    asked = place.asked("--executor-memory", "2g", *conf, "app.py")
+    assert (asked.working_dir, asked.python) == (str(place.work), True)
     assert asked.conf is not None
     assert "spark.ui.port" not in asked.conf
     assert {key: value for key, value in asked.conf.items() if "heartbeat" not in key} == {
@@ -111,15 +128,10 @@ def test_the_plan_is_asked_for_with_what_an_executors_memory_follows_from(place:
 
 def test_the_plan_is_asked_for_with_the_arguments_by_which_runs_are_compared(place: Place) -> None:
     for words in (["--dry-run", "app.py", "--date", "today"], ["app.py", "--date", "today"]):
-        assert place.submit(*words).exit_code == 0
-        assert place.master.asked is not None
-        assert place.master.asked.arguments == ("--date", "today")
+        assert place.asked(*words).arguments == ("--date", "today")
     assert json.loads(place.settings["spark.pace.arguments"]) == ["--date", "today"]
     # too long to be recorded, so not compared
-    assert place.submit("--dry-run", "app.py", "x" * 9000).exit_code == 0
-    asked = place.master.asked
-    assert asked is not None
-    assert asked.arguments is None
+    assert place.asked("--dry-run", "app.py", "x" * 9000).arguments is None
 
 
 @pytest.mark.parametrize("after", [["--after", "load"], ["--conf", "spark.pace.after=load"]], ids=" ".join)
@@ -146,12 +158,9 @@ def test_a_driver_starts_when_what_it_comes_after_has_ended(
 
 
 def test_one_that_never_starts_says_why_and_starts_no_driver(place: Place) -> None:
-    place.master.starts = [
-        StartReply(reason="it comes after the success of pace-1 (load), which did not succeed", never=True)
-    ]
-    done = place.submit("--after", "load:success", "app.py")
-    assert (done.exit_code, place.started) == (1, None)
-    assert "the driver does not start: it comes after the success of pace-1 (load), which did not succeed" in done.stderr
+    never = StartReply(reason="it comes after the success of pace-1 (load), which did not succeed", never=True)
+    place.master.starts = [never]
+    place.refuse(1, "--after", "load:success", "app.py", named=(never.reason,))
 
 
 def test_one_that_waits_ends_with_its_cluster(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,9 +195,7 @@ def test_a_dry_run_says_what_the_plan_rests_on(place: Place) -> None:
 def test_the_only_profile_of_the_main_file_is_planned_from_whatever_its_name(place: Place) -> None:
     key = profile_key(None, "My nightly load", "app.py")
     ProfileStore(place.home.profiles).add(profile(key, [run("r")]))
-    assert place.submit("--dry-run", "app.py").exit_code == 0
-    assert place.master.asked is not None
-    assert place.master.asked.profile == key
+    assert place.asked("--dry-run", "app.py").profile == key
 
 
 def test_a_dry_run_names_the_profile_that_may_be_meant(place: Place) -> None:
@@ -196,26 +203,27 @@ def test_a_dry_run_names_the_profile_that_may_be_meant(place: Place) -> None:
     for day in (24, 25):
         ProfileStore(place.home.profiles).add(profile(f"load-2026-11-{day}@app.py", [run("r", day)]))
     place.master.plan = PlanReply(known=False, reason="no profile yet")
-    told = "no profile yet; if it is the job of profile 'load-2026-11-25@app.py' under another name, give --profile load"
-    assert told in place.submit("--dry-run", "app.py").stdout
-    assert told in json.loads(place.submit("--dry-run", "--output", "json", "app.py").stdout)["reason"]
+    for told in (
+        place.submit("--dry-run", "app.py").stdout,
+        json.loads(place.submit("--dry-run", "--output", "json", "app.py").stdout)["reason"],
+    ):
+        assert told.startswith("no profile yet")
+        assert "--profile load-2026-11-25@app.py" in told
     assert place.submit("--dry-run", "--name", "x", "app.py").stdout == "no profile yet\n"
 
 
 def test_the_plan_is_asked_for_under_the_law_and_constants_given(place: Place) -> None:
-    assert place.submit("--dry-run", "--law", "paper", "--conf", "spark.pace.law.paper.alpha=0.5", "app.py").exit_code == 0
-    assert place.master.asked is not None
-    assert (place.master.asked.law, place.master.asked.settings["paper.alpha"]) == ("paper", 0.5)
+    asked = place.asked("--dry-run", "--law", "paper", "--conf", "spark.pace.law.paper.alpha=0.5", "app.py")
+    assert (asked.law, asked.settings["paper.alpha"]) == ("paper", 0.5)
     place.master.plan = PlanReply(known=True)
     for words, law in ((["--law", "constant"], "constant"), ([], None)):
-        assert CliRunner().invoke(main, ["plan", "--profile", "sort", *words]).exit_code == 0
+        assert command("plan", "--profile", "sort", *words).exit_code == 0
+        assert place.master.asked is not None
         assert place.master.asked.law == law
 
 
 def test_a_setting_of_ours_that_does_not_exist_is_refused_before_anything_starts(place: Place) -> None:
-    result = place.submit("--conf", "spark.pace.dedline=5s", "app.py")
-    assert (result.exit_code, place.started) == (2, None)
-    assert "spark.pace.dedline is not a setting; the nearest names are spark.pace.deadline, " in result.stderr
+    place.refuse(2, "--conf", "spark.pace.dedline=5s", "app.py", named=("spark.pace.dedline", "spark.pace.deadline"))
 
 
 def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
@@ -224,8 +232,7 @@ def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
         "--mount", ".:rw", "--name", "load", "app.py", "--deadline", "x",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    words = place.started
-    assert words is not None
+    words = place.words
     assert words[:2] == ["--master", f"sparkpace://127.0.0.1:{place.master.server_port}"]
     assert words[2:8] == ["--executor-memory", "2g", "--num-executors", "3", "--name", "load"]
     assert words[words.index("--driver-class-path") + 1] == str(JAR)
@@ -262,9 +269,7 @@ def test_the_driver_runs_here_wherever_another_mode_is_asked_for(
         (place.work / "spark" / "conf" / "spark-defaults.conf").write_text(asked)
     else:
         monkeypatch.setenv("DEPLOY_MODE", "cluster")
-    refused = place.submit(*words, "app.py")
-    assert (refused.exit_code, refused.stderr.count("\n"), place.started) == (2, 1, None)
-    assert "'cluster' is not offered; accepted: client" in refused.stderr
+    place.refuse(2, *words, "app.py", named=("'cluster'", "client"))
     assert place.submit("--master", "yarn", *words, "app.py").exit_code == 0, "another cluster manager may run the driver"
     assert place.submit("--deploy-mode", "client", *words, "app.py").exit_code == 0, "spark-submit's option wins"
 
@@ -272,9 +277,8 @@ def test_the_driver_runs_here_wherever_another_mode_is_asked_for(
 def test_a_job_of_another_cluster_manager_is_attached_by_settings_alone(place: Place) -> None:
     mine = ("--jars", "mine.jar", "--conf", "spark.plugins=org.example.Mine", "--executor-memory", "2g")
     hour = ("--conf", "spark.pace.deadline=1h")
-    assert place.submit("--master", "spark://there:7077", "--deadline", "90s", *hour, *mine, "app.py").exit_code == 0
-    words = place.started
-    assert words is not None
+    assert place.asked("--master", "spark://there:7077", "--deadline", "90s", *hour, *mine, "app.py").attached
+    words = place.words
     assert words[:2] == ["--master", "spark://there:7077"]
     assert "--driver-class-path" not in words
     last_jars = len(words) - 1 - words[::-1].index("--jars")
@@ -285,8 +289,6 @@ def test_a_job_of_another_cluster_manager_is_attached_by_settings_alone(place: P
     assert (settings["spark.pace.deadline"], settings["spark.network.timeout"]) == ("90.000s", "600s")
     ours = {key for key in settings if key.startswith(("spark.memory.", "spark.authenticate", "spark.driver."))}
     assert (ours, place.file) == (set(), {})
-    assert place.master.asked is not None
-    assert place.master.asked.attached
 
 
 @pytest.mark.parametrize(
@@ -310,7 +312,7 @@ def test_the_driver_listens_where_executors_reach_it_and_its_page_is_on_loopback
     assert place.settings.items() >= wanted.items()
     environment = (place.work / "arguments.env").read_text().splitlines()
     assert dict(line.split("=", 1) for line in environment if line.startswith(("SPARK_LOCAL", "SPARK_PUBLIC"))) == variables
-    conf = CliRunner().invoke(main, ["conf"]).stdout.splitlines()
+    conf = command("conf").stdout.splitlines()
     assert {"spark.driver.host=172.17.0.1", "spark.driver.bindAddress=172.17.0.1"} <= set(conf)
 
 
@@ -339,9 +341,7 @@ def test_the_users_own_settings_win(place: Place) -> None:
     assert "spark.network.timeout" not in settings
     assert "spark.executor.heartbeatInterval" not in settings  # it is there as -c, once
     assert settings["spark.driver.host"] == "here"
-    words = place.started
-    assert words is not None
-    assert words[words.index("--driver-class-path") + 1] == f"{JAR}:/from/file.jar"
+    assert place.words[place.words.index("--driver-class-path") + 1] == f"{JAR}:/from/file.jar"
 
 
 def test_the_driver_has_one_file_with_the_users_settings_and_a_secret_that_nothing_else_tells(place: Place) -> None:
@@ -358,10 +358,8 @@ def test_the_driver_has_one_file_with_the_users_settings_and_a_secret_that_nothi
         file = place.file
         secrets.append(file.pop("spark.authenticate.secret"))
         assert file == {**others, "spark.authenticate": "true"}
-        started = place.started
-        assert started is not None
-        assert started.count("--properties-file") == 1
-        told = [*started, (place.work / "arguments.env").read_text()]
+        assert place.words.count("--properties-file") == 1
+        told = [*place.words, (place.work / "arguments.env").read_text()]
         told += [path.read_text(errors="replace") for path in place.home.path.rglob("*") if path.is_file()]
         assert secrets[-1] not in "".join(told)
     assert len(set(secrets)) == 3
@@ -374,14 +372,12 @@ def test_encryption_is_asked_for_by_one_option_and_authentication_is_left_out_by
     assert place.file == {}
     (place.work / "arguments").unlink()
     for words in (["--encrypt", "--conf", "spark.authenticate=false"], ["--conf", "spark.authenticate.secret=mine"]):
-        refused = place.submit(*words, "app.py")
-        assert (refused.exit_code, refused.stderr.count("\n"), place.started) == (2, 1, None)
+        place.refuse(2, *words, "app.py")
 
 
 def test_a_class_path_of_the_users_follows_the_bridge(place: Place) -> None:
     assert place.submit("--driver-class-path", "/a.jar", "app.py").exit_code == 0
-    words = place.started
-    assert words is not None
+    words = place.words
     last = len(words) - 1 - words[::-1].index("--driver-class-path")
     assert words[last + 1] == f"{JAR}:/a.jar"
 
@@ -402,21 +398,20 @@ def test_with_exec_the_command_becomes_the_driver(place: Place, monkeypatch: pyt
 
 def test_a_shim_becomes_the_driver_of_the_next_spark_on_path(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     (place.work / "spark" / "jars").mkdir()
-    assert CliRunner().invoke(main, ["shim", str(place.work / "shim")]).exit_code == 0
+    assert command("shim", str(place.work / "shim")).exit_code == 0
     monkeypatch.delenv("SPARK_HOME")
     monkeypatch.setenv("PATH", f"{place.work}/shim:{place.work}/spark/bin:{os.environ['PATH']}")
     master = place.home.need_cluster().spark_master
     process = subprocess.Popen(["spark3-submit", "--master", master, "--priority", "high", "app.py"], env=os.environ)
     assert process.wait(timeout=300) == 0
     assert place.driver == process.pid
-    assert place.started is not None
-    assert place.started[:2] == ["--master", master]
+    assert place.words[:2] == ["--master", master]
     assert place.settings["spark.pace.priority"] == "100"
     assert f"SPARK_HOME={place.work}/spark" in (place.work / "arguments.env").read_text().splitlines()
 
 
 def test_the_settings_of_a_file_given_to_a_shim_are_planned_with(place: Place) -> None:
-    assert CliRunner().invoke(main, ["shim", str(place.work / "shim")]).exit_code == 0
+    assert command("shim", str(place.work / "shim")).exit_code == 0
     (place.work / "my.conf").write_text("spark.pace.deadline 90s\nspark.pace.priority low\nspark.ui.port 4050\n")
     words = ["--properties-file", "my.conf", "--conf", "spark.pace.priority=high", "app.py"]
     assert subprocess.run(["shim/spark-submit", *words], env=os.environ, timeout=300, check=False).returncode == 0
@@ -439,32 +434,24 @@ def test_who_kills_the_command_ends_the_driver(place: Place) -> None:
 def test_a_master_of_ours_is_that_of_the_home(place: Place) -> None:
     known = place.home.need_cluster().spark_master
     for words in (["--master", "sparkpace://there:1"], ["--conf", "spark.master=sparkpace://there:1"]):
-        refused = place.submit(*words, "app.py")
-        assert (refused.exit_code, place.started) == (2, None)
-        assert "'sparkpace://there:1' is not the master of this home" in refused.stderr
-        assert known in refused.stderr
+        place.refuse(2, *words, "app.py", named=("'sparkpace://there:1'", known))
     assert place.submit("--master", known, "app.py").exit_code == 0
-    assert place.started is not None
-    assert "--driver-class-path" in place.started, "it is not attached"
+    assert "--driver-class-path" in place.words, "it is not attached"
 
 
 def test_an_application_may_be_a_class_of_sparks_own(place: Place) -> None:
     assert place.submit("--class", "org.example.Server", "spark-internal", "--port", "1").exit_code == 0
-    assert place.started is not None
-    assert place.started[-3:] == ["spark-internal", "--port", "1"]
+    assert place.words[-3:] == ["spark-internal", "--port", "1"]
     assert place.settings["spark.pace.main"] == "org.example.Server"
 
 
 def test_an_infeasible_deadline_is_refused_unless_forced(place: Place) -> None:
-    reason = "deadline 10s cannot be met: it takes 40s; accepted: 41s or more"
+    reason = "it takes 40s"
     place.master.plan = PlanReply(known=True, feasible=False, least_deadline_s=40.0, cluster_cores=2.0, reason=reason)
-    refused = place.submit("--deadline", "10s", "--profile", "p", "app.py")
-    assert refused.exit_code == 75
-    assert refused.stderr == f"sparkpace: {reason}, or --force\n"
-    assert place.started is None
-    assert place.master.asked is not None
-    assert (place.master.asked.profile, place.master.asked.deadline_s) == ("p", 10.0)
-    assert place.master.asked.priority == 50
+    place.refuse(75, "--deadline", "10s", "--profile", "p", "app.py", named=(reason, "--force"))
+    asked = place.master.asked
+    assert asked is not None
+    assert (asked.profile, asked.deadline_s, asked.priority) == ("p", 10.0, 50)
     assert place.submit("--deadline", "10s", "--profile", "p", "--dry-run", "app.py").exit_code == 75
     assert place.started is None
     for forced in (["--force"], ["--conf", "spark.pace.force=true"]):
@@ -483,18 +470,13 @@ def test_a_dry_run_starts_nothing(place: Place) -> None:
 
 def test_a_wrong_token_is_refused_before_anything_starts(place: Place) -> None:
     write_whole(place.home.submit_token_file, b"wrong")
-    result = place.submit("app.py")
-    assert result.exit_code == 77
-    assert result.stderr == "sparkpace: wrong token\n"
-    assert place.started is None
+    place.refuse(77, "app.py")
 
 
 def test_the_end_is_told_in_one_line(place: Place) -> None:
     submission = "11111111-2222-3333-4444-555555555555"
-    place.master.view = ApplicationView(
-        application_id="app-7", name="job", state=ApplicationState.ENDED, law="forecast", priority=50, submission=submission,
-        deadline_s=100.0, elapsed_s=98.0, run_dir="/runs/app-7", finished=True,
-    )  # fmt: skip
+    ended = {"state": ApplicationState.ENDED, "finished": True, "submission": submission, "run_dir": "/runs/app-7"}
+    place.master.view = view(application_id="app-7", deadline_s=100.0, elapsed_s=98.0, **ended)
     result = place.submit("--submission", submission, "app.py")
     last = result.stderr.splitlines()[-1]
     assert last == "sparkpace: application app-7 ended at 1m38s of deadline 1m40s (2s early, 2.0%); run folder /runs/app-7"
@@ -502,9 +484,7 @@ def test_the_end_is_told_in_one_line(place: Place) -> None:
 
 def test_a_driver_of_which_no_application_came_was_not_paced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     done = place.submit("--deadline", "60s", "app.py")
-    assert (done.exit_code, done.stderr.count("\n")) == (0, 1)
-    assert done.stderr.startswith("sparkpace: nothing was paced: ")
-    assert "or one with a master of its own" in done.stderr
+    assert (done.exit_code, done.stderr.count("\n"), "paced" in done.stderr) == (0, 1, True)
     monkeypatch.setenv("EXIT_CODE", "3")
     failed = place.submit("--deadline", "60s", "app.py")
     assert (failed.exit_code, failed.stderr) == (3, ""), "the last line is the driver's own"
@@ -528,10 +508,7 @@ def test_detached_the_drivers_failure_is_shown(place: Place, monkeypatch: pytest
 def test_an_unknown_profile_is_answered_with_the_nearest_names(place: Place, words: list[str]) -> None:
     for key in ("pagerank@app.py", "sort@app.py"):
         ProfileStore(place.home.profiles).learn(key, run("one"))
-    result = CliRunner().invoke(main, words)
-    assert result.exit_code == 2
-    assert "'pagerang'" in result.stderr
-    assert "the nearest names are pagerank@app.py, sort@app.py" in result.stderr
+    assert_refused(command(*words), 2, "'pagerang'", "pagerank@app.py, sort@app.py")
 
 
 def test_a_report_of_the_last_run_is_of_one_that_has_ended(place: Place) -> None:
@@ -540,12 +517,9 @@ def test_a_report_of_the_last_run_is_of_one_that_has_ended(place: Place) -> None
     write_summary(place.home.runs / "pace-1", {"name": "done"})
     os.utime(place.home.runs / "pace-1" / SUMMARY, (1000, 1000))
     (place.home.runs / "pace-2" / "samples.csv").touch()
-    assert "done" in CliRunner().invoke(main, ["report", "last"]).stdout
-    running = CliRunner().invoke(main, ["report", "pace-2"])
-    assert running.exit_code == 2
-    assert running.stderr.count("\n") == 1
-    assert "it is written when the application has ended" in running.stderr
-    drawn = CliRunner().invoke(main, ["plot", "last", "-o", str(place.work / "f.png")])
+    assert "done" in command("report", "last").stdout
+    assert_refused(command("report", "pace-2"), 2, "pace-2", SUMMARY)
+    drawn = command("plot", "last", "-o", str(place.work / "f.png"))
     assert "pace-1" in drawn.stderr, "it has no samples, so it is refused by name"
 
 
@@ -559,7 +533,7 @@ def test_a_report_has_a_table_of_what_had_deadlines_of_its_own(place: Place) -> 
         {"name": "query 7", **times, "end_s": None, "error_pct": None},
     ]
     write_summary(place.home.runs / "pace-1", {"name": "connect", "actions": actions})
-    shown = CliRunner().invoke(main, ["report", "last"]).stdout.splitlines()
+    shown = command("report", "last").stdout.splitlines()
     assert [line.split() for line in shown] == [
         ["name", "connect"],
         ["JOB", "OR", "QUERY", "START", "END", "DEADLINE", "DISTANCE"],
@@ -569,7 +543,7 @@ def test_a_report_has_a_table_of_what_had_deadlines_of_its_own(place: Place) -> 
         ["query", "7", "12.5s", "-", "1m", "-"],
         ["run", "folder:", str(place.home.runs / "pace-1")],
     ]
-    assert json.loads(CliRunner().invoke(main, ["report", "last", "--output", "json"]).stdout)["actions"] == actions
+    assert json.loads(command("report", "last", "--output", "json").stdout)["actions"] == actions
 
 
 def test_logs_find_a_running_application_by_its_names_and_an_ended_one_without_a_master(place: Place) -> None:
@@ -579,44 +553,35 @@ def test_logs_find_a_running_application_by_its_names_and_an_ended_one_without_a
         (folder / "executors" / "1" / "stdout").write_text(f"of {application_id}")
         if summary is not None:
             write_summary(folder, summary)
-    place.master.view = ApplicationView(
-        application_id="pace-2", name="own", submitted_name="load", state=ApplicationState.RUNNING, law="paper", priority=50
-    )
+    place.master.view = view(application_id="pace-2", name="own", submitted_name="load")
     for name in ("own", "load"):
-        assert CliRunner().invoke(main, ["logs", name]).stdout == "of pace-2"
+        assert command("logs", name).stdout == "of pace-2"
     place.master.refuse = 503, b'{"error": "away", "exit_code": 69}'
     for name in ("own", "load"):
-        assert CliRunner().invoke(main, ["logs", name]).stdout == "of pace-1"
+        assert command("logs", name).stdout == "of pace-1"
 
 
 def test_ps_lists_what_the_master_knows(place: Place) -> None:
-    place.master.view = ApplicationView(
-        application_id="app-7", name="job", state=ApplicationState.RUNNING, law="paper", priority=50
-    )
-    shown = CliRunner().invoke(main, ["ps", "--output", "json"]).stdout
-    assert [view["application_id"] for view in json.loads(shown)] == ["app-7"]
-    assert "app-7" in CliRunner().invoke(main, ["ps"]).stdout
-    assert CliRunner().invoke(main, ["kill", "app"]).exit_code == 0
+    place.master.view = view(application_id="app-7")
+    shown = command("ps", "--output", "json").stdout
+    assert [one["application_id"] for one in json.loads(shown)] == ["app-7"]
+    assert "app-7" in command("ps").stdout
+    assert command("kill", "app").exit_code == 0
     assert place.master.killed == 1
 
 
 @pytest.mark.parametrize("words", [["--curve"], ["--cores", "0.5"]])
 def test_a_master_that_knows_no_curve_is_of_an_earlier_release(place: Place, words: list[str]) -> None:
     place.master.plan = PlanReply(known=True, cluster_cores=1.0, reason="r")
-    refused = CliRunner().invoke(main, ["plan", "--profile", "sort", *words])
-    assert (refused.exit_code, refused.stdout) == (69, "")
-    assert "knows neither --curve nor --cores" in refused.stderr
-    assert place.master.asked is not None
-    assert (place.master.asked.curve, place.master.asked.most_cores) == (
-        words == ["--curve"],
-        None if words == ["--curve"] else 0.5,
-    )
+    assert_refused(command("plan", "--profile", "sort", *words), 69, "--curve", "--cores")
+    asked = place.master.asked
+    assert asked is not None
+    assert (asked.curve, asked.most_cores) == ((True, None) if words == ["--curve"] else (False, 0.5))
 
 
 def test_a_cluster_without_workers_yet_says_so_instead_of_a_curve(place: Place) -> None:
     place.master.plan = PlanReply(known=True, reason="no worker is there yet")
-    told = CliRunner().invoke(main, ["plan", "--profile", "sort", "--curve"])
+    told = command("plan", "--profile", "sort", "--curve")
     assert (told.exit_code, told.stdout) == (0, "no worker is there yet\n")
-    undrawn = CliRunner().invoke(main, ["plan", "--profile", "sort", "--curve", "-o", "curve.png"])
-    assert (undrawn.exit_code, undrawn.stdout) == (69, "")
-    assert "-o curve.png cannot be drawn (no worker is there yet); start a worker" in undrawn.stderr
+    undrawn = command("plan", "--profile", "sort", "--curve", "-o", "curve.png")
+    assert_refused(undrawn, 69, "-o curve.png", "no worker is there yet")

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from msgspec import structs
 from rich.console import Console
 
 from controller.cli.common import table_console
-from controller.cli.main import main
 from controller.cli.tables import applications_table, short_ids
 from controller.cli.top import show_top
-from controller.home import Cluster, Home
-from controller.machine.files import write_whole
-from controller.machine.process import find_process
+from controller.home import Home
 from controller.wire.command import ApplicationView, WorkerView
 from controller.wire.states import ApplicationState
-from tests.fakes.master import TOKEN, Server, serving
+from tests.fakes.commands import assert_refused, run, served_home
+from tests.fakes.master import Server
+from tests.fakes.views import VIEW
 
 WORKER = WorkerView(
     worker_id="w1", host="127.0.0.1", cores=1.7, memory_mb=19284, runtime="docker", pid=1, boot_id="b", seen_s_ago=0.4
@@ -31,22 +29,12 @@ WORKER = WorkerView(
 
 
 def view(**fields: Any) -> ApplicationView:
-    plain: dict[str, Any] = {
-        "application_id": "pace-20261121-103319-c7e35d",
-        "name": "aggregate-by-key",
-        "state": ApplicationState.RUNNING,
-        "law": "forecast",
-        "priority": 100,
-        "deadline_s": 754.0,
-        "elapsed_s": 612.0,
-        "forecast_end_s": 753.0,
-        "progress": 0.81,
-        "demand_cores": 11.7,
-        "granted_cores": 10.85,
-        "memory_mb": 18840,
-        "debt_core_s": 123.4,
-    }
-    return ApplicationView(**{**plain, **fields})
+    plain = structs.replace(
+        VIEW, application_id="pace-20261121-103319-c7e35d", name="aggregate-by-key", priority=100,
+        deadline_s=754.0, elapsed_s=612.0, forecast_end_s=753.0, progress=0.81, demand_cores=11.7, granted_cores=10.85,
+        memory_mb=18840, debt_core_s=123.4,
+    )  # fmt: skip
+    return structs.replace(plain, **fields)
 
 
 def lines(*views: ApplicationView, width: int = 200) -> list[str]:
@@ -59,18 +47,8 @@ def lines(*views: ApplicationView, width: int = 200) -> list[str]:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Home, Server]]:
     """Provide a home whose cluster is a fake master with one application and one worker."""
-    home = Home(tmp_path / "home")
-    home.create()
-    write_whole(home.submit_token_file, TOKEN.encode())
-    monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
-    ours = find_process(os.getpid())
-    assert ours is not None
-    with serving(home) as master:
+    with served_home(tmp_path / "home", monkeypatch) as (home, master):
         master.view, master.workers = view(), (WORKER,)
-        port = master.server_port
-        home.write_cluster(
-            Cluster(cluster_id="c", url=master.url, host="127.0.0.1", port=port, runtime="process", master=ours)
-        )
         yield home, master
 
 
@@ -109,20 +87,20 @@ def test_ids_are_cut_only_where_the_rest_still_names_one() -> None:
 
 def test_ps_says_why_an_application_waits(home: tuple[Home, Server]) -> None:
     home[1].view = view(state=ApplicationState.WAITING, queue_position=2, reason="1 ahead of it waits for memory, too")
-    shown = CliRunner().invoke(main, ["ps"]).stdout
-    assert "pace-20261121-103319-c7e35d waits, place 2: 1 ahead of it waits for memory, too" in shown
+    shown = run("ps").stdout
+    assert re.search("pace-20261121-103319-c7e35d .* 2: 1 ahead of it waits for memory, too", shown)
 
 
 def test_ps_shows_the_table_and_all_of_it_as_json(home: tuple[Home, Server]) -> None:
-    assert "10.85 of 11.70" in CliRunner().invoke(main, ["ps"]).stdout
-    assert json.loads(CliRunner().invoke(main, ["ps", "--state", "ended", "--output", "json"]).stdout) == []
-    [shown] = json.loads(CliRunner().invoke(main, ["ps", "--output", "json"]).stdout)
+    assert "10.85 of 11.70" in run("ps").stdout
+    assert json.loads(run("ps", "--state", "ended", "--output", "json").stdout) == []
+    [shown] = json.loads(run("ps", "--output", "json").stdout)
     assert (shown["application_id"], shown["debt_core_s"]) == ("pace-20261121-103319-c7e35d", 123.4)
     assert "place" in shown
 
 
 def test_top_prints_once_where_there_is_no_terminal(home: tuple[Home, Server]) -> None:
-    shown = CliRunner().invoke(main, ["top"])
+    shown = run("top")
     assert shown.exit_code == 0, shown.output
     assert "1 running, 0 ended · 10.85 of 1.70 cores granted, 11.70 demanded" in shown.stdout
     assert "aggregate-by-key" in shown.stdout
@@ -132,7 +110,7 @@ def test_top_prints_once_where_there_is_no_terminal(home: tuple[Home, Server]) -
 
 def test_top_leaves_ended_applications_out(home: tuple[Home, Server]) -> None:
     home[1].view = view(state=ApplicationState.ENDED)
-    shown = CliRunner().invoke(main, ["top"]).stdout
+    shown = run("top").stdout
     assert "0 running, 1 ended · 0.00 of 1.70 cores granted" in shown
     assert "aggregate-by-key" not in shown
 
@@ -182,6 +160,4 @@ def test_no_name_is_cut_in_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_a_bad_interval_is_refused() -> None:
-    done = CliRunner().invoke(main, ["top", "--interval", "never"])
-    assert done.exit_code == 2
-    assert "--interval 'never' cannot be taken; accepted: 100ms or more" in done.stderr
+    assert_refused(run("top", "--interval", "never"), 2, "--interval 'never'", "100ms")

@@ -69,7 +69,7 @@ def test_a_dead_cluster_makes_room_for_one_with_the_options_given() -> None:
     ],
 )
 def test_other_options_than_those_of_what_lives_are_refused(given: dict[str, Any], named: str) -> None:
-    with pytest.raises(BadInput, match=f"another {named}; end it with `sparkpace down`"):
+    with pytest.raises(BadInput, match=f"{named}.*`sparkpace down`"):
         decide_healing(recorded(), Found(None, {"w1": CHILDLESS}), given)
 
 
@@ -81,12 +81,12 @@ def test_the_same_options_are_no_hindrance(given: dict[str, Any]) -> None:
 
 
 def test_services_that_up_did_not_start_are_named() -> None:
-    with pytest.raises(BadInput, match=r"the master and the agent of m3 of this home run.*`sparkpace down`"):
+    with pytest.raises(BadInput, match=r"agent of m3.*`sparkpace down`"):
         decide_healing(None, Found(SOME, {"m3": WHOLE}), {})
 
 
 def test_a_file_that_does_not_say_how_to_start_is_refused_when_that_is_needed() -> None:
-    with pytest.raises(BadInput, match="does not say how"):
+    with pytest.raises(BadInput, match="`sparkpace down`"):
         decide_healing(recorded(master_words=()), Found(None, {"w1": WHOLE, "w2": WHOLE}), {})
     assert decide_healing(recorded(master_words=()), Found(SOME, {"w1": WHOLE, "w2": WHOLE}), {}) is not None
 

@@ -15,7 +15,7 @@ from stage_model.errors import BadInput, RuntimeFailed
 
 def test_a_lock_is_waited_for_as_long_as_was_said_and_goes_with_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "new" / "lock"
-    with locked(path, 0.0), pytest.raises(RuntimeFailed, match=r"has been locked by another process for 0 s; end that one"):
+    with locked(path, 0.0), pytest.raises(RuntimeFailed, match=f"{path} .* 0 s"):
         locked(path, 0.0).__enter__()
     with locked(path, 0.0):
         pass
@@ -23,7 +23,7 @@ def test_a_lock_is_waited_for_as_long_as_was_said_and_goes_with_its_holder(tmp_p
 
 def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RuntimeFailed, match="cannot be opened"):
+    with pytest.raises(RuntimeFailed, match=f"{tmp_path}/lock"):
         locked(tmp_path / "lock", 0.0).__enter__()
     assert not (tmp_path / "elsewhere").exists()
 
@@ -54,7 +54,7 @@ def test_the_url_of_a_path_names_that_path(name: str) -> None:
 
 
 def test_a_file_of_another_machine_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"'file://other/a' names a file of the machine 'other'; give file:///PATH"):
+    with pytest.raises(BadInput, match=r"'file://other/a'.*'other'.*file:///PATH"):
         local_path("file://other/a")
 
 
@@ -68,6 +68,6 @@ def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path, kind: str) -> 
             os.mkfifo(path)
         case _:
             path.write_bytes(b"x" * ((1 << 20) + 1))
-    with pytest.raises(BadInput, match=r"profile file .*/here is not a plain file of at most 1 MB"):
+    with pytest.raises(BadInput, match=f"profile file {path} .* 1 MB"):
         read_plain(path, what="profile file", largest=1 << 20, follow=True)
     assert read_plain(tmp_path / "none", what="profile file", largest=1, follow=True) is None

@@ -53,7 +53,7 @@ def test_who_squats_the_port_learns_nothing_and_is_refused(
     other.create()
     make_ca(other)
     dress = {"plainly": None, "of another CA": other.master_certificate, "as another CA": other.ca_key_file}
-    with squatting(dress[dressed]) as squatter, pytest.raises(Unavailable, match="is not the master of the CA in"):
+    with squatting(dress[dressed]) as squatter, pytest.raises(Unavailable, match=str(home.ca_file)):
         say(squatter, home)
     assert Unavailable in NO_MASTER
     assert squatter.secret == b""
@@ -65,7 +65,7 @@ def test_a_master_is_known_by_its_ca_under_all_of_its_names(home: Home) -> None:
         for host in ("127.0.0.1", "localhost"):
             assert ask_anything(f"https://{host}:{master.server_port}", home.ca_file).status == 401
     certify(home.ca_key_file, home.ca_file, home.master_certificate, ["elsewhere.example"])
-    with squatting(home.master_certificate) as other, pytest.raises(Unavailable, match="no request was sent to it"):
+    with squatting(home.master_certificate) as other, pytest.raises(Unavailable, match=str(home.ca_file)):
         ask_anything(other.url, home.ca_file)
 
 
@@ -84,10 +84,10 @@ def test_the_ca_outlives_the_master_and_its_certificate_does_not(home: Home) -> 
 @pytest.mark.parametrize("content", [b"", b"no PEM\n", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
 def test_a_damaged_ca_is_named(content: bytes, home: Home) -> None:
     home.ca_key_file.write_bytes(content)
-    with pytest.raises(Unavailable, match=rf"the CA in {home.ca_key_file} cannot be used .*; remove it, then `sparkpace up`"):
+    with pytest.raises(Unavailable, match=str(home.ca_key_file)):
         make_ca(home)
     home.ca_file.write_bytes(content)
-    with pytest.raises(Unavailable, match=rf"the CA file {home.ca_file} cannot be used"):
+    with pytest.raises(Unavailable, match=str(home.ca_file)):
         ask_anything("https://127.0.0.1:1", home.ca_file)
 
 
@@ -97,20 +97,18 @@ def test_a_key_of_one_ca_and_the_certificate_of_another_are_told_apart(home: Hom
     make_ca(other)
     cut = home.ca_key_file.read_bytes().partition(b"-----BEGIN CERTIFICATE-----")[0]
     home.ca_key_file.write_bytes(cut + other.ca_file.read_bytes())
-    with pytest.raises(Unavailable, match="do not belong together"):
+    with pytest.raises(Unavailable, match=str(home.ca_key_file)):
         make_ca(home)
 
 
 def test_who_has_no_ca_file_is_told_where_it_comes_from(tmp_path: Path) -> None:
-    with pytest.raises(
-        Unavailable, match=r"there is no CA file .*; the first `sparkpace up` makes it, other machines need a copy"
-    ):
+    with pytest.raises(Unavailable, match=f"{tmp_path}/ca.pem.*sparkpace up"):
         ask_anything("https://127.0.0.1:1", tmp_path / "ca.pem")
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:7070", "127.0.0.1:7070", "https://"])
 def test_a_url_without_tls_is_refused(url: str, home: Home) -> None:
-    with pytest.raises(BadInput, match=r"it must look like https://127\.0\.0\.1:7070"):
+    with pytest.raises(BadInput, match=r"https://127\.0\.0\.1:7070"):
         MasterClient(url, home.ca_file)
 
 

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-from controller.wire.command import Change, PlanRequest
+from controller.wire.command import Change
 from stage_model.errors import BadInput, InfeasibleDeadline
-from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
+from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report
 
 T = TypeVar("T")
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    return FakeCluster(tmp_path)
-
-
 def test_an_executor_larger_than_every_worker_is_refused(cluster: FakeCluster) -> None:
     cluster.worker("w1", memory_mb=1000)
-    with pytest.raises(BadInput, match="needs 1408 MiB"):
+    with pytest.raises(BadInput, match="1408 MiB"):
         cluster.register()
     assert not cluster.state.applications
 
@@ -35,9 +29,9 @@ def test_a_directory_of_submission_that_no_container_can_show_is_refused_before_
     cluster.worker("w1", runtime="docker")
     for asked in (
         lambda: cluster.register(working_dir=path),
-        lambda: answered(cluster.state.admission.plan(PlanRequest(working_dir=path), cluster.now_s)),
+        lambda: cluster.plan(working_dir=path),
     ):
-        with pytest.raises(BadInput, match=f"directory of submission '{path}' is not allowed"):
+        with pytest.raises(BadInput, match=f"'{path}'"):
             asked()
     assert not cluster.state.applications
     assert cluster.register(working_dir="/home/me")
@@ -47,7 +41,7 @@ def test_a_directory_of_submission_that_no_container_can_show_is_refused_before_
 
 def test_the_second_run_is_planned_from_the_first_and_an_impossible_deadline_refused(cluster: FakeCluster) -> None:
     cluster.finished_run()
-    with pytest.raises(InfeasibleDeadline, match=r"cannot be met: with all 1\.00 cores it takes 11s; accepted: 12s or more"):
+    with pytest.raises(InfeasibleDeadline, match=r" 11s.* 12s"):
         cluster.register(conf={"spark.pace.deadline": "5s"}, instance="second")
     assert len(cluster.state.applications) == 1
     cluster.register(conf={"spark.pace.deadline": "5s", "spark.pace.force": "true"}, instance="third")
@@ -64,8 +58,10 @@ class TestPromises:
     def test_a_deadline_must_fit_beside_those_of_the_same_or_a_higher_priority(self, cluster: FakeCluster) -> None:
         cluster.finished_run()
         cluster.register(conf={"spark.pace.deadline": "14s"}, instance="first")
-        with pytest.raises(InfeasibleDeadline, match=r"alongside 1 promised .*accepted: (19|20)s or more"):
+        with pytest.raises(InfeasibleDeadline, match=r" 1 promised .* (19|20)s"):
             cluster.register(conf={"spark.pace.deadline": "15s"}, instance="second")
+        assert cluster.plan(profile="app@app.py", deadline_s=15.0).feasible is False
+        assert cluster.plan(profile="app@app.py", deadline_s=15.0, priority=100).feasible
         assert cluster.register(conf={"spark.pace.deadline": "25s"}, instance="third")
         assert cluster.register(conf={"spark.pace.deadline": "15s", "spark.pace.priority": "high"}, instance="fourth")
         forced = {"spark.pace.deadline": "15s", "spark.pace.force": "true"}
@@ -76,21 +72,9 @@ class TestPromises:
         late = {"spark.pace.deadline": "3s", "spark.pace.force": "true", "spark.pace.priority": "high"}
         cluster.register(conf=late, instance="late")
         cluster.now_s += 5
-        beside = answered(cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=12.0), cluster.now_s))
-        above = answered(
-            cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=12.0, priority=100), cluster.now_s)
-        )
+        beside = cluster.plan(profile="app@app.py", deadline_s=12.0)
+        above = cluster.plan(profile="app@app.py", deadline_s=12.0, priority=100)
         assert (beside.feasible, above.feasible) == (False, True)
-
-    def test_a_plan_says_so_too(self, cluster: FakeCluster) -> None:
-        cluster.finished_run()
-        alone = answered(cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=15.0), cluster.now_s))
-        cluster.register(conf={"spark.pace.deadline": "14s"})
-        beside = answered(cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=15.0), cluster.now_s))
-        above = answered(
-            cluster.state.admission.plan(PlanRequest(profile="app@app.py", deadline_s=15.0, priority=100), cluster.now_s)
-        )
-        assert (alone.feasible, beside.feasible, above.feasible) == (True, False, True)
 
 
 def test_agents_are_answered_while_a_profile_is_read_and_a_deadline_judged(cluster: FakeCluster) -> None:
@@ -135,4 +119,4 @@ def test_two_deadlines_that_are_judged_at_once_are_judged_beside_each_other(clus
     changed, refused = asyncio.run(both())
     assert changed is None
     assert isinstance(refused, InfeasibleDeadline)
-    assert "alongside 1 promised" in str(refused)
+    assert "1 promised" in str(refused)

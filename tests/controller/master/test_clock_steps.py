@@ -68,7 +68,7 @@ def story(folder: Path, origins_ms: tuple[int, int], set_by_s: tuple[float, ...]
         cluster.now_s += seconds
         wall.set_by_s += next(steps)
         cluster.worker("w1", *(report(app, number) for app, number in shown))
-        cluster.state.tick(cluster.now_s)
+        cluster.tick()
 
     shown: list[tuple[str, str]] = []
     cluster.worker("w1")
@@ -82,7 +82,7 @@ def story(folder: Path, origins_ms: tuple[int, int], set_by_s: tuple[float, ...]
     second = Driver(cluster, origins_ms[1], **{"spark.pace.deadline": "90s"})
     cluster.worker("w1", report(second.id, "1", "exited", exit_code=1))
     cluster.worker("w1")
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     shown.append((second.id, "2"))
     events = one_stage_run(second.now_ms + 62_000)
     later(62)
@@ -159,12 +159,11 @@ def test_a_restarted_machine_learns_from_a_remote_driver_how_old_its_application
     assert application.elapsed_s(cluster.now_s) == pytest.approx(12.0)
 
 
-def test_a_registration_that_took_long_on_its_way_makes_no_application_younger(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_a_registration_that_took_long_on_its_way_makes_no_application_younger(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     # written 0.4 s before it came
-    application_id = cluster.register(steady_ms=50_000, age_s=2.0)
-    application = cluster.state.applications[application_id]
+    application = cluster.registered(steady_ms=50_000, age_s=2.0)
+    application_id = application.id
     cluster.now_s += 10.0
     cluster.driver(application_id, steady_ms=60_400)
     assert application.elapsed_s(cluster.now_s) == pytest.approx(12.4)
@@ -174,8 +173,9 @@ def test_a_registration_that_took_long_on_its_way_makes_no_application_younger(t
     assert application.elapsed_s(cluster.now_s) == pytest.approx(13.4)
 
 
-def test_who_came_first_stays_first_when_the_wall_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_who_came_first_stays_first_when_the_wall_clock_is_set_back(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster.worker("w1")
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
     first = cluster.register()
@@ -185,8 +185,7 @@ def test_who_came_first_stays_first_when_the_wall_clock_is_set_back(tmp_path: Pa
     assert [one.id for one in by_rank(cluster.state.applications.values())] == [first, second]
 
 
-def test_a_time_of_day_as_a_jobs_deadline_counts_by_the_wall_clock_of_its_start(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_a_time_of_day_as_a_jobs_deadline_counts_by_the_wall_clock_of_its_start(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     driver = Driver(cluster, 0)
     at_ms = 1_700_000_000_000  # 2023-11-14T22:13:20Z

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -13,11 +12,7 @@ from controller.wire.driver import ExecutorWish
 from controller.wire.worker import StageUse
 from stage_model.errors import Unavailable
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, use
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    return FakeCluster(tmp_path)
+from tests.fakes.refusals import assert_names
 
 
 def test_an_application_gets_one_executor_per_worker(cluster: FakeCluster) -> None:
@@ -49,9 +44,9 @@ def test_without_room_the_application_waits_and_says_why(cluster: FakeCluster) -
     first = cluster.register()  # 1024 heap + 384 overhead
     cluster.worker("w1", report(first, "1"), memory_mb=2000)
     second = cluster.register(instance="other")
-    view = cluster.state.commands.view(second, cluster.now_s)
+    view = cluster.view(second)
     assert view.state == "waiting"
-    assert view.reason == "an executor needs 1408 MiB and the most that is free on a worker is 592 MiB"
+    assert_names(view.reason, "1408 MiB", "592 MiB")
 
 
 def test_nothing_is_lost_in_a_restart(cluster: FakeCluster) -> None:
@@ -76,8 +71,8 @@ def test_nothing_is_lost_in_a_restart(cluster: FakeCluster) -> None:
 def test_throttled_time_of_a_stage_adds_up_and_is_known_only_where_every_executor_knows_it(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     cluster.worker("w2")
-    application_id = cluster.register()
-    application = cluster.state.applications[application_id]
+    application = cluster.registered()
+    application_id = application.id
 
     def reported(worker: str, *stages: StageUse, instance: str = "first") -> None:
         [executor] = [e for e, one in application.executors.items() if one.record.worker_id == worker]
@@ -109,8 +104,7 @@ def test_a_flood_empties_the_store_s_log_at_once_and_a_reader_that_prevents_it_i
 
     def flood() -> None:
         store.put_application("flood", False, b"x" * (2 << 20))
-        cluster.now_s += 0.5
-        cluster.state.tick(cluster.now_s)
+        cluster.tick(0.5)
 
     flood()
     assert store.log_bytes() == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from controller.runs.run_folders import find_run
@@ -12,18 +10,13 @@ from stage_model.errors import BadInput, InfeasibleDeadline, PaceError
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    return FakeCluster(tmp_path)
-
-
 def test_the_name_that_an_application_was_submitted_with_is_in_its_view_and_its_record(cluster: FakeCluster) -> None:
     application_id = cluster.finished_run(name="own", conf={"spark.pace.name": "load"})
-    assert cluster.state.commands.view(application_id, cluster.now_s).names == ("own", "load")
+    assert cluster.view(application_id).names == ("own", "load")
     run = find_run(cluster.path / "runs", "load")
     assert (run.application_id, run.names) == (application_id, ("own", "load"))
     same = cluster.finished_run(name="own", conf={"spark.pace.name": "own"}, instance="second")
-    assert cluster.state.commands.view(same, cluster.now_s).names == ("own",)
+    assert cluster.view(same).names == ("own",)
 
 
 class TestLabel:
@@ -40,13 +33,13 @@ class TestSet:
         cluster.worker("w1")
         application_id = cluster.register(conf={"spark.pace.deadline": "100s"})
         version = cluster.state.lifecycle.version("w1")
-        answered(cluster.state.commands.change(application_id, Change(deadline_s=60.0, priority="high"), cluster.clock))
+        cluster.change(application_id, deadline_s=60.0, priority="high")
         assert cluster.state.lifecycle.version("w1") > version
         cluster.restart()
         [plan] = cluster.worker("w1", report(application_id, "1")).desired.applications
         assert (plan.deadline_s, plan.priority) == (60.0, 100)
         assert plan.left_s == pytest.approx(58.0)
-        answered(cluster.state.commands.change(application_id, Change(no_deadline=True), cluster.clock))
+        cluster.change(application_id, no_deadline=True)
         [plan] = cluster.worker("w1", report(application_id, "1")).desired.applications
         assert (plan.deadline_s, plan.left_s) == (None, None)
         changes = cluster.state.applications[application_id].record.changes
@@ -58,17 +51,17 @@ class TestSet:
         cluster.driver(application_id, *one_stage_run(1000)[:2])
         application = cluster.state.applications[application_id]
         before = application.plan.goals[(0, 0)].length_s
-        answered(cluster.state.commands.change(application_id, Change(deadline_s=50.0), cluster.clock))
+        cluster.change(application_id, deadline_s=50.0)
         assert application.plan.goals[(0, 0)].length_s < before - 40
 
     @pytest.mark.parametrize(
         ("asked", "error", "part"),
         [
-            (Change(deadline_s=1.5), BadInput, "has passed: the application has run for 2s"),
-            (Change(deadline_s=float("nan")), BadInput, "has passed"),
-            (Change(deadline_s=8.0), InfeasibleDeadline, r"deadline 8s cannot be met; accepted: .* or more, or --force"),
-            (Change(priority="101"), BadInput, "0 to 100"),
-            (Change(force=True), BadInput, "nothing to change was given; give deadline_s"),
+            (Change(deadline_s=1.5), BadInput, "2s"),
+            (Change(deadline_s=float("nan")), BadInput, "deadline"),
+            (Change(deadline_s=8.0), InfeasibleDeadline, r" 8s .*--force"),
+            (Change(priority="101"), BadInput, "'101'"),
+            (Change(force=True), BadInput, "deadline_s"),
         ],
     )
     def test_what_cannot_be_changes_nothing(
@@ -86,13 +79,13 @@ class TestSet:
         cluster.finished_run()
         forced = {"spark.pace.deadline": "3s", "spark.pace.force": "true"}
         application_id = cluster.register(conf=forced, instance="second")
-        answered(cluster.state.commands.change(application_id, Change(priority="high"), cluster.clock))
+        cluster.change(application_id, priority="high")
         assert cluster.state.applications[application_id].options.priority == 100
 
     def test_force_takes_a_deadline_that_cannot_be_met_and_an_ended_application_none(self, cluster: FakeCluster) -> None:
         ended = cluster.finished_run()
         application_id = cluster.register(conf={"spark.pace.deadline": "100s"}, instance="second")
-        answered(cluster.state.commands.change(application_id, Change(deadline_s=8.0, force=True), cluster.clock))
+        cluster.change(application_id, deadline_s=8.0, force=True)
         assert cluster.state.applications[application_id].options.deadline_s == 8.0
-        with pytest.raises(BadInput, match="has ended"):
-            answered(cluster.state.commands.change(ended, Change(priority="low"), cluster.clock))
+        with pytest.raises(BadInput, match=ended):
+            cluster.change(ended, priority="low")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from controller.asks.allocation import most_executors
@@ -34,13 +32,12 @@ def test_with_dynamic_allocation_the_number_wanted_now_is_no_limit(
     assert most_executors(conf, wanted) == most
 
 
-def test_executors_that_spark_would_do_without_count_until_they_are_gone(tmp_path: Path) -> None:
+def test_executors_that_spark_would_do_without_count_until_they_are_gone(cluster: FakeCluster) -> None:
     """Three workers of one core; no task waits, so Spark wants one executor, but takes none away yet."""
-    cluster = FakeCluster(tmp_path)
     for worker in ("w1", "w2", "w3"):
         cluster.worker(worker)
-    application_id = cluster.register(conf=ON, wanted={"0": ExecutorWish(count=1)})
-    application = cluster.state.applications[application_id]
+    application = cluster.registered(conf=ON, wanted={"0": ExecutorWish(count=1)})
+    application_id = application.id
 
     def most() -> Capacity:
         return cluster.state.registry.workers.capacity(application, cluster.now_s)

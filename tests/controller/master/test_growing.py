@@ -71,8 +71,7 @@ def turn(scene: Scene, provider: Provided, asks: int) -> None:
         scene.state.tick(scene.cluster.now_s)
         assert provider.done.wait(120)
     scene.sync()
-    scene.cluster.now_s += 1
-    scene.sync()
+    scene.sync(1)
 
 
 def test_a_job_that_could_not_run_runs_on_a_worker_that_was_started_for_it(scene: Scene, provided: Provided) -> None:
@@ -89,8 +88,7 @@ def test_a_worker_without_work_goes_back_and_is_forgotten(scene: Scene, provided
     large = scene.register("large", placement_resources="gpu=1")
     turn(scene, provided, 1)
     scene.end(large)
-    scene.cluster.now_s += 1
-    scene.sync()
+    scene.sync(1)
     scene.cluster.now_s += 6
     for name in scene.offers:
         scene.report(name)
@@ -143,13 +141,9 @@ def test_cores_of_one_that_cannot_be_counted_are_left_out(
 
 
 def test_what_no_provider_can_start_is_refused_with_the_reason(scene: Scene, provided: Provided) -> None:
-    for conf, words in (
-        ({"placement_resources": "fpga=1"}, r"more than may be started .4 cores, 16000 MiB, gpu=2 in all"),
-        ({"placement_resources": "gpu=1,ssd=1"}, "more than may be started"),
-        ({"placement_resources": "gpu=3"}, "more than may be started"),
-    ):
-        with pytest.raises(BadInput, match=words):
-            scene.register("a", **conf)
+    for asked in ("fpga=1", "gpu=1,ssd=1", "gpu=3"):
+        with pytest.raises(BadInput, match="4 cores, 16000 MiB, gpu=2"):
+            scene.register("a", placement_resources=asked)
     assert not scene.state.applications
     assert provided.asked == []
 
@@ -162,7 +156,7 @@ def test_a_provider_that_fails_is_told_to_the_user_and_asked_again_later(
     large = scene.register("large", placement_resources="gpu=1")
     turn(scene, provided, 2)
     assert provided.asked == ["start grown-1 1 cores, 1536 MiB, gpu=1", "end grown-1"]
-    assert f"a worker for it could not be started: {error}" in scene.view(large).notices
+    assert any(str(error) in line for line in scene.view(large).notices)
     provided.refuses = False
     scene.cluster.now_s += 31
     scene.report("w1")
@@ -189,7 +183,7 @@ def test_a_job_too_large_for_all_that_are_there_is_planned_where_a_worker_can_be
     plan = answered(scene.state.admission.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s))
     assert plan.feasible is None
     scene.state.admission.core.growing = None
-    with pytest.raises(BadInput, match="more than any worker has"):
+    with pytest.raises(BadInput):
         answered(scene.state.admission.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s))
 
 
@@ -202,8 +196,7 @@ def test_a_worker_that_is_not_what_it_was_started_as_is_told_and_not_started_aga
         scene.sync()
         scene.cluster.now_s += 1
     assert len(provided.asked) == 1
-    [told] = [line for line in scene.view(large).notices if line.startswith("worker grown-1")]
-    assert "was started as 1 cores, 1536 MiB, zone=c and is not that" in told
+    assert any("worker grown-1" in line and "1536 MiB, zone=c" in line for line in scene.view(large).notices)
 
 
 def test_workers_that_never_come_back_after_a_restart_stop_no_refusal(scene: Scene, provided: Provided) -> None:
@@ -217,10 +210,10 @@ def test_workers_that_never_come_back_after_a_restart_stop_no_refusal(scene: Sce
     scene.register("early", placement_resources="fpga=1")  # the ghost may still report
     scene.cluster.now_s += STALE_S
     scene.report("w1")
-    with pytest.raises(BadInput, match="more than may be started"):
+    with pytest.raises(BadInput, match="gpu=2"):
         scene.register("late", placement_resources="fpga=1")
     scene.state.admission.core.growing = None
-    with pytest.raises(BadInput, match="no worker has any"):
+    with pytest.raises(BadInput, match="fpga"):
         scene.register("later", placement_resources="fpga=1")
 
 
@@ -261,17 +254,17 @@ def test_a_users_program_is_told_name_size_pieces_and_labels(script: Path, tmp_p
 
 def test_its_failure_is_told_with_its_last_line(script: Path, tmp_path: Path) -> None:
     provider = CommandProvider(script, "https://127.0.0.1:7070", tmp_path)
-    with pytest.raises(RuntimeFailed, match="end grown-1 ended with code 3: does not know grown-1"):
+    with pytest.raises(RuntimeFailed, match=r"end grown-1 .* 3: does not know grown-1"):
         provider.end("grown-1")
     script.unlink()
-    with pytest.raises(RuntimeFailed, match="did not run"):
+    with pytest.raises(RuntimeFailed, match="No such file"):
         provider.end("grown-1")
 
 
 def test_a_program_is_checked_before_anything_starts(script: Path) -> None:
     assert check_program(script) == script
     script.chmod(0o644)
-    with pytest.raises(BadInput, match="executable file"):
+    with pytest.raises(BadInput, match=str(script)):
         check_program(script)
 
 

@@ -7,19 +7,14 @@ from typing import Any
 
 import pytest
 
-from controller.wire.command import ApplicationView
 from controller.wire.driver import ExecutorWish
 from controller.wire.worker import WorkerReply
 from tests.fakes.cluster import FakeCluster, answered, registration, report
+from tests.fakes.refusals import assert_names
 
 ELASTIC = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
 H = 1024 + 384
 """Heap and overhead of the defaults."""
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    return FakeCluster(tmp_path)
 
 
 def register(cluster: FakeCluster, name: str, conf: dict[str, str] | None = None, *, age_s: float = 0.0) -> str:
@@ -37,10 +32,6 @@ def split(reply: WorkerReply) -> dict[str, int]:
     return reply.desired.budgets_mb
 
 
-def view(cluster: FakeCluster, application_id: str) -> ApplicationView:
-    return cluster.state.commands.view(application_id, cluster.now_s)
-
-
 def started(cluster: FakeCluster) -> list[str]:
     """Return the names of the applications with an executor."""
     return [a.name for a in cluster.state.applications.values() if any(True for _ in a.live_executors())]
@@ -49,7 +40,7 @@ def started(cluster: FakeCluster) -> list[str]:
 def end(cluster: FakeCluster, application_id: str, *others: str) -> None:
     cluster.driver(application_id, ended=True)
     sync(cluster, *others)
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
 
 
 def test_the_split_is_right_after_every_arrival_and_departure(cluster: FakeCluster) -> None:
@@ -68,11 +59,11 @@ def test_a_killed_application_and_a_lost_executor_count_no_more(cluster: FakeClu
     sync(cluster)
     a, b = register(cluster, "a"), register(cluster, "b")
     sync(cluster, a, b)
-    cluster.state.commands.kill(b, cluster.now_s)
+    cluster.kill(b)
     assert split(sync(cluster, a, b)) == {f"{a}/1": 8000 - H}
     cluster.worker("w1", report(a, "1", "exited", exit_code=137), memory_mb=8000)
     cluster.worker("w1", memory_mb=8000)
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     assert split(sync(cluster)) == {f"{a}/2": 8000 - H}
 
 
@@ -112,13 +103,10 @@ def test_it_waits_where_off_heap_memory_would_fall_below_h(cluster: FakeCluster)
     a = register(cluster, "a")
     b = register(cluster, "b")
     assert started(cluster) == ["a"]
-    shown = view(cluster, b)
+    shown = cluster.view(b)
     assert (shown.state, shown.queue_position) == ("waiting", 1)
-    assert shown.reason == (
-        f"with it each of 2 on worker w1 would have {(memory - 2 * H) // 2} MiB of off-heap memory, less than the {H} MiB "
-        "of heap, overhead and Python"
-    )
-    assert view(cluster, a).queue_position is None
+    assert_names(shown.reason, "w1", f"{(memory - 2 * H) // 2} MiB", f"{H} MiB")
+    assert cluster.view(a).queue_position is None
     assert split(sync(cluster, a, memory_mb=memory)) == {f"{a}/1": memory - H}
 
 
@@ -133,7 +121,7 @@ def test_alone_it_runs_however_small_the_worker_and_what_can_never_fit_is_refuse
     sync(cluster, memory_mb=H + 64)
     a = register(cluster, "a")
     assert split(sync(cluster, a, memory_mb=H + 64)) == {f"{a}/1": 64}
-    with pytest.raises(Exception, match=f"needs {H + 64 + 64} MiB"):
+    with pytest.raises(Exception, match=f"{H + 64 + 64} MiB"):
         register(cluster, "b", {"spark.executor.memory": f"{1024 + 64}m"})
 
 
@@ -152,22 +140,19 @@ def test_those_that_wait_start_by_themselves_in_order_of_priority_then_arrival(c
     sync(cluster, memory_mb=3 * H)
     a = register(cluster, "a", {"spark.pace.priority": "high"})  # no one is above it, so no one takes its memory
     sync(cluster, a, memory_mb=3 * H)
-    late, high, later = (
-        register(cluster, "late"),
-        register(cluster, "high", {"spark.pace.priority": "high"}),
-        register(cluster, "later"),
-    )
-    assert [view(cluster, i).queue_position for i in (late, high, later)] == [2, 1, 3]
-    assert view(cluster, later).reason == "2 ahead of it wait for memory, too"
+    late = register(cluster, "late")
+    high, later = register(cluster, "high", {"spark.pace.priority": "high"}), register(cluster, "later")
+    assert [cluster.view(i).queue_position for i in (late, high, later)] == [2, 1, 3]
+    assert "2 ahead" in cluster.view(later).reason
     running = a
     for waiting in (high, late, later):
         cluster.driver(running, ended=True)
         sync(cluster, memory_mb=3 * H)
-        cluster.state.tick(cluster.now_s)
+        cluster.tick()
         assert any(True for _ in cluster.state.applications[waiting].live_executors())
         running = waiting
         sync(cluster, running, memory_mb=3 * H)
-        cluster.state.tick(cluster.now_s)
+        cluster.tick()
         assert len(started(cluster)) == 1
 
 
@@ -177,7 +162,7 @@ def test_arrival_is_submission_not_registration(cluster: FakeCluster) -> None:
     sync(cluster, a, memory_mb=3 * H)
     quick = register(cluster, "quick")
     slow = register(cluster, "slow", age_s=30.0)
-    assert [view(cluster, i).queue_position for i in (quick, slow)] == [2, 1]
+    assert [cluster.view(i).queue_position for i in (quick, slow)] == [2, 1]
 
 
 def test_a_small_one_does_not_overtake_on_the_worker_that_the_first_waits_for(cluster: FakeCluster) -> None:
@@ -190,11 +175,11 @@ def test_a_small_one_does_not_overtake_on_the_worker_that_the_first_waits_for(cl
     assert started(cluster) == ["a"]
     # too large for this worker, so it waits for another one and keeps no one from this one
     sync(cluster, worker="w2", memory_mb=2000)
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     assert started(cluster) == ["a", "small"]
     [executor] = cluster.state.applications[small].executors.values()
     assert executor.record.worker_id == "w2"
-    assert view(cluster, large).queue_position == 1
+    assert cluster.view(large).queue_position == 1
 
 
 def test_the_order_survives_a_restart(cluster: FakeCluster) -> None:
@@ -203,8 +188,8 @@ def test_the_order_survives_a_restart(cluster: FakeCluster) -> None:
     waiting = [register(cluster, "b"), register(cluster, "c"), register(cluster, "d", {"spark.pace.priority": "low"})]
     cluster.restart()
     sync(cluster, a, memory_mb=3 * H)
-    cluster.state.tick(cluster.now_s)
-    assert [view(cluster, i).queue_position for i in waiting] == [1, 2, 3]
+    cluster.tick()
+    assert [cluster.view(i).queue_position for i in waiting] == [1, 2, 3]
     assert started(cluster) == ["a"]
 
 
@@ -213,15 +198,14 @@ def test_a_stock_driver_is_told_place_and_reason_once_per_change(cluster: FakeCl
     a = register(cluster, "a")
     sync(cluster, a, memory_mb=3 * H)
     b, c = register(cluster, "b"), register(cluster, "c")
-    lines = [line for line in view(cluster, c).notices if "waits" in line]
-    assert lines == ["waits, place 2: 1 ahead of it waits for memory, too"]
+    lines = [line for line in cluster.view(c).notices if "waits" in line]
+    assert ["place 2: 1 ahead" in line for line in lines] == [True]
     for _ in range(3):
-        cluster.state.tick(cluster.now_s)
-    cluster.state.commands.kill(b, cluster.now_s)
-    cluster.state.tick(cluster.now_s)
-    lines = [line for line in view(cluster, c).notices if "waits" in line]
-    assert len(lines) == 2
-    assert lines[1].startswith("waits, place 1: with it each of 2 on worker w1")
+        cluster.tick()
+    cluster.kill(b)
+    cluster.tick()
+    lines = [line for line in cluster.view(c).notices if "waits" in line]
+    assert ["place 1: " in line for line in lines] == [False, True]
 
 
 def test_submit_says_it_itself(cluster: FakeCluster) -> None:
@@ -229,14 +213,14 @@ def test_submit_says_it_itself(cluster: FakeCluster) -> None:
     a = register(cluster, "a")
     sync(cluster, a, memory_mb=3 * H)
     b = register(cluster, "b", {"spark.pace.submission": "12345678-aaaa"})
-    assert not [line for line in view(cluster, b).notices if "waits" in line]
+    assert not [line for line in cluster.view(b).notices if "waits" in line]
 
 
 def test_the_view_shows_limits_and_acknowledged_budgets(cluster: FakeCluster) -> None:
     sync(cluster)
     a = register(cluster, "a")
     sync(cluster, a, memory_limit_mb=8000, off_heap_mb=8000 - H)
-    shown = view(cluster, a)
+    shown = cluster.view(a)
     assert (shown.memory_mb, shown.off_heap_mb) == (8000, 8000 - H)
 
 
@@ -245,9 +229,9 @@ def test_an_agent_that_waits_for_others_to_shrink_is_the_reason_until_it_starts(
     a, b = register(cluster, "a"), register(cluster, "b")
     waiting = report(b, "1", "starting", reason="others are still giving it up")
     cluster.worker("w1", report(a, "1"), waiting, memory_mb=8000)
-    assert (view(cluster, b).queue_position, view(cluster, b).reason) == (None, "others are still giving it up")
+    assert (cluster.view(b).queue_position, cluster.view(b).reason) == (None, "others are still giving it up")
     sync(cluster, a, b)
-    assert view(cluster, b).reason == ""
+    assert cluster.view(b).reason == ""
 
 
 def test_by_need_follows_what_agents_report(tmp_path: Path) -> None:

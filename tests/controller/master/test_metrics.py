@@ -26,8 +26,7 @@ def value(series: Series, name: str, **labels: str) -> float | None:
     return series.get((f"sparkpace_{name}", tuple(sorted(labels.items()))))
 
 
-def test_what_is_shown_of_an_application_that_runs(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_what_is_shown_of_an_application_that_runs(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     one = cluster.register(conf={"spark.pace.deadline": "90s", "spark.pace.priority": "high"})
     cluster.driver(one)
@@ -50,11 +49,10 @@ def test_what_is_shown_of_an_application_that_runs(tmp_path: Path) -> None:
     assert value(series, "applications", state="running") == 1
 
 
-def test_series_of_one_that_has_ended_are_gone_and_its_end_is_counted(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_series_of_one_that_has_ended_are_gone_and_its_end_is_counted(cluster: FakeCluster) -> None:
     done = cluster.finished_run(conf={"spark.pace.deadline": "10s"})
     killed = cluster.register(instance="another")
-    cluster.state.commands.kill(killed, cluster.now_s)
+    cluster.kill(killed)
     series = scrape(cluster)
     assert not [labels for _, labels in series if {done, killed} & set(dict(labels).values())]
     ended = {how: value(series, "applications_ended_total", outcome=how) for how in ("succeeded", "killed", "failed")}
@@ -86,8 +84,7 @@ def test_what_an_agent_tells_of_its_speed_is_shown_by_worker_and_phase(tmp_path:
     assert not [labels for _, labels in series if "of_a_newer_release" in dict(labels).values()]
 
 
-def test_a_hostile_name_is_one_short_label(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_a_hostile_name_is_one_short_label(cluster: FakeCluster) -> None:
     hostile = 'a"} 1\n\x1b[2J\\' + "x" * 900
     one = cluster.register(name=hostile)
     (shown,) = [dict(labels) for name, labels in scrape(cluster) if name == "sparkpace_application_info"]
@@ -107,8 +104,7 @@ def test_executors_beyond_the_most_have_no_series_and_are_counted(tmp_path: Path
     assert value(series, "executors_left_out") == 1
 
 
-def test_throttled_time_is_shown_of_executors_whose_runtime_counts_it(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_throttled_time_is_shown_of_executors_whose_runtime_counts_it(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     cluster.worker("w2")
     one = cluster.register()

@@ -99,8 +99,8 @@ class TestLostDatabase:
         cluster.driver(application_id, *one_stage_run(1000), ended=True)
         for worker in ("w1", "w2", "w3"):
             cluster.worker(worker)
-        cluster.state.tick(cluster.now_s)
-        assert cluster.state.commands.view(application_id, cluster.now_s).finished
+        cluster.tick()
+        assert cluster.view(application_id).finished
 
     def test_neither_its_deadline_s_hour_nor_what_it_came_after_nor_a_damaged_profile_keeps_it_out(
         self, cluster: FakeCluster
@@ -112,14 +112,14 @@ class TestLostDatabase:
         }
         (cluster.path / "profiles" / "mine.json").write_text("")
         age_s = 20 * 365 * 86400.0 / 20  # submitted a year ago, before that hour
-        with pytest.raises(BadInput, match="has passed since the submission"):
+        with pytest.raises(BadInput, match="2026-01-01"):
             cluster.register(conf=given, age_s=age_s)
         outlived = "pace-20251101-000000-abcdef"
         cluster.register(conf=given, age_s=age_s, application_id=outlived)
         application = cluster.state.applications[outlived]
         assert list(application.live_executors())
         assert 0 < (application.options.deadline_s or 0) < age_s
-        assert any("goes on without its profile" in line for line in application.notices.lines)
+        assert any("mine.json" in line for line in application.notices.lines)
 
     def test_what_has_exited_of_an_unknown_application_goes_once_its_driver_had_time_to_register(
         self, cluster: FakeCluster
@@ -141,7 +141,7 @@ class TestPast:
         application_id = cluster.register()
         cluster.driver(application_id, *one_stage_run(1000), ended=True)
         cluster.worker("w1")
-        cluster.state.tick(cluster.now_s)
+        cluster.tick()
         assert cluster.state.applications[application_id].finished
         return application_id
 
@@ -162,7 +162,7 @@ class TestPast:
     ) -> None:
         application_id = cluster.register()
         assert cluster.worker("w1", report(application_id, "77")).desired.stopped == ()
-        cluster.state.commands.kill(application_id, cluster.now_s)
+        cluster.kill(application_id)
         desired = cluster.worker("w1", report(application_id, "77")).desired
         assert desired.stopped == (f"{application_id}/77",)
         assert desired.ended == (application_id,)
@@ -171,7 +171,7 @@ class TestPast:
         application_id = self.finished(cluster)
         for lost in (again, lose_database):
             lost(cluster)
-            with pytest.raises(BadInput, match="has ended; register without its id"):
+            with pytest.raises(BadInput, match=application_id):
                 cluster.register(application_id=application_id)
             assert application_id not in cluster.state.applications
 
@@ -181,7 +181,7 @@ class TestAnother:
         application_id = cluster.register()
         cluster.driver(application_id, *one_stage_run(1000)[:2])
         token = cluster.state.drivers.token_hash(application_id)
-        with pytest.raises(Denied, match="is another driver's"):
+        with pytest.raises(Denied, match=application_id):
             cluster.register(application_id=application_id, instance="foreign")
         application = cluster.state.applications[application_id]
         assert (application.stream.acknowledged, cluster.state.drivers.token_hash(application_id)) == (2, token)
@@ -217,8 +217,7 @@ class TestProfiles:
         assert cluster.state.drivers.token_hash(application_id) == token
         assert cluster.worker("w1", report(application_id, "1")).desired.executors == before.executors
         assert application.profile_key == "app@app.py"
-        [line] = cluster.driver(application_id, first=4).notices
-        assert line.startswith("it goes on without its profile: ")
+        assert len(cluster.driver(application_id, first=4).notices) == 1
 
     def test_one_given_as_a_file_too(self, cluster: FakeCluster, tmp_path: Path) -> None:
         cluster.state.profiles.add(msgspec.structs.replace(taught(), key="another"))
@@ -232,9 +231,9 @@ class TestProfiles:
         os.mkfifo(tmp_path / "pipe")
         (tmp_path / "link").symlink_to(cluster.state.profiles.path("app"))
         for given in ("/dev/zero", str(tmp_path / "pipe"), f"/{'x' * 1000}"):
-            with pytest.raises(BadInput, match=r"profile file .* (is not a|must be a) plain file"):
+            with pytest.raises(BadInput, match="plain file"):
                 cluster.register(conf={"spark.pace.profile": given})
-        with pytest.raises(BadInput, match="does not exist"):
+        with pytest.raises(BadInput, match=str(tmp_path / "link")):
             cluster.register(conf={"spark.pace.profile": str(tmp_path / "link")})
 
 
@@ -257,7 +256,7 @@ class TestRows:
         self.change(cluster, "UPDATE applications SET data = ? WHERE id = ?", b'{"future": 1}', lost)
         assert list(cluster.state.applications) == [kept]
         [told] = [record for record in caplog.records if record.levelno == logging.ERROR]
-        assert f"application {lost} cannot be read" in told.message
+        assert lost in told.message
         aside = {kind: data for _, kind, _, data in cluster.state.store.aside()}
         assert aside["application"] == b'{"future": 1}'
         assert set(aside) == {"application", "event", "executor"}
@@ -273,7 +272,7 @@ class TestRows:
         self.change(cluster, "UPDATE executors SET data = x'78' WHERE executor = '1'")
         application = cluster.state.applications[application_id]
         assert list(application.executors) == ["2"]
-        assert any("lost what it knew of executor 1" in line for line in application.notices.lines)
+        assert any("executor 1" in line for line in application.notices.lines)
         assert [kind for _, kind, _, _ in cluster.state.store.aside()] == ["executor"]
 
     def test_an_event(self, cluster: FakeCluster) -> None:
@@ -307,7 +306,7 @@ class TestRows:
         assert lost is None
         [(_, kind, name, data)] = cluster.state.store.aside()
         assert (kind, name, data) == ("meta", key, value)
-        assert [r.levelno for r in caplog.records if f"{key} of master.db cannot be read" in r.message] == [logging.ERROR]
+        assert [r.levelno for r in caplog.records if f"{key} of master.db" in r.message] == [logging.ERROR]
         assert cluster.worker("w1", report(application_id, "1")).desired.executors
 
     @pytest.mark.parametrize("value", ["x", "9" * 5000])
@@ -334,7 +333,7 @@ class TestRows:
         assert (cluster.state.identity.cluster_id, cluster.state.identity.generation) == (cluster_id, generation + 1)
         assert not cluster.state.applications
         assert (cluster.path / "master.db.damaged-1").exists()
-        assert any("is damaged" in record.message for record in caplog.records)
+        assert any("master.db.damaged-1" in record.message for record in caplog.records)
         cluster.register(application_id=application_id)
         again(cluster)
         assert list(cluster.state.applications) == [application_id]
@@ -344,18 +343,18 @@ class TestUnusable:
     @pytest.mark.parametrize(
         ("changed", "part"),
         [
-            ({"environment": {"A=B": "x"}}, "'A=B' is not the name of an environment variable"),
-            ({"environment": {"": "x"}}, "is not the name of an environment variable"),
-            ({"environment": {"X": "secret\0"}}, "'environment.X' has a NUL character"),
-            ({"environment": {"X\0": "secret"}}, "has a NUL character"),
-            ({"conf": {"spark.executor.extraJavaOptions": "-Da=b\0c"}}, "has a NUL character"),
-            ({"startup_conf": {"spark.a": "\0"}}, "'startup_conf.spark.a' has a NUL character"),
-            ({"java_home": "/java\0"}, "'java_home' has a NUL character"),
-            ({"uid": 2**32}, "uid 4294967296 is out of range"),
-            ({"uid": -1}, "uid -1 is out of range"),
-            ({"gid": 2**31}, "gid 2147483648 is out of range"),
+            ({"environment": {"A=B": "x"}}, "'A=B'"),
+            ({"environment": {"": "x"}}, "''"),
+            ({"environment": {"X": "secret\0"}}, "'environment.X'"),
+            ({"environment": {"X\0": "secret"}}, "'environment'"),
+            ({"conf": {"spark.executor.extraJavaOptions": "-Da=b\0c"}}, "extraJavaOptions"),
+            ({"startup_conf": {"spark.a": "\0"}}, "'startup_conf.spark.a'"),
+            ({"java_home": "/java\0"}, "'java_home'"),
+            ({"uid": 2**32}, "uid 4294967296"),
+            ({"uid": -1}, "uid -1"),
+            ({"gid": 2**31}, "gid 2147483648"),
             ({"gid": 10**300}, "gid 1000"),
-            ({"pid": -1}, "pid -1 is out of range"),
+            ({"pid": -1}, "pid -1"),
         ],
     )
     def test_what_no_executor_could_be_started_with_is_refused_at_registration(

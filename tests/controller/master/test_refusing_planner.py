@@ -26,7 +26,7 @@ def go_on(cluster: FakeCluster, applications: list[str]) -> None:
         cluster.worker(worker, *(report(spec.application_id, spec.executor_id) for spec in running))
     for application_id in applications:
         assert cluster.driver(application_id).stop is None
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     assert not cluster.state.parts.failures
 
 
@@ -45,7 +45,7 @@ def test_a_master_whose_planner_refuses_everything_stays_sound(
             asked = planner.asked
             go_on(cluster, applications)
             assert planner.asked > asked, "the planner is asked again with each pass"
-            views = [cluster.state.commands.view(one, cluster.now_s) for one in applications]
+            views = [cluster.view(one) for one in applications]
             assert [view.state for view in views] == [ApplicationState.WAITING] * 3
             assert [view.queue_position for view in views] == [1, 2, 3]
             assert sorted(cluster.state.applications) == sorted(applications)

@@ -40,7 +40,7 @@ def test_rolling_parts_are_read_in_order_of_their_numbers(tmp_path: Path) -> Non
     assert b"".join(event_log_lines(folder)) == PLAIN
     assert read_event_log_file(folder).record().complete
     (folder / "events_7_app").unlink()
-    with pytest.raises(BadInput, match="part 7 is missing"):
+    with pytest.raises(BadInput, match="part 7"):
         read_event_log_file(folder)
 
 
@@ -55,21 +55,21 @@ def test_a_compacted_part_stands_for_all_before_it(tmp_path: Path) -> None:
 
 def test_a_first_part_that_is_gone_is_missed(tmp_path: Path) -> None:
     write(tmp_path / "eventlog_v2_app" / "events_2_app", PLAIN)
-    with pytest.raises(BadInput, match="part 1 is missing"):
+    with pytest.raises(BadInput, match="part 1"):
         read_event_log_file(tmp_path / "eventlog_v2_app")
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (ZSTD[: len(ZSTD) // 2], "is truncated: no SparkListenerApplicationEnd"),
-        (gzip.compress(PLAIN)[:5000], "is truncated: no SparkListenerApplicationEnd"),
-        (ZSTD[:5000] + b"\0" * 500 + ZSTD[5500:], "is corrupt"),
-        (gzip.compress(PLAIN)[:-8] + b"\0" * 8, "is corrupt: it cannot be decompressed"),
-        (b"LZ4Block" + b"\0" * 100, "compressed with lz4, which is not read here; decompress it by"),
-        (b"\x82SNAPPY\x00" + b"\0" * 100, "compressed with snappy"),
+        (ZSTD[: len(ZSTD) // 2], "truncated.* SparkListenerApplicationEnd"),
+        (gzip.compress(PLAIN)[:5000], "truncated"),
+        (ZSTD[:5000] + b"\0" * 500 + ZSTD[5500:], "corrupt"),
+        (gzip.compress(PLAIN)[:-8] + b"\0" * 8, "corrupt"),
+        (b"LZ4Block" + b"\0" * 100, "lz4"),
+        (b"\x82SNAPPY\x00" + b"\0" * 100, "snappy"),
         (b"", "truncated"),
-        (bytes(range(256)), "is no Spark event log"),
+        (bytes(range(256)), "no Spark event log"),
     ],
 )
 def test_damaged_and_foreign_files_are_refused_by_name(tmp_path: Path, content: bytes, sentence: str) -> None:
@@ -80,26 +80,24 @@ def test_damaged_and_foreign_files_are_refused_by_name(tmp_path: Path, content: 
 
 
 def test_what_is_no_log_at_all_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="does not exist"):
-        read_event_log_file(tmp_path / "nowhere")
-    with pytest.raises(BadInput, match="holds no event log; give "):
-        read_event_log_file(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(BadInput, match="is not a file"):
-        read_event_log_file(tmp_path / "pipe")
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "nowhere", tmp_path / "empty", tmp_path / "pipe"):
+        with pytest.raises(BadInput, match=str(path)):
+            read_event_log_file(path)
 
 
 def test_a_part_with_an_enormous_number_is_no_reason_to_count_up_to_it(tmp_path: Path) -> None:
     for number in (1, 10**200):
         write(tmp_path / "eventlog_v2_app" / f"events_{number}_app", PLAIN)
-    with pytest.raises(BadInput, match="is incomplete: part 2 is missing"):
+    with pytest.raises(BadInput, match="part 2"):
         read_event_log_file(tmp_path / "eventlog_v2_app")
 
 
 def test_several_logs_in_one_folder_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "events_1_one", PLAIN)
     write(tmp_path / "events_1_two", PLAIN)
-    with pytest.raises(BadInput, match=r"directory .* holds 2 event logs \(events_\*_one, events_\*_two\); name one of them"):
+    with pytest.raises(BadInput, match=r"2 event logs \(events_\*_one, events_\*_two\)"):
         read_event_log_file(tmp_path)
 
 
@@ -109,8 +107,7 @@ def test_a_folder_of_several_logs_names_them_and_nothing_else(tmp_path: Path) ->
     assert read_event_log_file(tmp_path).record().complete
     write(tmp_path / "spark43.gz", gzip.compress(PLAIN))
     write(tmp_path / "local-1.inprogress", PLAIN[:5000])
-    listed = r"holds 3 event logs \(eventlog_v2_golden, local-1.inprogress, spark43.gz\); name one of them"
-    with pytest.raises(BadInput, match=listed):
+    with pytest.raises(BadInput, match=r"3 event logs \(eventlog_v2_golden, local-1.inprogress, spark43.gz\)"):
         read_event_log_file(tmp_path)
 
 
@@ -126,7 +123,7 @@ def test_the_files_of_databricks_are_one_log(tmp_path: Path) -> None:
         write(tmp_path / name, pack(mark + b"".join(lines[100 * number : 100 * (number + 1)])))
     assert read_event_log_file(tmp_path).record().complete
     (tmp_path / "eventlog-2026-11-25--23-00.gz").unlink()
-    with pytest.raises(BadInput, match="is a log of Databricks without its file 0"):
+    with pytest.raises(BadInput, match=r"Databricks .* 0"):
         read_event_log_file(tmp_path)
 
 
@@ -143,7 +140,7 @@ def test_an_endless_line_is_refused_before_it_fills_the_memory(
 ) -> None:
     monkeypatch.setattr(eventlog_files, "LONGEST_LINE", 1 << 20)
     path = write(tmp_path / "bomb", pack(PLAIN.splitlines(keepends=True)[0] + b" " * (8 << 20)))
-    with pytest.raises(BadInput, match="line 2 is over 1 MB"):
+    with pytest.raises(BadInput, match=r"line 2 .*1 MB"):
         read_event_log_file(path)
 
 

@@ -17,6 +17,7 @@ from controller.runs import eventlog_files
 from controller.runs.eventlog_files import event_log_lines, read_event_log_file
 from stage_model.errors import BadInput
 from tests.controller.runs.test_eventlog_files import PLAIN, ZSTD, write, zstd
+from tests.fakes.refusals import assert_names
 
 Pack = Callable[[Mapping[str, bytes]], bytes]
 PART = "eventlog_v2_app/events_{}_app"
@@ -81,15 +82,13 @@ def test_a_log_in_an_archive_is_read_as_it_is_and_nothing_is_written(
 @pytest.mark.parametrize("pack", [zipped, tgz])
 def test_an_archive_of_several_logs_names_them(tmp_path: Path, pack: Pack) -> None:
     archive = write(tmp_path / "logs", pack({"app-1": PLAIN, "app-2": PLAIN}))
-    with pytest.raises(
-        BadInput, match=r"archive .*/logs holds 2 event logs \(app-1, app-2\); unpack it and name one of them"
-    ):
+    with pytest.raises(BadInput, match=r"/logs .*2 event logs \(app-1, app-2\)"):
         read_event_log_file(archive)
-    with pytest.raises(BadInput, match="holds no event log"):
+    with pytest.raises(BadInput, match="empty"):
         read_event_log_file(write(tmp_path / "empty", pack({".crc": b""})))
 
 
-SPARKS = "is not read here; decompress it by `echo 'new org.apache.spark.io.{}CompressionCodec"
+SPARKS = "`echo 'new org.apache.spark.io.{}CompressionCodec"
 
 
 @pytest.mark.parametrize(
@@ -98,9 +97,9 @@ SPARKS = "is not read here; decompress it by `echo 'new org.apache.spark.io.{}Co
         (b"LZ4Block", "lz4", SPARKS.format("LZ4")),
         (b"\x82SNAPPY\x00", "snappy", SPARKS.format("Snappy")),
         (b"ZV\x01", "lzf", SPARKS.format("LZF")),
-        (b"\x04\x22\x4d\x18", "lz4 frames", "decompress it by `lz4 -d LOG PLAIN`"),
-        (b"BZh9", "bzip2", "decompress it by `bunzip2 -k LOG`"),
-        (b"\xfd7zXZ\x00", "xz", "decompress it by `unxz -k LOG`"),
+        (b"\x04\x22\x4d\x18", "lz4 frames", "`lz4 -d LOG PLAIN`"),
+        (b"BZh9", "bzip2", "`bunzip2 -k LOG`"),
+        (b"\xfd7zXZ\x00", "xz", "`unxz -k LOG`"),
     ],
 )
 def test_what_no_library_unpacks_is_named_with_the_command_that_does(
@@ -113,8 +112,7 @@ def test_what_no_library_unpacks_is_named_with_the_command_that_does(
     ):
         with pytest.raises(BadInput) as refusal:
             read_event_log_file(path)
-        assert str(refusal.value).startswith(f"event log {named} is compressed with {codec}, which ")
-        assert how in str(refusal.value)
+        assert_names(refusal.value, named, codec, how)
 
 
 def encrypted(files: Mapping[str, bytes]) -> bytes:
@@ -157,15 +155,15 @@ def huge_member(files: Mapping[str, bytes]) -> bytes:
 @pytest.mark.parametrize(
     ("pack", "sentence"),
     [
-        (encrypted, "app-1 in archive .* is encrypted or packed by a method that is not read here .*; unpack it and name"),
-        (bzip2_in_zip, r"not read here \(12\)"),
-        (wrong_sum, "is corrupt: it cannot be decompressed .Bad CRC-32"),
-        (lambda files: zipped(files)[:-30], "is corrupt: it cannot be decompressed .File is not a zip file"),
-        (lambda files: tgz(files)[:2000], "is truncated: no SparkListenerApplicationEnd"),
-        (lambda files: tarred(files)[:60_000], "is corrupt: it cannot be decompressed .unexpected end of data"),
-        (long_list, "is corrupt: it cannot be decompressed .its list of files is over 2 MB"),
-        (long_header, "is corrupt: it cannot be decompressed .its list of files is over 2 MB"),
-        (huge_member, "is corrupt: it cannot be decompressed .app-1 cannot have 1099511627776 bytes"),
+        (encrypted, "app-1 in archive .*encrypted"),
+        (bzip2_in_zip, r"\(12\)"),
+        (wrong_sum, "corrupt.*Bad CRC-32"),
+        (lambda files: zipped(files)[:-30], "corrupt.*File is not a zip file"),
+        (lambda files: tgz(files)[:2000], "truncated"),
+        (lambda files: tarred(files)[:60_000], "corrupt.*unexpected end of data"),
+        (long_list, "corrupt.*2 MB"),
+        (long_header, "corrupt.*2 MB"),
+        (huge_member, "corrupt.*app-1 .*1099511627776 bytes"),
     ],
 )
 def test_damaged_and_hostile_archives_are_refused_in_one_sentence(tmp_path: Path, pack: Pack, sentence: str) -> None:
@@ -192,7 +190,7 @@ def test_a_bomb_ends_when_it_is_too_large_for_its_file(tmp_path: Path, pack: Pac
     monkeypatch.setattr(eventlog_files, "LONGEST_LINE", 1 << 20)
     monkeypatch.setattr(eventlog_files, "LARGEST_RATIO", 100)
     path = write(tmp_path / "bomb", pack({"app-1": LINES[0] + (b" " * 999 + b"\n") * 20_000}))
-    with pytest.raises(BadInput, match=r"is corrupt: it is 100 times as large unpacked|app-1 cannot have"):
+    with pytest.raises(BadInput, match=r"corrupt.*(100|app-1)"):
         read_event_log_file(path)
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from controller.cli.main import main
 from controller.runs.log_profile import logged_run
 from controller.wire.command import PlanReply
 from stage_model.forecast.estimate import estimate
 from stage_model.history.profile import profile, profile_key
+from tests.fakes.commands import assert_refused, run
 from tests.fakes.log_cases import CASES, REFUSED, Case
 from tests.fakes.log_figures import (
     check_cores_do_no_more_than_there_are,
@@ -24,8 +24,7 @@ from tests.fakes.log_figures import (
 
 
 def plan(folder: Path, case: Case, *options: str) -> Result:
-    words = ["plan", str(case.write(folder)), "--output", "json", *options]
-    return CliRunner().invoke(main, words, prog_name="sparkpace")
+    return run("plan", str(case.write(folder)), "--output", "json", *options)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -47,11 +46,11 @@ def test_a_plan_from_a_log_has_the_figures_of_its_program_and_says_what_the_log_
 def test_a_log_planned_with_its_own_cores_takes_as_long_as_its_run(name: str, tmp_path: Path) -> None:
     """A log's own cores are those that were there at each moment, where executors came or went."""
     case = CASES[name]
-    run = logged_run(case.write(tmp_path)).record
-    if run.cores_there:
-        assert estimate(profile("made", [run])).rest_s == pytest.approx(0, abs=0.01 * run.duration_s)
+    record = logged_run(case.write(tmp_path)).record
+    if record.cores_there:
+        assert estimate(profile("made", [record])).rest_s == pytest.approx(0, abs=0.01 * record.duration_s)
     else:
-        assert end_s(run, next(iter(case.ends))) == pytest.approx(run.duration_s, rel=0.01)
+        assert end_s(record, next(iter(case.ends))) == pytest.approx(record.duration_s, rel=0.01)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -75,30 +74,27 @@ def test_the_work_of_a_log_is_that_of_one_from_a_cluster_twice_as_large(name: st
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_log_belongs_to_the_profile_of_its_program(name: str, tmp_path: Path) -> None:
-    run = logged_run(CASES[name].write(tmp_path)).record
-    assert profile_key(None, run.name, run.main) == CASES[name].key
+    record = logged_run(CASES[name].write(tmp_path)).record
+    assert profile_key(None, record.name, record.main) == CASES[name].key
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_log_that_tells_too_little_is_refused_with_the_true_reason(name: str, tmp_path: Path) -> None:
     case, sentence = REFUSED[name]
     answer = plan(tmp_path, case)
-    assert (answer.exit_code, answer.stdout) == (2, "")
-    assert sentence in answer.stderr
-    assert len(answer.stderr.splitlines()) == 1
+    assert_refused(answer, 2, sentence)
+    assert answer.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(("name", "learned"), [("plain", True), ("retried", True), ("grown", True), ("no CPU time", False)])
 def test_what_a_log_says_besides_is_said_when_it_teaches(name: str, learned: bool, tmp_path: Path) -> None:
-    words = ["profile", "learn", "--home", str(tmp_path / "home"), str(CASES[name].write(tmp_path))]
-    answer = CliRunner().invoke(main, words, prog_name="sparkpace")
+    home = ("--home", str(tmp_path / "home"))
+    answer = run("profile", "learn", *home, str(CASES[name].write(tmp_path)))
     assert answer.exit_code == (0 if learned else 2)
     assert all(part in answer.stderr for part in CASES[name].told)
     if not learned:
         return
-    words = ["profile", "show", "--home", str(tmp_path / "home"), "made@program.py", "--output", "json"]
-    [run] = json.loads(CliRunner().invoke(main, words).stdout)["runs"]
-    assert [stage["teaches"] for stage in run["stages"]] == [name != "retried"] * len(CASES[name].works)
-    words = ["profile", "curve", "--home", str(tmp_path / "home"), "made@program.py", "--output", "json"]
-    points = json.loads(CliRunner().invoke(main, words).stdout)["points"]
+    [learnt] = json.loads(run("profile", "show", *home, "made@program.py", "--output", "json").stdout)["runs"]
+    assert [stage["teaches"] for stage in learnt["stages"]] == [name != "retried"] * len(CASES[name].works)
+    points = json.loads(run("profile", "curve", *home, "made@program.py", "--output", "json").stdout)["points"]
     assert points[-1]["end_s"] == pytest.approx(next(iter(CASES[name].ends.values())), rel=0.005)

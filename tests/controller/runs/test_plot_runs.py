@@ -6,45 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from controller.cli.main import main
 from controller.runs.plot_runs import CoreCurve, common_axis, core_curve, plot_runs
 from controller.runs.run_folder import append_samples, write_summary
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput
+from tests.fakes import views
+from tests.fakes.commands import assert_refused, run
 
 
-def sample(time_s: float, executor: str = "1", *, demand: float = 1.0, grant: float = 0.5, debt: float = 0.0) -> Sample:
-    return Sample(
-        application_id="",
-        executor_id=executor,
-        time_s=time_s,
-        stage=0,
-        set_point=None,
-        progress=None,
-        demand=demand,
-        grant=grant,
-        quota=grant,
-        usage=None,
-        cpu_core_s=time_s,
-        debt_core_s=debt,
-    )
+def sample(time_s: float, executor: str = "1", *, grant: float = 0.5, debt: float = 0.0, **changed: float) -> Sample:
+    return views.sample(time_s, executor, grant=grant, debt_core_s=debt, **changed)
 
 
 def run_folder(path: Path, submitted: float, *, deadline_s: float | None = 60.0, debt: float = 0.0) -> Path:
     path.mkdir(parents=True)
-    write_summary(
-        path,
-        {
-            "app_id": path.name,
-            "name": path.name,
-            "priority": 100 if deadline_s else 0,
-            "deadline_s": deadline_s,
-            "end_s": 52.0,
-            "submitted_epoch_s": submitted,
-        },
-    )
+    named = {"app_id": path.name, "name": path.name, "priority": 100 if deadline_s else 0}
+    write_summary(path, {**named, "deadline_s": deadline_s, "end_s": 52.0, "submitted_epoch_s": submitted})
     append_samples(path, [sample(float(t), e, grant=0.85 - 0.4 * (t % 2), debt=debt) for t in range(5, 50) for e in "12"])
     return path
 
@@ -82,13 +60,13 @@ def test_what_cannot_be_placed_on_the_axis_is_refused(tmp_path: Path) -> None:
     good, bad = run_folder(tmp_path / "good", 1.0), tmp_path / "bad"
     bad.mkdir()
     write_summary(bad, {"name": "bad", "submitted_epoch_s": 5.0})
-    with pytest.raises(BadInput, match="bad holds no samples"):
+    with pytest.raises(BadInput, match="bad "):
         plot_runs([good, bad], tmp_path / "f.png")
     append_samples(bad, [sample(1)])
     write_summary(bad, {"name": "bad"})
-    with pytest.raises(BadInput, match="does not say when it was submitted"):
+    with pytest.raises(BadInput, match="bad "):
         plot_runs([good, bad], tmp_path / "f.png")
-    with pytest.raises(BadInput, match=r"f\.doc ends in no kind of picture"):
+    with pytest.raises(BadInput, match=r"f\.doc"):
         plot_runs([good, good], tmp_path / "f.doc")
 
 
@@ -98,11 +76,9 @@ def test_the_command_draws_one_run_or_several(tmp_path: Path, monkeypatch: pytes
         run_folder(tmp_path / "runs" / name, 100.0 + number)
     for number, words in enumerate((["one"], ["one", "two"], ["one", "one"])):
         out = tmp_path / f"{number}.png"
-        done = CliRunner().invoke(main, ["plot", *words, "-o", str(out)])
+        done = run("plot", *words, "-o", str(out))
         assert done.exit_code == 0, done.output
         assert out.read_bytes().startswith(b"\x89PNG")
     # a run that is named twice is one run: the picture of progress against set-point
     assert (tmp_path / "0.png").read_bytes() == (tmp_path / "2.png").read_bytes() != (tmp_path / "1.png").read_bytes()
-    refused = CliRunner().invoke(main, ["plot", "one", "three", "-o", str(out)])
-    assert refused.exit_code == 2
-    assert "there is no run 'three'" in refused.stderr
+    assert_refused(run("plot", "one", "three", "-o", str(out)), 2, "'three'")

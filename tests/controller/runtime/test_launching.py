@@ -18,7 +18,7 @@ def test_impossible_quotas_are_refused(cores: float) -> None:
 
 @pytest.mark.parametrize("memory_bytes", [-1, 0, 1 << 20, MIN_MEMORY_BYTES - 1])
 def test_impossible_memory_limits_are_refused(memory_bytes: int) -> None:
-    with pytest.raises(BadInput, match="memory limit"):
+    with pytest.raises(BadInput, match="memory"):
         checked_memory(memory_bytes)
 
 

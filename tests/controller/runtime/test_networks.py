@@ -23,7 +23,7 @@ RESOLVER = "192.0.2.53"
     ["", "10.201.0.0", "10.201.0.1/16", "10.201.0.0/29", "10.201.0.0/16:30", "10.201.0.0/16:12", "fd00::/64", "x", "a:b:c"],
 )
 def test_what_is_no_pool_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match=r"--network-pool .* give IPv4 networks"):
+    with pytest.raises(BadInput, match="--network-pool"):
         parse_pool(text)
 
 
@@ -42,17 +42,12 @@ def test_a_subnet_has_room_for_the_executors_of_all_workers() -> None:
 
 def test_subnets_are_taken_in_turn_and_lie_beside_what_is_there() -> None:
     pool = parse_pool("10.201.0.0/24")
-    taken = [
-        IPv4Network("10.201.0.0/28"),
-        IPv4Network("10.201.0.20/30"),
-        IPv4Network("10.201.0.64/26"),
-        IPv4Network("10.9.0.0/16"),
-    ]
+    taken = [IPv4Network(one) for one in ("10.201.0.0/28", "10.201.0.20/30", "10.201.0.64/26", "10.9.0.0/16")]
     found: list[IPv4Network] = []
     for _ in range(10):
         found.append(free_subnet(pool, [*taken, *found]))
     assert [str(one) for one in found] == [f"10.201.0.{at}/28" for at in (32, 48, 128, 144, 160, 176, 192, 208, 224, 240)]
-    with pytest.raises(RuntimeFailed, match=r"each of the 16 subnet\(s\) of the pool 10\.201\.0\.0/24 is used .*-pool"):
+    with pytest.raises(RuntimeFailed, match=r" 16 .*10\.201\.0\.0/24.*-pool"):
         free_subnet(pool, [*taken, *found])
 
 

@@ -25,7 +25,7 @@ def test_every_driver_gets_a_secret_of_its_own_beside_the_users_settings() -> No
 def test_a_secret_of_the_users_own_file_stays_and_one_on_the_command_line_is_refused() -> None:
     assert authenticated({SECRET: "mine"}, {})[SECRET] == "mine"
     assert authenticated({SECRET: ""}, {})[SECRET]
-    with pytest.raises(BadInput, match="where everybody on this machine reads it") as refused:
+    with pytest.raises(BadInput, match=SECRET) as refused:
         authenticated({}, {SECRET: "mine"})
     assert "mine" not in str(refused.value)
 
@@ -33,7 +33,7 @@ def test_a_secret_of_the_users_own_file_stays_and_one_on_the_command_line_is_ref
 @pytest.mark.parametrize(("file", "conf"), [({ON: "false"}, {}), ({}, {ON: " False "}), ({ON: "true"}, {ON: "false"})])
 def test_who_says_no_has_none(file: dict[str, str], conf: dict[str, str]) -> None:
     assert authenticated(file, conf) == file
-    with pytest.raises(BadInput, match=f"--encrypt and {ON}=false exclude each other"):
+    with pytest.raises(BadInput, match=f"--encrypt .*{ON}=false"):
         authenticated(file, conf, encrypt=True)
 
 
@@ -44,7 +44,7 @@ def test_a_yes_on_the_command_line_beats_a_no_in_the_file() -> None:
 def test_encryption_is_one_option() -> None:
     assert CRYPTO not in authenticated({}, {})
     assert authenticated({}, {}, encrypt=True)[CRYPTO] == "true"
-    with pytest.raises(BadInput, match=f"--encrypt and {CRYPTO}=false exclude each other"):
+    with pytest.raises(BadInput, match=f"--encrypt .*{CRYPTO}=false"):
         authenticated({CRYPTO: "false"}, {}, encrypt=True)
 
 

@@ -100,10 +100,10 @@ def test_another_jar_or_java_has_another_and_old_ones_go(machine: Machine, folde
 
 
 def test_what_cannot_be_made_is_said_in_one_sentence_and_leaves_nothing(machine: Machine, folder: Path) -> None:
-    with pytest.raises(RuntimeFailed, match=r"java ended with 3: out of order\); drivers start without one"):
+    with pytest.raises(RuntimeFailed, match=r"java .* 3: out of order"):
         machine.make(FAILS="1")
     machine.spark.submit.write_text("#!/bin/sh\n")
-    with pytest.raises(RuntimeFailed, match="does not tell its class path"):
+    with pytest.raises(RuntimeFailed, match="class path"):
         machine.make()
     machine.spark.submit.unlink()
     with pytest.raises(RuntimeFailed, match="No such file"):

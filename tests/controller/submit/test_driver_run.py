@@ -21,6 +21,7 @@ from controller.wire.command import ApplicationView
 from controller.wire.states import ApplicationState
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, Unavailable
 from tests.fakes.master import Handler, Server, serving
+from tests.fakes.views import view
 
 SUBMISSION = "0a1b2c3d-0000-0000-0000-000000000000"
 
@@ -32,16 +33,7 @@ def master(tmp_path: Path) -> Iterator[Server]:
 
 
 def running(**changes: object) -> ApplicationView:
-    view = ApplicationView(
-        application_id="app-1",
-        name="job",
-        state=ApplicationState.RUNNING,
-        law="forecast",
-        priority=50,
-        submission=SUBMISSION,
-        executors=2,
-    )
-    return msgspec.structs.replace(view, **changes)
+    return view(**{"application_id": "app-1", "submission": SUBMISSION, "executors": 2, **changes})
 
 
 def drive(master: Server, script: str, show: object = None) -> tuple[int, DriverRun]:
@@ -162,27 +154,27 @@ def test_an_application_is_found_by_its_submission(master: Server) -> None:
 
 
 def test_the_masters_refusals_become_our_errors(master: Server) -> None:
-    with pytest.raises(Denied, match="wrong token"):
+    with pytest.raises(Denied):
         master.client("wrong").applications()
     for code, kind in ((2, BadInput), (69, Unavailable), (75, InfeasibleDeadline), (77, Denied)):
         master.refuse = 400, msgspec.json.encode({"error": "no.", "exit_code": code})
         with pytest.raises(kind, match="no"):
             master.client().applications()
     master.refuse = 200, b"<html>"
-    with pytest.raises(Unavailable, match="is no Sparkpace master"):
+    with pytest.raises(Unavailable, match=master.url):
         master.client().applications()
 
 
 def test_a_master_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     with Server(Home(tmp_path)) as server:
         gone = server.client()
-    with pytest.raises(Unavailable, match="no Sparkpace master answers at"):
+    with pytest.raises(Unavailable, match=server.url):
         gone.applications()
 
 
 @pytest.mark.parametrize("answer", [(200, b'{"applications": []}'), (400, b'{"error": "no.", "exit_code": 2}')])
 def test_a_master_of_another_version_is_told_from_one_that_refuses(master: Server, answer: tuple[int, bytes]) -> None:
     master.refuse, master.speaks = answer, "3"
-    with pytest.raises(OtherVersion, match="speaks wire version '3', this command '1'") as refused:
+    with pytest.raises(OtherVersion, match=r"'3'.* '1'") as refused:
         master.client().applications()
     assert (refused.value.exit_code, master.heard) == (69, "1")

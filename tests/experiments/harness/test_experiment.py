@@ -21,6 +21,7 @@ from experiments.scenarios import make_scenario
 from experiments.scenarios.fig4 import Fig4
 from stage_model.errors import BadInput
 from tests.fakes.recorded import CAPACITY, job_record, samples_of, write_run
+from tests.fakes.refusals import assert_names
 
 SPECS = sorted(path.stem for path in experiment.SPECS.glob("*.toml"))
 
@@ -99,15 +100,15 @@ def test_what_runs_in_pods_is_what_runs_on_the_other_homes() -> None:
 
 
 def test_a_bad_spec_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"spec 'fig99' cannot be read .* there are: .*fig4.*mixed"):
+    with pytest.raises(BadInput, match=r"'fig99'.*fig4.*mixed"):
         experiment.read_spec("fig99")
-    for text, sentence in (("title = 3", "is no spec"), ("a = [", "is no spec"), ("", "missing required field")):
+    for text in ("title = 3", "a = [", ""):
         (tmp_path / "s.toml").write_text(text)
-        with pytest.raises(BadInput, match=sentence):
+        with pytest.raises(BadInput, match=r"s.toml"):
             experiment.read_spec(str(tmp_path / "s.toml"))
-    with pytest.raises(BadInput, match=r"names scenario 'none'; there are: beside, fig4, .*mixed"):
+    with pytest.raises(BadInput, match=r"'none'.* beside, fig4, .*mixed"):
         make_scenario("none", {}, 1, tmp_path)
-    with pytest.raises(BadInput, match=r"cannot use: .*wrong"):
+    with pytest.raises(BadInput, match="wrong"):
         make_scenario("fig4", {"long": ["a"], "short": ["b"], "wrong": 1}, 1, tmp_path)
 
 
@@ -158,7 +159,7 @@ def test_the_same_job_runs_on_one_cluster_after_the_other(tmp_path: Path, cluste
     assert "none early by more than 2.5% | a test20 docker | yes" in report
     (tmp_path / "wrong.toml").write_text(SEVERAL.replace('"process"]\n\n[s', '"process"]\nexecutors = "mesos"\n\n[s'))
     wrong = call("run", tmp_path / "wrong.toml", "--out", tmp_path / "w")
-    assert str(wrong.exception) == "cluster process has executors of 'mesos'; accepted: standalone, kubernetes"
+    assert_names(wrong.exception, "cluster process", "'mesos'", "standalone, kubernetes")
     assert len(cluster.performed) == 4
 
 
@@ -206,7 +207,7 @@ def test_a_packed_folder_goes_on_once_it_is_unpacked(tmp_path: Path, cluster: ty
     call("pack", tmp_path / "plain", "--to", tmp_path / "r")
     refused = call("run", "fig4", "--quick", "--repetitions", 2, "--out", tmp_path / "r")
     assert isinstance(refused.exception, BadInput)
-    assert "`tar -xf data.tar.xz && rm data.tar.xz` in it" in str(refused.exception)
+    assert "`tar -xf data.tar.xz && rm data.tar.xz`" in str(refused.exception)
     assert len(cluster.performed) == 3
     unpack(tmp_path / "r" / "data.tar.xz", tmp_path / "r")
     (tmp_path / "r" / "data.tar.xz").unlink()
@@ -220,7 +221,7 @@ def test_an_archive_that_is_cut_off_ends_the_command_with_one_sentence(tmp_path:
     archive.write_bytes(lzma.compress(b"")[:-9])
     done = call(command, tmp_path)
     assert isinstance(done.exception, BadInput)
-    assert str(done.exception).startswith(f"{archive} cannot be unpacked (it is cut off")
+    assert_names(done.exception, archive, "cut off")
     assert [path.name for path in tmp_path.iterdir()] == ["data.tar.xz"]
 
 
@@ -246,7 +247,7 @@ def test_only_some_steps_are_run_and_the_others_later(tmp_path: Path, cluster: t
     assert cluster.performed == ["base-short-0", "base-long-0", "both-0"]
     refused = call("run", "fig4", "--quick", "--only", "base-sh", "--out", tmp_path)
     assert isinstance(refused.exception, BadInput)
-    assert str(refused.exception) == "no step begins with 'base-sh'; there are: base-long-0, base-short-0, both-0"
+    assert_names(refused.exception, "'base-sh'", "base-long-0, base-short-0, both-0")
 
 
 ZOO = """
@@ -306,7 +307,7 @@ def test_another_seed_into_the_same_folder_is_refused(tmp_path: Path, cluster: t
     call("run", "mixed", "--quick", "--out", tmp_path)
     done = call("run", "mixed", "--quick", "--seed", 2, "--out", tmp_path)
     assert isinstance(done.exception, BadInput)
-    assert "was begun with seed 1, not 2" in str(done.exception)
+    assert_names(done.exception, "seed 1", 2)
 
 
 def test_the_mixed_experiment_runs_through(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:

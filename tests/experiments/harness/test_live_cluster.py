@@ -30,7 +30,7 @@ def test_a_command_s_output_goes_where_it_is_asked_to(tmp_path: Path) -> None:
     assert (tmp_path / "errors").read_text() == "complaint\n"
     done = ours.run([], log=tmp_path / "log")
     assert sorted(done.output.splitlines()) == [f"{tmp_path}/home", "complaint"]
-    with pytest.raises(SystemExit, match="sparkpace x ended with code 4"):
+    with pytest.raises(SystemExit, match=r"sparkpace x .* 4"):
         ours.need("x")
 
 
@@ -47,7 +47,7 @@ def test_a_cluster_goes_with_its_block_and_one_that_a_crash_left_behind_goes_fir
 
 
 def test_a_cluster_that_does_not_come_up_is_not_used(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="sparkpace up --port 0 ended with code 1"), sparkpace(tmp_path, TOLD).running():
+    with pytest.raises(SystemExit, match=r"sparkpace up --port 0 .* 1"), sparkpace(tmp_path, TOLD).running():
         pytest.fail("there is no cluster")
 
 

@@ -124,7 +124,7 @@ def test_jobs_are_submitted_at_their_times_and_recorded_with_their_workers(
 
 
 def test_a_step_that_takes_too_long_is_ended_with_its_jobs(cluster: LocalCluster, clock: Clock) -> None:
-    with pytest.raises(SystemExit, match="step-0 has not ended within 1 s"):
+    with pytest.raises(SystemExit, match=r"step-0 .* 1 s"):
         cluster.perform("step-0", [Order("early", ("one.py", "never"))], limit_s=1)
     assert clock.now_s == 1.25, "given up at the first look after its time"
     script = str(cluster.folder / "submit.py")
@@ -133,7 +133,7 @@ def test_a_step_that_takes_too_long_is_ended_with_its_jobs(cluster: LocalCluster
 
 
 def test_a_job_that_never_registered_is_named_with_its_log(cluster: LocalCluster) -> None:
-    with pytest.raises(SystemExit, match=r"lost never became an application; see .*step-0-lost\.log"):
+    with pytest.raises(SystemExit, match=r"lost .*step-0-lost\.log"):
         cluster.perform("step-0", [Order("lost", ("never.py", "."))], limit_s=1e9)
 
 

@@ -50,7 +50,7 @@ def test_what_is_withdrawn_is_read_with_the_data(tmp_path: Path) -> None:
 def test_other_settings_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
     folder = ResultFolder(tmp_path)
     folder.open(ASKED, None)
-    with pytest.raises(BadInput, match=f"was begun with {next(iter(change))}"):
+    with pytest.raises(BadInput, match=next(iter(change))):
         folder.open(structs.replace(ASKED, **change), None)
     assert folder.read_settings() == ASKED
 
@@ -110,11 +110,9 @@ def test_a_packed_folder_is_read_as_the_plain_one(tmp_path: Path) -> None:
 def test_a_packed_folder_is_neither_written_nor_packed_again(tmp_path: Path) -> None:
     recorded(tmp_path).pack(tmp_path / "packed")
     before = (tmp_path / "packed" / "data.tar.xz").read_bytes()
-    with pytest.raises(
-        BadInput, match=r"is packed; `tar -xf data\.tar\.xz && rm data\.tar\.xz` in it makes it one that can go on"
-    ):
+    with pytest.raises(BadInput, match=r"`tar -xf data\.tar\.xz && rm data\.tar\.xz`"):
         ResultFolder(tmp_path / "packed").open(ASKED, 5)
-    with pytest.raises(BadInput, match="is packed"):
+    with pytest.raises(BadInput, match="packed"):
         ResultFolder(tmp_path / "packed").pack(tmp_path / "again")
     assert [path.name for path in sorted((tmp_path / "packed").iterdir())] == ["data.tar.xz", "withdrawn.json"]
     assert (tmp_path / "packed" / "data.tar.xz").read_bytes() == before
@@ -123,7 +121,7 @@ def test_a_packed_folder_is_neither_written_nor_packed_again(tmp_path: Path) -> 
 def test_data_that_are_there_twice_are_refused(tmp_path: Path) -> None:
     recorded(tmp_path).pack(tmp_path / "both")
     (tmp_path / "both" / "sessions.jsonl").write_text("")
-    sentence = r"both has its data twice, in data\.tar\.xz and as sessions.jsonl; remove one of them"
+    sentence = r"both .*data\.tar\.xz.* sessions.jsonl"
     with pytest.raises(BadInput, match=sentence), reading(tmp_path / "both"):
         pass
     with pytest.raises(BadInput, match=sentence):
@@ -132,11 +130,11 @@ def test_data_that_are_there_twice_are_refused(tmp_path: Path) -> None:
 
 def test_only_a_result_folder_is_packed_and_only_into_a_new_one(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    with pytest.raises(BadInput, match="is no result folder"):
+    with pytest.raises(BadInput, match="no result folder"):
         ResultFolder(tmp_path / "other").pack(tmp_path / "packed")
     folder = recorded(tmp_path)
     for to in (tmp_path, folder.path):
-        with pytest.raises(BadInput, match="is not empty; pack into a new folder"):
+        with pytest.raises(BadInput, match="not empty"):
             folder.pack(to)
     assert not (tmp_path / "packed").exists()
     folder.pack(tmp_path / "other")
@@ -149,17 +147,17 @@ def test_an_archive_without_settings_is_no_result_folder(tmp_path: Path) -> None
     pack(tmp_path / "plain", ("records.jsonl",), tmp_path / "packed" / "data.tar.xz")
     # the sentence names no folder that is gone by then
     with (
-        pytest.raises(BadInput, match=r"packed is no result folder \(settings.json: No such file or directory\)"),
+        pytest.raises(BadInput, match=r"packed .*settings.json: No such file"),
         reading(tmp_path / "packed") as packed,
     ):
         packed.read_settings()
 
 
 def test_another_folder_is_no_result_folder(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="is no result folder"):
+    with pytest.raises(BadInput, match="no result folder"):
         ResultFolder(tmp_path).read_settings()
     (tmp_path / "settings.json").write_text("{}")
-    with pytest.raises(BadInput, match="is no result folder"):
+    with pytest.raises(BadInput, match="no result folder"):
         ResultFolder(tmp_path).read_settings()
 
 

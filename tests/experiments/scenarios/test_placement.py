@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from experiments.harness.experiment import asked, read_spec
+from experiments.harness.experiment import read_spec
 from experiments.harness.recorded import Data, RowStep
 from experiments.scenarios import make_scenario
 from experiments.scenarios.placement import Placement
 from experiments.scenarios.placing import PlacingSpeed
 from experiments.scenarios.spillover import Spillover
 from experiments.scenarios.waiting import Waiting
-
-
-@pytest.mark.parametrize("name", ["placement", "placing", "spillover", "waiting"])
-@pytest.mark.parametrize("quick", [False, True])
-def test_specs_make_scenarios_with_steps(name: str, quick: bool) -> None:
-    stem, spec = read_spec(name)
-    what = asked(stem, spec, quick=quick, seed=1)
-    assert make_scenario(what.scenario, what.settings, 1, Path(name)).steps()
 
 
 def rows(step: str, *found: dict[str, object]) -> RowStep:

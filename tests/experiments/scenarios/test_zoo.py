@@ -107,9 +107,9 @@ def test_an_undivided_zoo_is_one_part_and_a_program_may_have_tests_of_its_own() 
 
 
 def test_settings_that_contradict_themselves_are_refused() -> None:
-    with pytest.raises(ValueError, match="program 'k-means' has a hyphen"):
+    with pytest.raises(ValueError, match="'k-means'"):
         Zoo(programs={"k-means": ZooProgram(kind="ml", words=("k.py",))}, tests={"x2": 2.0})
-    with pytest.raises(ValueError, match="program k names test x3; there are: x2"):
+    with pytest.raises(ValueError, match=r"test x3.* x2"):
         Zoo(programs={"k": ZooProgram(kind="ml", words=("k.py",), tests=("x3",))}, tests={"x2": 2.0})
 
 

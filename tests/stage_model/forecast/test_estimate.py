@@ -45,7 +45,7 @@ def test_retries_and_incomplete_runs_do_not_teach() -> None:
     runs = [run("a", 1, good), run("b", 2, bad), run("c", 3, stage("x", work_core_s=500.0), complete=False)]
     assert estimate(profile("k", runs)).stages[0].work_core_s == 10.0
     assert [estimate(profile("k", some)).grounds.disturbed for some in (runs, runs[1:])] == [0, 1]
-    with pytest.raises(BadInput, match="holds no complete run"):
+    with pytest.raises(BadInput, match="no complete run"):
         estimate(profile("k", runs[2:]))
 
 

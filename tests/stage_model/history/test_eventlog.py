@@ -152,15 +152,15 @@ def wrong_type(content: list[bytes]) -> list[bytes]:
         (cut, "truncated: no SparkListenerApplicationEnd, line 51 is cut off; give a finished log"),
         (corrupt, "log is corrupt: line 51 is no Spark event"),
         (wrong_type, "log is corrupt: line 61 is no Spark event"),
-        (lambda content: content[1:], "does not begin with SparkListenerLogStart"),
-        (lambda _: [b"a,b,c\n"], "is no Spark event log"),
-        (lambda _: [b"\xff\xfe\x00\n"], "is no Spark event log"),
-        (lambda _: [b'{"Event": "SparkListenerLogStart"}\n'], "is no Spark event log"),
+        (lambda content: content[1:], "SparkListenerLogStart"),
+        (lambda _: [b"a,b,c\n"], "no Spark event log"),
+        (lambda _: [b"\xff\xfe\x00\n"], "no Spark event log"),
+        (lambda _: [b'{"Event": "SparkListenerLogStart"}\n'], "no Spark event log"),
         (lambda _: [], "truncated"),
-        (lambda content: of_version(content, "2.2.3"), "log is of Spark 2.2.3, and event logs of Spark 2.2 and older do not"),
-        (lambda content: of_version(content, "1.6.0-vendor.7"), "log is of Spark 1.6.0-vendor.7, and event logs of"),
-        (lambda content: without_field(content, b'"Total Cores"'), "is corrupt: line [0-9]+ is no Spark event"),
-        (lambda content: without_field(content, b'"Stage Attempt ID"'), "is corrupt: line [0-9]+ is no Spark event"),
+        (lambda content: of_version(content, "2.2.3"), r"2\.2\.3"),
+        (lambda content: of_version(content, "1.6.0-vendor.7"), r"1\.6\.0-vendor\.7"),
+        (lambda content: without_field(content, b'"Total Cores"'), "corrupt: line [0-9]+ "),
+        (lambda content: without_field(content, b'"Stage Attempt ID"'), "corrupt: line [0-9]+ "),
     ],
 )
 def test_damaged_logs_are_refused_with_the_line(change: Callable[[list[bytes]], list[bytes]], sentence: str) -> None:
@@ -266,13 +266,10 @@ def test_a_log_of_databricks_ends_with_its_last_job(numbers: tuple[int, ...]) ->
 @pytest.mark.parametrize(
     ("log", "sentence"),
     [
-        (
-            lambda: databricks(lines(), 1),
-            "Databricks without its file 0 .Rollover Number 1 is there instead.; give",
-        ),
-        (lambda: databricks(lines(), 0, 2), "is a log of Databricks without its file 1 .Rollover Number 2"),
-        (lambda: databricks(lines(), 0)[:60], "truncated: no SparkListenerApplicationEnd; give a finished log"),
-        (lambda: [*databricks(lines(), 0), b'{"Event":"Spark'], "truncated: .* is cut off"),
+        (lambda: databricks(lines(), 1), "Databricks .* 0 .Rollover Number 1"),
+        (lambda: databricks(lines(), 0, 2), "Databricks .* 1 .Rollover Number 2"),
+        (lambda: databricks(lines(), 0)[:60], "truncated: no SparkListenerApplicationEnd"),
+        (lambda: [*databricks(lines(), 0), b'{"Event":"Spark'], "truncated: "),
         (lambda: databricks(lines(), 0)[:3], "truncated"),
     ],
 )
@@ -284,7 +281,7 @@ def test_a_log_of_databricks_that_is_not_whole_is_refused(log: Callable[[], list
 def test_numbers_that_spark_never_writes_are_corrupt_lines() -> None:
     for wrong in (b'"Stage ID":-1', b'"Stage ID":99999999999', b'"Stage ID":1.5'):
         hostile = [line.replace(b'"Stage ID":0,', wrong + b",") for line in lines()]
-        with pytest.raises(BadInput, match="is corrupt: line"):
+        with pytest.raises(BadInput, match="corrupt: line"):
             read_event_log(hostile, "log")
 
 

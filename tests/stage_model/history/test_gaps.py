@@ -8,6 +8,7 @@ from stage_model.history.gaps import gaps, remarks, why_incomplete
 from stage_model.history.profile import CoresThere
 from stage_model.history.run_record import to_record
 from tests.fakes.records import run as plain_run
+from tests.fakes.refusals import assert_names
 from tests.fakes.spark_events import Story, info
 
 FIRST, SECOND = info(0), info(1, parents=(0,))
@@ -57,17 +58,14 @@ def story(*, second: str = "whole") -> Story:
     [
         ("whole", []),
         ("retried", []),
-        ("no cpu", ["1 stage (first stage 1) without the CPU time of tasks"]),
+        ("no cpu", ["1 stage (first stage 1) without the CPU time"]),
         ("hardly any cpu", []),
         ("nothing", []),
         ("no end", ["1 stage (first stage 1) without an end"]),
-        ("one task", ["1 stage (first stage 1) with fewer ends of tasks than tasks"]),
-        ("never submitted", ["2 tasks ended of stages that were never submitted"]),
-        ("only its end", ["1 end of stages or jobs that never began"]),
-        (
-            "backwards",
-            ["1 stage (first stage 1) with an end before the beginning", "stages with an end after the application's"],
-        ),
+        ("one task", ["1 stage (first stage 1) with fewer ends of tasks"]),
+        ("never submitted", ["2 tasks ended"]),
+        ("only its end", ["1 end "]),
+        ("backwards", ["1 stage (first stage 1) with an end before", "stages with an end after"]),
     ],
 )
 def test_each_gap_is_a_clause_and_no_time_is_negative(second: str, clauses: list[str]) -> None:
@@ -86,20 +84,20 @@ def test_each_gap_is_a_clause_and_no_time_is_negative(second: str, clauses: list
 
 def test_why_a_run_teaches_nothing() -> None:
     empty = Story()
-    assert why_incomplete(empty.run) == "it has no job, the application never ended"
+    assert_names(why_incomplete(empty.run), "no job", "never ended")
     told = Story()
     for number in range(3):
         told.job(number, info(number))
     told.job_end(0, ok=False)
     told.job_end(1)
     told.end()
-    assert why_incomplete(told.run) == "1 job failed, 1 job did not end before the application"
+    assert_names(why_incomplete(told.run), "1 job failed", "1 job did not end")
 
 
 def test_what_is_no_gap_is_said_besides() -> None:
     assert remarks(story().run, plain_run("r")) == ()
     [retried] = remarks(story(second="retried").run, plain_run("r"))
-    assert retried.startswith("1 stage (first stage 1) needed more than one attempt, because output was lost; ")
+    assert_names(retried, "1 stage (first stage 1)", "more than one attempt")
     grown = plain_run("r", cores_there=(CoresThere(since_s=0.0, cores=0.5), CoresThere(since_s=4.0, cores=2.0)))
     [came] = remarks(story().run, grown)
-    assert came.startswith("executors came or went: 0.5 to 2 cores were there; ")
+    assert "0.5 to 2 cores" in came

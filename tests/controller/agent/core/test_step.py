@@ -25,28 +25,13 @@ from controller.agent.core.step import (
 from controller.agent.report import Outbox, Standing
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.states import ExecutorState
-from stage_model.plan import Aim, ApplicationPlan, StagePlan
+from stage_model.plan import Aim, ApplicationPlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
+from tests.fakes.plans import plan
 
 KEY, OTHER = ExecutorKey("app", "1"), ExecutorKey("other", "1")
 QUOTA = QuotaSettings()
-
-
-def plan(application: str = "app", **changed: object) -> ApplicationPlan:
-    """Make a plan of 20 tasks under way; alpha is 1, so 50 core-seconds in 100 s ask for exactly half a core."""
-    plain = ApplicationPlan(
-        application_id=application,
-        name=application,
-        settings={"forecast.alpha": 1.0, "forecast.surety": 0.0, "forecast.lead": 0.0},
-        deadline_s=200.0,
-        left_s=100.0,
-        elapsed_s=100.0,
-        stages=(StagePlan(stage=1, attempt=0, tasks=20, work_core_s=50.0),),
-        slots=2,
-        cores=2.0,
-    )
-    return structs.replace(plain, **changed)
 
 
 def seen(

@@ -211,7 +211,6 @@ def test_a_failure_is_one_note_and_no_archive(
             assert agent.add_to(machine.launch(), JAVA) == machine.launch()
     assert machine.dumps() == 1
     assert len(caplog.records) == 1
-    assert "without a class archive" in caplog.text
     machine.java = machine.dump
     assert machine.agent().add_to(machine.launch(), JAVA) != machine.launch()
     assert [path.suffix for path in machine.archives()[0].parent.iterdir()] == [".jsa"], "what was left is gone"
@@ -229,7 +228,7 @@ def test_a_damaged_one_is_made_anew(machine: Machine, caplog: pytest.LogCaptureF
     archive.write_bytes(b"ARCHIVE 1")
     agent.add_to(machine.launch(), JAVA)
     assert machine.dumps() == 2
-    assert "was damaged" in caplog.text
+    assert archive.name in caplog.text
     assert machine.archives() != [archive]
 
 

@@ -21,6 +21,7 @@ from controller.runtime.shown_paths import SYSTEM_ROOTS
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import RuntimeFailed, RuntimeRefused
+from tests.fakes.refusals import assert_names
 from tests.fakes.worker import make_bridge, spec
 
 KEY = ExecutorKey("app", "1")
@@ -85,13 +86,7 @@ class TestFilling:
         ]
 
     def test_pieces_are_written_as_sparks_resource_file_among_the_orders(self, site: Site) -> None:
-        asked = msgspec.structs.replace(
-            spec(),
-            resources={"gpu": ("0", "2")},
-            java_args=("--resourcesFile", "{resources}"),
-            uid=os.getuid(),
-            gid=os.getgid(),
-        )
+        asked = spec(resources={"gpu": ("0", "2")}, java_args=("--resourcesFile", "{resources}"))
         made = make_launch(asked, site, "java", 0.5, 512)
         file = site.orders_root / "app" / "1" / "resources.json"
         assert made.argv[-1] == str(file)
@@ -134,7 +129,7 @@ class TestCredentials:
         assert "first" not in repr(made)
 
     def test_an_executor_that_needs_them_waits_for_them(self, site: Site) -> None:
-        with pytest.raises(RuntimeFailed, match="has not given this master"):
+        with pytest.raises(RuntimeFailed):
             make_directories(self.asked(), site)
         assert not site.executor_dir(KEY).exists()
 
@@ -153,30 +148,30 @@ class TestMounts:
 
     def test_a_root_of_the_same_beginning_is_outside(self, site: Site, tmp_path: Path) -> None:
         (tmp_path / "allowed-not").mkdir()
-        assert "outside the roots" in refusal(site, Mount(path=str(tmp_path / "allowed-not"), asked=True))
+        assert "--allow-mount" in refusal(site, Mount(path=str(tmp_path / "allowed-not"), asked=True))
 
     def test_without_allowed_roots_nothing_may_be_asked_for(self, site: Site) -> None:
         closed = replace(site, allowed_mounts=())
-        assert "(none; --allow-mount)" in refusal(closed, Mount(path=str(site.allowed_mounts[0]), asked=True))
+        assert "--allow-mount" in refusal(closed, Mount(path=str(site.allowed_mounts[0]), asked=True))
 
     def test_a_link_does_not_lead_out(self, site: Site, tmp_path: Path) -> None:
         (tmp_path / "secret").mkdir()
         (site.allowed_mounts[0] / "link").symlink_to(tmp_path / "secret")
-        assert "outside the roots" in refusal(site, Mount(path=str(site.allowed_mounts[0] / "link"), asked=True))
+        assert "--allow-mount" in refusal(site, Mount(path=str(site.allowed_mounts[0] / "link"), asked=True))
 
     @pytest.mark.parametrize("path", ["relative", "../up", "{root}/../..", "{root}/a:b", "//etc", ""])
     def test_odd_paths_are_refused(self, site: Site, path: str) -> None:
         text = path.replace("{root}", str(site.allowed_mounts[0]))
-        assert "give an absolute path" in refusal(site, Mount(path=text, asked=True))
-        assert "give an absolute path" in refusal(site, Mount(path=text))
+        assert f"'{text}'" in refusal(site, Mount(path=text, asked=True))
+        assert f"'{text}'" in refusal(site, Mount(path=text))
 
     def test_a_missing_path_is_refused(self, site: Site) -> None:
-        assert "does not exist" in refusal(site, Mount(path=str(site.allowed_mounts[0] / "none"), asked=True))
+        assert "allowed/none" in refusal(site, Mount(path=str(site.allowed_mounts[0] / "none"), asked=True))
 
     def test_only_what_was_asked_for_may_be_writable(self, site: Site, tmp_path: Path) -> None:
         (tmp_path / "jars").mkdir()
         assert Bind(tmp_path / "jars") in launch(site, Mount(path=str(tmp_path / "jars"))).binds
-        assert "may be writable" in refusal(site, Mount(path=str(tmp_path / "jars"), writable=True))
+        assert f"{tmp_path}/jars" in refusal(site, Mount(path=str(tmp_path / "jars"), writable=True))
 
     def test_the_home_of_sparkpace_is_masked_in_what_is_shown_and_refused_to_who_asks_for_it(
         self, site: Site, tmp_path: Path
@@ -201,15 +196,15 @@ class TestMounts:
         asked = spec(mounts=(Mount(path=inside),), working_dir=inside)
         made = make_launch(asked, site, "java", 0.5, 512)
         assert Path(inside) not in {bind.path for bind in made.binds}
-        assert f"executors of app do not see {inside}: it lies where secrets do" in caplog.text
+        assert_names(caplog.text, "app", inside)
         assert f"leads into {site.home}" in refusal(site, Mount(path=inside))
 
     @pytest.mark.parametrize("path", [p for p in SYSTEM_ROOTS if Path(p).exists()])
     def test_system_directories_are_never_shown_whole(self, site: Site, path: str, tmp_path: Path) -> None:
-        assert "not allowed" in refusal(site, Mount(path=path))
+        assert f"'{path}'" in refusal(site, Mount(path=path))
         (tmp_path / "innocent").symlink_to(Path(path).resolve())
         if str(Path(path).resolve()) in SYSTEM_ROOTS:
-            assert "not allowed" in refusal(site, Mount(path=str(tmp_path / "innocent")))
+            assert "innocent" in refusal(site, Mount(path=str(tmp_path / "innocent")))
 
     @pytest.mark.parametrize("path", ["/", "/etc", "a:b,c"])
     def test_a_runtime_that_mounts_nothing_refuses_no_directory_of_submission(
@@ -220,7 +215,7 @@ class TestMounts:
         submitted = str(tmp_path / path)
         mounts = (Mount(path=str(tmp_path / "spark")), Mount(path=submitted), Mount(path=str(tmp_path), asked=True))
         asked = spec(mounts=mounts, working_dir=submitted)
-        with pytest.raises(RuntimeRefused, match="is not allowed"):
+        with pytest.raises(RuntimeRefused):
             make_launch(asked, site, "java", 0.5, 512)
         made = make_launch(asked, replace(site, mounts=False), "java", 0.5, 512)
         assert {bind.path for bind in made.binds} - {bind.path for bind in launch(site).binds} == {tmp_path / "spark"}
@@ -278,17 +273,17 @@ class TestHolding:
         (root / "engine").symlink_to(root / "socket")
         for name in ("pipe", "socket", "engine"):
             for mount in (Mount(path=str(root / name), asked=True), Mount(path=str(root / name), bridge=True)):
-                assert "it is a socket, device or pipe" in refusal(site, mount)
+                assert name in refusal(site, mount)
         everything = replace(site, allowed_mounts=(Path("/"),))
-        assert "socket, device or pipe" in refusal(everything, Mount(path="/dev/null", asked=True))
+        assert "/dev/null" in refusal(everything, Mount(path="/dev/null", asked=True))
         for path in ("/proc", "/proc/self", "/proc/self/status", "/sys/kernel", "/dev"):
-            assert "what lies there is the kernel's" in refusal(everything, Mount(path=path, asked=True))
+            assert f"'{path}'" in refusal(everything, Mount(path=path, asked=True))
 
     def test_a_bridge_that_is_none_is_refused_and_a_copy_of_the_agents_is_shown(self, site: Site, tmp_path: Path) -> None:
         jar = tmp_path / "bridge.jar"
         jar.write_bytes(b"anything")
         for path in (jar, tmp_path, Path("/etc/passwd")):
-            assert "is not one of Sparkpace's" in refusal(site, Mount(path=str(path), bridge=True))
+            assert str(path) in refusal(site, Mount(path=str(path), bridge=True))
         make_bridge(jar, "first")
         os.utime(jar, ns=(5, 1_700_000_000_000_000_001))
         (bind,) = (b for b in launch(site, Mount(path=str(jar), bridge=True)).binds if b.path == jar)
@@ -327,12 +322,12 @@ class TestHolding:
         def asked(uid: int, gid: int) -> Launch:
             return make_launch(spec(mounts=(mount,), uid=uid, gid=gid), site, "java", 0.5, 512)
 
-        with pytest.raises(RuntimeRefused, match="cannot be reached by uid 54321"):
+        with pytest.raises(RuntimeRefused, match="uid 54321"):
             asked(54321, 54321)
         asked(0, 0)
         os.chown(shown.parent, 54321, 54321)
         asked(54321, 54321)
-        with pytest.raises(RuntimeRefused, match="cannot be reached by uid 54322"):
+        with pytest.raises(RuntimeRefused, match="uid 54322"):
             asked(54322, 54321)
         shown.parent.chmod(0o710)
         asked(54322, 54321)
@@ -383,7 +378,7 @@ class TestPython:
 
     def test_what_is_no_python_is_refused(self, tmp_path: Path) -> None:
         for prefix in (str(tmp_path), "relative", f"{tmp_path}/../etc"):
-            with pytest.raises(RuntimeRefused, match="has no bin/python3"):
+            with pytest.raises(RuntimeRefused, match=prefix):
                 python_roots(self.environment(prefix))
 
 
@@ -446,24 +441,20 @@ class TestNetwork:
         assert launched.network == OwnNetwork(here, (7,), closed=True)
 
     def test_a_job_that_is_to_be_closed_does_not_run_on_the_hosts_network(self, site: Site) -> None:
-        with pytest.raises(RuntimeRefused, match=r"app asks for a closed network, .* --network open"):
+        with pytest.raises(RuntimeRefused, match="--network open"):
             self.made(site, closed=True)
 
     @pytest.mark.parametrize(
         ("address", "said"),
         [
-            ("127.0.0.1", "is 127.0.0.1, the loopback address"),
-            ("192.0.2.77", "is 192.0.2.77, no address of this machine"),
-            ("0.0.0.0", "is 0.0.0.0, no address of this machine"),
-            (None, "'driver-host' means no IPv4 address"),
-            ("::1", "'driver-host' means no IPv4 address"),
-            ("localhost", "'driver-host' means no IPv4 address"),
+            *((address, address) for address in ("127.0.0.1", "192.0.2.77", "0.0.0.0")),
+            *((address, "'driver-host'") for address in (None, "::1", "localhost")),
         ],
     )
     def test_a_driver_that_no_container_reaches_is_told_what_to_do(self, own: Site, address: str | None, said: str) -> None:
-        with pytest.raises(RuntimeRefused, match=rf"{said}.*sparkpace conf.*--network host"):
+        with pytest.raises(RuntimeRefused, match=rf"{said}.*--network host"):
             self.made(own, driver_host="driver-host", driver_address=address, driver_ports=(7,))
 
     def test_a_driver_on_another_machine_needs_the_hosts_network(self, own: Site) -> None:
-        with pytest.raises(RuntimeRefused, match=r"runs on another machine, .* --network host"):
+        with pytest.raises(RuntimeRefused, match="--network host"):
             self.made(own, driver_address="192.0.2.77", driver=Process(1, 1, "another"))

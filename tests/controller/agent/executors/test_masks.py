@@ -59,10 +59,7 @@ def test_who_asks_for_a_folder_around_it_does_not_get_it() -> None:
 
 @pytest.mark.parametrize("path", [".sparkpace", ".sparkpace/admin.token", ".sparkpace/local/other-app"])
 def test_the_home_of_sparkpace_cannot_be_asked_for(path: str) -> None:
-    assert refusal(wanted(ME / path, ShowReason.ASKED)) == (
-        f"mount '{ME / path}' leads into {ME}/.sparkpace, a home of Sparkpace, which executors do not see; "
-        f"mount a path outside"
-    )
+    assert f"'{ME / path}' leads into {ME}/.sparkpace" in refusal(wanted(ME / path, ShowReason.ASKED))
 
 
 def test_nor_can_it_by_a_link() -> None:
@@ -77,7 +74,7 @@ def test_nor_can_ones_own_orders_be_asked_for_to_write_them() -> None:
 
 def test_what_an_executor_needs_may_not_be_a_secret_whatever_it_claims_to_be() -> None:
     assert "admin.token' leads into" in refusal(wanted(ME / ".sparkpace/admin.token", ShowReason.NEEDED))
-    assert f"mount '{ME}/.aws/spark' leads into {ME}/.aws, which" in refusal(wanted(ME / ".aws/spark", ShowReason.NEEDED))
+    assert f"'{ME}/.aws/spark' leads into {ME}/.aws" in refusal(wanted(ME / ".aws/spark", ShowReason.NEEDED))
 
 
 def test_a_directory_of_submission_in_a_secret_is_left_out() -> None:

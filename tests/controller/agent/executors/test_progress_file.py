@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from controller.agent.executors.known import PROGRESS_FILE, ProgressRefused, read_progress
-from stage_model.progress import MAX_BYTES, MemoryProgress
+from stage_model.progress import MAX_BYTES, MAX_STAGES, MemoryProgress
+from tests.fakes.refusals import assert_names
 
 STAGE = {"stage": 1, "attempt": 0, "running": 1, "done": 2}
 GOOD = {"schema": 1, "executor": "7", "sequence": 3, "stages": [STAGE]}
@@ -40,39 +42,35 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     (tmp_path / PROGRESS_FILE).rename(tmp_path / "elsewhere")
     (tmp_path / PROGRESS_FILE).symlink_to(tmp_path / "elsewhere")
-    assert "cannot be opened" in refusal(tmp_path)
+    assert refusal(tmp_path)
 
 
-def test_a_pipe_neither_hangs_nor_counts(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / PROGRESS_FILE)
-    assert "not a regular file" in refusal(tmp_path)
-
-
-def test_a_directory_is_no_file(tmp_path: Path) -> None:
-    (tmp_path / PROGRESS_FILE).mkdir()
-    assert "not a regular file" in refusal(tmp_path)
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_pipe_or_a_directory_neither_hangs_nor_counts(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / PROGRESS_FILE)
+    assert refusal(tmp_path)
 
 
 def test_a_large_file_is_not_read(tmp_path: Path) -> None:
     write(tmp_path, b"")
     os.truncate(tmp_path / PROGRESS_FILE, 1 << 30)
-    assert f"has {1 << 30} bytes, over {MAX_BYTES}" in refusal(tmp_path)
+    assert_names(refusal(tmp_path), 1 << 30, MAX_BYTES)
 
 
 def test_a_file_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
     write(tmp_path, msgspec.json.encode(GOOD).ljust(MAX_BYTES))
     assert read_progress(tmp_path, "7", os.getuid()) is not None
     write(tmp_path, msgspec.json.encode(GOOD).ljust(MAX_BYTES + 1))
-    assert "over" in refusal(tmp_path)
+    assert str(MAX_BYTES + 1) in refusal(tmp_path)
 
 
 def test_another_owner_is_refused(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
-    with pytest.raises(ProgressRefused, match="belongs to uid"):
+    with pytest.raises(ProgressRefused, match=f"uid {os.getuid()}"):
         read_progress(tmp_path, "7", os.getuid() + 1)
     if os.geteuid() == 0:
         os.chown(tmp_path / PROGRESS_FILE, 12345, 12345)
-        assert "belongs to uid 12345" in refusal(tmp_path)
+        assert "uid 12345" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +96,7 @@ def test_another_owner_is_refused(tmp_path: Path) -> None:
 )
 def test_what_does_not_fit_the_schema_is_refused(tmp_path: Path, content: object) -> None:
     write(tmp_path, content)
-    assert "does not fit its schema" in refusal(tmp_path)
+    assert "schema" in refusal(tmp_path)
 
 
 def test_a_field_of_a_newer_plugin_is_ignored(tmp_path: Path) -> None:
@@ -117,18 +115,17 @@ def test_impossible_sizes_are_refused(tmp_path: Path, name: str, number: int) ->
     assert progress is not None
     assert progress.memory == MemoryProgress(order=1, budget=1 << 30, storage=5)
     write(tmp_path, {**GOOD, "memory": {**good, name: number}})
-    assert "impossible number for its memory" in refusal(tmp_path)
+    assert "memory" in refusal(tmp_path)
 
 
 def test_another_schema_is_refused(tmp_path: Path) -> None:
     write(tmp_path, {**GOOD, "schema": 2})
-    assert "has schema 2, not 1" in refusal(tmp_path)
+    assert "schema 2" in refusal(tmp_path)
 
 
 def test_the_file_of_another_executor_is_refused(tmp_path: Path) -> None:
     write(tmp_path, {**GOOD, "executor": "8" * 1000})
-    assert "claims to be of" in refusal(tmp_path)
-    assert len(refusal(tmp_path)) < 200
+    assert 0 < len(refusal(tmp_path)) < 200
 
 
 @pytest.mark.parametrize(
@@ -137,4 +134,9 @@ def test_the_file_of_another_executor_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [-1, 1 << 53, 1 << 62])
 def test_impossible_numbers_are_refused(tmp_path: Path, name: str, number: int) -> None:
     write(tmp_path, {**GOOD, "stages": [{**STAGE, name: number}]})
-    assert "impossible number" in refusal(tmp_path)
+    assert "impossible" in refusal(tmp_path)
+
+
+def test_more_stages_than_an_executor_writes_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, {**GOOD, "stages": [{**STAGE, "stage": stage} for stage in range(MAX_STAGES + 1)]})
+    assert_names(refusal(tmp_path), MAX_STAGES + 1, MAX_STAGES)

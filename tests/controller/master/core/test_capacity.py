@@ -19,21 +19,22 @@ from tests.fakes.records import run, stage
 TWO = Capacity(cores=4.0, slots=4, speed_limit=1.0, executors=2)
 
 
-def test_a_stage_begins_with_its_work_over_its_deadline_shared_by_the_executors() -> None:
-    # 120 core-seconds in 50 s: 2.4 cores, 1.2 for each of two executors, which is 24 quanta
-    assert initial(120.0, 50.0, TWO) == 1.2
-
-
-def test_a_stage_begins_with_no_more_than_its_slots() -> None:
-    assert initial(120.0, 1.0, TWO) == 2.0
-
-
-def test_a_stage_without_time_left_begins_with_all_slots() -> None:
-    assert initial(120.0, 0.0, TWO) == initial(0.0, 0.0, TWO) == 2.0
-
-
-def test_a_stage_whose_share_no_float_holds_begins_with_all_slots() -> None:
-    assert initial(1e300, 1e-300, TWO) == 2.0
+@pytest.mark.parametrize(
+    ("work_core_s", "left_s", "cores"),
+    [
+        # 120 core-seconds in 50 s: 2.4 cores, 1.2 for each of two executors, which is 24 quanta
+        (120.0, 50.0, 1.2),
+        # no more than its slots; all of them where no time is left, or where no float holds its share
+        (120.0, 1.0, 2.0),
+        (120.0, 0.0, 2.0),
+        (0.0, 0.0, 2.0),
+        (1e300, 1e-300, 2.0),
+    ],
+)
+def test_a_stage_begins_with_its_work_over_its_deadline_shared_by_the_executors(
+    work_core_s: float, left_s: float, cores: float
+) -> None:
+    assert initial(work_core_s, left_s, TWO) == cores
 
 
 @pytest.mark.timeout(120)

@@ -16,32 +16,17 @@ from controller.master.core.executor_spec import (
     executor_spec,
 )
 from controller.submit.bridge_jar import JAR, driver_settings
-from controller.wire.driver import ExecutorWish, PythonEnvironment, Registration
+from controller.wire.driver import ExecutorWish, PythonEnvironment
 from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import BadInput
+from tests.fakes.cluster import registration
 
 PYTHON = PythonEnvironment(executable="/venv/bin/python", version="3.11", prefix="/venv", base_prefix="/usr")
-REGISTRATION = Registration(
-    name="app",
-    instance="i",
-    spark_version="4.0.0",
-    user="me",
-    uid=1000,
-    gid=1001,
-    pid=77,
-    pid_start=5,
-    boot_id="b",
-    host="h",
-    driver_url="spark://CoarseGrainedScheduler@h:1",
-    jars_dir="/spark/jars/",
-    bridge_jar="/bridge.jar",
-    java_home="/java",
-    working_dir="/home/me",
-    age_s=1.0,
-    environment={"USERS_SECRET": "hush"},
-    startup_conf={"spark.driver.port": "1"},
-    python=PYTHON,
-)
+REGISTRATION = registration(
+    uid=1000, gid=1001, pid=77, pid_start=5, boot_id="b", driver_url="spark://CoarseGrainedScheduler@h:1",
+    jars_dir="/spark/jars/", bridge_jar="/bridge.jar", environment={"USERS_SECRET": "hush"},
+    startup_conf={"spark.driver.port": "1"}, python=PYTHON,
+)  # fmt: skip
 WISH = ExecutorWish()
 
 
@@ -50,8 +35,8 @@ def memory(conf: dict[str, str], wish: ExecutorWish = WISH, slots: int = 2, *, p
 
 
 def made(conf: dict[str, str] | None = None, **options: object) -> ExecutorSpec:
-    registration = msgspec.structs.replace(REGISTRATION, conf=conf or {})
-    return executor_spec("app-1", "3", registration, JobOptions(**options), WISH, "0", 2)  # type: ignore[arg-type]
+    told = msgspec.structs.replace(REGISTRATION, conf=conf or {})
+    return executor_spec("app-1", "3", told, JobOptions(**options), WISH, "0", 2)  # type: ignore[arg-type]
 
 
 class TestMemory:
@@ -63,11 +48,11 @@ class TestMemory:
 
     def test_a_size_below_two_pages_for_each_slot_is_refused(self) -> None:
         small = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "3m"}
-        with pytest.raises(BadInput, match="3 MiB, less than 2 pages for each of 2 slots; set 4 MiB or more"):
+        with pytest.raises(BadInput, match=r"3 MiB.* 4 MiB"):
             memory(small)
         assert memory(small, slots=1).off_heap_mb == 3
         assert memory({**small, "spark.memory.offHeap.size": "64m"}, ExecutorWish(off_heap_mb=0)).off_heap_mb == 0
-        with pytest.raises(BadInput, match="set 16 MiB or more"):
+        with pytest.raises(BadInput, match="16 MiB"):
             memory({**small, "spark.buffer.pageSize": "4m"})
 
     def test_python_workers_have_room_for_each_slot(self) -> None:
@@ -114,11 +99,11 @@ class TestMemory:
     def test_a_size_that_no_machine_has_is_refused_by_name(self, text: str) -> None:
         off_heap = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": text * 2}
         for conf in ({"spark.executor.memory": text}, {"spark.executor.memoryOverhead": text}, off_heap):
-            with pytest.raises(BadInput, match=r"spark\.\S+ '.*' is no amount of memory"):
+            with pytest.raises(BadInput, match=r"spark\.\S+ '"):
                 memory(conf)
 
     def test_so_is_a_factor_that_makes_one(self) -> None:
-        with pytest.raises(BadInput, match="memoryOverheadFactor is '1e308'; accepted: a number above 0 and at most"):
+        with pytest.raises(BadInput, match=r"memoryOverheadFactor .*'1e308'"):
             memory({"spark.executor.memoryOverheadFactor": "1e308"})
 
 
@@ -190,12 +175,8 @@ class TestSpec:
 
     def test_mounts_are_read_only_unless_asked_for(self) -> None:
         got = made(mounts=(Mount(path="/data", writable=True),))
-        assert [(m.path, m.writable, m.asked) for m in got.mounts] == [
-            ("/spark", False, False),
-            ("/bridge.jar", False, False),
-            ("/home/me", False, False),
-            ("/data", True, True),
-        ]
+        own = [(path, False, False) for path in ("/spark", "/bridge.jar", "/home/me")]
+        assert [(m.path, m.writable, m.asked) for m in got.mounts] == [*own, ("/data", True, True)]
 
     def test_it_runs_as_the_submitter_and_knows_the_driver(self) -> None:
         got = made()

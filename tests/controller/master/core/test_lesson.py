@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ from hypothesis.strategies import booleans, integers
 
 from controller.master.core.lesson import CLAUSES, NoLesson, why_untaught
 from controller.wire.basis import Untaught
-from controller.wire.command import PlanRequest
 from stage_model.history.events import AnyEvent, ApplicationEnd
 from stage_model.history.run import Run
-from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
+from tests.fakes.cluster import FakeCluster, one_stage_run, report
+from tests.fakes.refusals import assert_names
 
 END_MS = 20_000
 KEY = "app@app.py"
@@ -61,11 +60,6 @@ def test_the_reason_is_the_first_that_holds(run: Run, succeeded: bool, left_out:
     assert found.reason == reason
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    return FakeCluster(tmp_path)
-
-
 def run_of(cluster: FakeCluster, *events: AnyEvent, damaged: bool = False, **changed: Any) -> str:
     """Run an application that reports these events from begin to end; its profile may be damaged meanwhile."""
     cluster.worker("w1")
@@ -77,12 +71,8 @@ def run_of(cluster: FakeCluster, *events: AnyEvent, damaged: bool = False, **cha
     cluster.driver(application_id, *events, ended=True)
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=0))
     cluster.worker("w1")
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     return application_id
-
-
-def summary(cluster: FakeCluster, application_id: str) -> dict[str, Any]:
-    return dict(json.loads((cluster.path / "runs" / application_id / "summary.json").read_text()))
 
 
 def noticed(cluster: FakeCluster, application_id: str) -> list[str]:
@@ -92,32 +82,32 @@ def noticed(cluster: FakeCluster, application_id: str) -> list[str]:
 
 def test_the_record_the_view_and_the_explanation_tell_it(cluster: FakeCluster) -> None:
     silent = run_of(cluster, ApplicationEnd(time_ms=END_MS))
-    found = summary(cluster, silent)
+    found = cluster.summary(silent)
     assert (found["outcome"], found["taught"]) == ("succeeded", False)
     assert found["untaught"] == {"reason": NO_JOB.reason, "sentence": NO_JOB.sentence}
-    assert cluster.state.commands.view(silent, cluster.now_s).untaught == NO_JOB
+    assert cluster.view(silent).untaught == NO_JOB
     assert cluster.state.commands.explain(silent, cluster.now_s).untaught == NO_JOB
 
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_the_next_run_is_told_until_one_teaches(cluster: FakeCluster, restarted: bool) -> None:
     silent = run_of(cluster, ApplicationEnd(time_ms=END_MS))
-    assert noticed(cluster, silent) == [f"no profile {KEY!r} yet: a first run takes what is free and teaches"]
+    [first] = noticed(cluster, silent)
+    assert KEY in first
     if restarted:
         cluster.restart()
-    planned = answered(cluster.state.admission.plan(PlanRequest(profile=KEY), cluster.now_s))
+    planned = cluster.plan(profile=KEY)
     second = run_of(cluster, *one_stage_run(1000), instance="second")
-    taught = f"the last run, {silent}, taught nothing, because it ran no Spark job"
-    said = f"no profile {KEY!r} yet: {taught}; a run takes what is free until one has taught"
-    assert (planned.reason, noticed(cluster, second)) == (said, [said])
-    assert summary(cluster, second)["untaught"] is None
+    assert noticed(cluster, second) == [planned.reason] != [first]
+    assert_names(planned.reason, KEY, silent, NO_JOB.sentence)
+    assert cluster.summary(second)["untaught"] is None
     if restarted:
         cluster.restart()
     assert cluster.state.registry.untaught == {}
 
 
 def test_a_profile_that_is_damaged_by_then_is_a_reason(cluster: FakeCluster) -> None:
-    found = summary(cluster, run_of(cluster, *one_stage_run(1000), damaged=True))
+    found = cluster.summary(run_of(cluster, *one_stage_run(1000), damaged=True))
     assert (found["taught"], found["untaught"]["reason"]) == (False, "profile")
     assert f"{KEY}.json" in found["untaught"]["sentence"]
 

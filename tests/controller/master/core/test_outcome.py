@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -89,11 +88,6 @@ def test_a_word_of_a_newer_bridge_is_unknown() -> None:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    return FakeCluster(tmp_path)
-
-
-@pytest.fixture
 def driver() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         yield process
@@ -116,18 +110,17 @@ def end(cluster: FakeCluster, application_id: str, *events: AnyEvent, said: str 
     cluster.driver(application_id, *(events or one_stage_run(1000)), ended=True, driver_end=said)
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=0))
     cluster.worker("w1")
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
 
 
 def die(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
     driver.communicate(b"\n")
-    cluster.now_s += HEARD_S
-    cluster.state.tick(cluster.now_s)
+    cluster.tick(HEARD_S)
 
 
 def told(cluster: FakeCluster, application_id: str) -> tuple[str | None, bool]:
     """Return the outcome of an application, in its view; and whether its record is there and says the same."""
-    view = cluster.state.commands.view(application_id, cluster.now_s)
+    view = cluster.view(application_id)
     summary = cluster.path / "runs" / application_id / "summary.json"
     assert view.finished == summary.exists()
     if summary.exists():
@@ -147,15 +140,15 @@ def test_the_outcome_is_open_until_submit_tells_the_exit_code(
     application_id = begin(cluster, driver, submission=SUBMISSION, deadline="60s")
     end(cluster, application_id, said="to_come")
     cluster.now_s += 600  # it goes on without Spark for a long time
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     assert told(cluster, application_id) == (None, False)
     assert not cluster.state.registry.tally.ended
     cluster.state.commands.driver_ended(SUBMISSION, code, cluster.now_s)
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     assert told(cluster, application_id) == (outcome, True)
     assert cluster.state.registry.tally.ended == {outcome: 1}
     cluster.state.commands.driver_ended(SUBMISSION, 1 - min(code, 1), cluster.now_s)
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     assert told(cluster, application_id) == (outcome, True), "what is settled stays"
 
 
@@ -165,7 +158,7 @@ def test_all_applications_of_a_submission_are_told(cluster: FakeCluster, driver:
     second = begin(cluster, driver, submission=SUBMISSION)
     other = begin(cluster, driver, submission=SUBMISSION.replace("0", "1"))
     cluster.state.commands.driver_ended(SUBMISSION, 1, cluster.now_s)
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     assert [told(cluster, one)[0] for one in (first, second, other)] == ["failed", "failed", None]
 
 
@@ -173,11 +166,9 @@ def test_a_submit_that_is_gone_is_not_waited_for_for_ever(cluster: FakeCluster, 
     application_id = begin(cluster, driver, submission=SUBMISSION)
     end(cluster, application_id)
     die(cluster, driver)
-    cluster.now_s += WORD_S - 0.1
-    cluster.state.tick(cluster.now_s)
+    cluster.tick(WORD_S - 0.1)
     assert told(cluster, application_id) == (None, False)
-    cluster.now_s += 0.1
-    cluster.state.tick(cluster.now_s)
+    cluster.tick(0.1)
     assert told(cluster, application_id) == ("succeeded", True)
 
 
@@ -189,8 +180,7 @@ def test_a_bridge_that_promises_a_word_is_waited_for_while_its_driver_lives(
 ) -> None:
     application_id = begin(cluster, driver)
     end(cluster, application_id, said="to_come")
-    cluster.now_s += 600
-    cluster.state.tick(cluster.now_s)
+    cluster.tick(600)
     assert told(cluster, application_id) == (None, False)
     if said is not None:
         cluster.driver(application_id, ended=True, driver_end=said)
@@ -203,11 +193,9 @@ def test_a_driver_out_of_sight_that_goes_on_in_silence_has_not_died(cluster: Fak
     application_id = cluster.register(boot_id="another machine's")
     cluster.worker("w1", report(application_id, "1"))
     end(cluster, application_id, said="to_come")
-    cluster.now_s += SILENCE_S
-    cluster.state.tick(cluster.now_s)
+    cluster.tick(SILENCE_S)
     assert told(cluster, application_id) == (None, False)
-    cluster.now_s += 1
-    cluster.state.tick(cluster.now_s)
+    cluster.tick(1)
     assert told(cluster, application_id) == ("succeeded", True)
 
 
@@ -242,13 +230,12 @@ def test_a_success_of_which_events_are_missing_teaches_nothing(cluster: FakeClus
     application_id = begin(cluster, driver, submission=SUBMISSION)
     cluster.driver(application_id, *one_stage_run(1000)[:3])
     cluster.state.commands.driver_ended(SUBMISSION, 0, cluster.now_s)
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     cluster.worker("w1")
-    cluster.now_s += 60
-    cluster.state.tick(cluster.now_s)
-    view = cluster.state.commands.view(application_id, cluster.now_s)
+    cluster.tick(60)
+    view = cluster.view(application_id)
     assert (view.state, view.outcome, view.reason) == ("ended", "succeeded", "")
-    found = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
+    found = cluster.summary(application_id)
     assert (found["taught"], found["untaught"]["reason"]) == (False, "events_missing")
 
 
@@ -258,11 +245,11 @@ def test_who_comes_after_a_success_follows_the_outcome(cluster: FakeCluster, dri
     second = cluster.register(conf={"spark.pace.after": f"{first}:success"})
     end(cluster, first)
     cluster.state.commands.driver_ended(SUBMISSION, 1, cluster.now_s)
-    cluster.state.tick(cluster.now_s)
-    cluster.state.tick(cluster.now_s)
-    view = cluster.state.commands.view(second, cluster.now_s)
+    cluster.tick()
+    cluster.tick()
+    view = cluster.view(second)
     assert (view.state, view.outcome) == ("ended", "stopped")
-    assert "did not succeed" in view.reason
+    assert first in view.reason
 
 
 @pytest.mark.parametrize("how", [Outcome.KILLED, Outcome.STOPPED])
@@ -285,8 +272,7 @@ def test_what_is_known_survives_a_restart_of_the_master(cluster: FakeCluster, dr
     cluster.restart()
     driver.communicate(b"\n")
     for _ in range(2):
-        cluster.now_s += 60
-        cluster.state.tick(cluster.now_s)
+        cluster.tick(60)
     assert told(cluster, application_id) == ("failed", True)
     cluster.restart()
     assert not cluster.state.registry.past[application_id].succeeded

@@ -5,7 +5,6 @@ The profile is of `finished_run`: 3 s of start-up and 8 core-seconds on one core
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -18,6 +17,7 @@ from controller.wire.command import ApplicationView, PlanRequest
 from controller.wire.driver import NOBODY
 from stage_model.errors import BadInput, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered
+from tests.fakes.refusals import assert_names
 
 NEAR = 2e-3
 
@@ -48,7 +48,7 @@ def deadlines(cluster: FakeCluster, *ids: str) -> list[float | None]:
 def pass_by(cluster: FakeCluster, seconds: float) -> None:
     cluster.now_s += seconds
     cluster.worker("w1")
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
 
 
 def test_who_joins_gets_its_share_and_the_others_get_new_ones(cluster: FakeCluster) -> None:
@@ -104,10 +104,7 @@ def test_drivers_that_nobody_vouches_for_are_not_one_users(cluster: FakeCluster)
 
 def test_a_whole_that_cannot_end_in_time_is_refused(cluster: FakeCluster) -> None:
     first = join(cluster, "a", "30s")
-    said = (
-        r"the end of pipeline nightly, 20s, cannot be met: with all 1\.00 cores what is left of it takes 22s; accepted: 23s"
-    )
-    with pytest.raises(InfeasibleDeadline, match=said):
+    with pytest.raises(InfeasibleDeadline, match=r"nightly, 20s, .* 22s.* 23s"):
         join(cluster, "b", "20s", after=first)
     forced = join(cluster, "c", "20s", after=first, conf={"spark.pace.force": "true"})
     pass_by(cluster, 0.0)
@@ -124,9 +121,10 @@ def test_a_submission_asks_for_the_whole_before_its_driver_starts(cluster: FakeC
         reply = answered(cluster.state.admission.plan(request, cluster.now_s, uid=uid))
         return reply.feasible, reply.reason
 
-    no = "the end of pipeline nightly, 20s, cannot be met: with all 1.00 cores what is left of it takes 22s; accepted: 23s"
-    assert asked(20.0, first) == (False, f"{no} or more")
-    assert asked(10.0, first)[1].startswith("the end of pipeline nightly, 10s, cannot be met: ")
+    feasible, no = asked(20.0, first)
+    assert not feasible
+    assert_names(no, "nightly, 20s", "22s", "23s")
+    assert "nightly, 10s" in asked(10.0, first)[1]
     assert asked(23.0, first)[0]
     assert asked(20.0, "", name="other")[0]
     assert asked(20.0, first, uid=NOBODY)[0]
@@ -161,12 +159,12 @@ def test_too_many_jobs_are_refused(cluster: FakeCluster, monkeypatch: pytest.Mon
     monkeypatch.setattr("controller.master.core.pipelines.MOST_JOBS", 2)
     join(cluster, "a", "60s")
     join(cluster, "b", "60s")
-    with pytest.raises(BadInput, match="pipeline nightly would have 3 jobs, more than 2"):
+    with pytest.raises(BadInput, match=r"nightly .* 3 jobs.* 2"):
         join(cluster, "c", "60s")
 
 
 def test_the_record_says_which_pipeline_it_was_of(cluster: FakeCluster) -> None:
     conf = {"spark.pace.pipeline": "nightly", "spark.pace.pipeline.by": "90s"}
     application_id = cluster.finished_run(conf=conf, instance="second")
-    summary = json.loads((cluster.path / "runs" / application_id / "summary.json").read_text())
+    summary = cluster.summary(application_id)
     assert summary["pipeline"] == {"name": "nightly", "by_s": 90.0}

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from controller.master.core.application import Application
-from controller.wire.command import Change
 from controller.wire.driver import ExecutorWish
 from placement.topology import parse_topology
 from stage_model.errors import BadInput
-from tests.fakes.cluster import answered, one_stage_run, registration
+from tests.fakes.cluster import one_stage_run
 from tests.fakes.placed import Scene
+from tests.fakes.refusals import assert_names
 
 H = 1024 + 384
 """Heap and overhead of the defaults."""
@@ -69,7 +69,7 @@ def test_labels_restrict_and_count_at_once_when_they_change(tmp_path: Path) -> N
     assert scene.where(b) == ["w2"]
     c = scene.register("c", placement_labels="zone=c")
     assert scene.where(c) == []
-    assert scene.view(c).reason == "w1 and w2: its labels do not have zone=c"
+    assert_names(scene.view(c).reason, "w1 and w2", "zone=c")
     assert scene.state.commands.label("w1", {"zone": "c"}, scene.cluster.now_s) == {"zone": "c"}
     assert scene.where(c) == ["w1"]
     scene.cluster.restart()
@@ -82,22 +82,22 @@ def test_what_an_application_asks_of_workers_changes_while_it_runs(tmp_path: Pat
     scene = Scene(tmp_path, w1={"labels": {"zone": "a"}}, w2={"labels": {"zone": "b"}}, w3={"labels": {"zone": "b"}})
     a = scene.register("a", None, placement_labels="zone=a")
     assert scene.where(a) == ["w1"]
-    answered(scene.state.commands.change(a, Change(labels="zone=b"), scene.cluster.clock))
+    scene.cluster.change(a, labels="zone=b")
     # what runs stays
     assert sorted(scene.where(a)) == ["w1", "w2", "w3"]
     scene.cluster.restart()
     scene.sync()
     assert [str(one) for one in scene.state.applications[a].options.placement.labels] == ["zone=b"]
     assert [changed.labels for changed in scene.state.applications[a].record.changes] == ["zone=b"]
-    with pytest.raises(BadInput, match="--labels 'zone=b c' is no requirement"):
-        answered(scene.state.commands.change(a, Change(labels="zone=b c"), scene.cluster.clock))
-    answered(scene.state.commands.change(a, Change(labels=""), scene.cluster.clock))
+    with pytest.raises(BadInput, match="--labels 'zone=b c'"):
+        scene.cluster.change(a, labels="zone=b c")
+    scene.cluster.change(a, labels="")
     assert scene.state.applications[a].options.placement.labels == ()
 
 
 @pytest.mark.parametrize(("worker", "changes"), [("w9", {"zone": "a"}), ("w1", {"zo ne": "a"}), ("w1", {"zone": "a b"})])
 def test_labels_that_cannot_be_are_refused(two: Scene, worker: str, changes: dict[str, str]) -> None:
-    with pytest.raises(BadInput, match=r"NAME=VALUE|worker 'w9' is not known here; the nearest names are w[12], w[12]"):
+    with pytest.raises(BadInput, match=r"NAME=VALUE|'w9' .* w[12], w[12]"):
         two.state.commands.label(worker, changes, two.cluster.now_s)
 
 
@@ -113,7 +113,7 @@ def test_pieces_are_had_once_and_executors_see_their_ids(tmp_path: Path) -> None
         for i in ids[:4]
     ]
     assert shown == ["0", "0", "1", "1"]
-    assert scene.view(ids[4]).reason == "w1: 0 gpu is free"
+    assert_names(scene.view(ids[4]).reason, "w1", "0 gpu")
     scene.end(ids[1])
     assert scene.where(ids[4]) == ["w1"]
     assert scene.state.applications[ids[4]].executors["1"].record.held == {"gpu": {0: 5000}}
@@ -121,8 +121,7 @@ def test_pieces_are_had_once_and_executors_see_their_ids(tmp_path: Path) -> None
 
 def test_sparks_own_resources_are_placed_and_told(tmp_path: Path) -> None:
     scene = Scene(tmp_path, w1={"resources": {"gpu": 2}})
-    asked = registration(conf={"spark.executor.resource.gpu.amount": "2"}, wanted={"0": ExecutorWish(count=1)})
-    a = answered(scene.state.drivers.register(asked, scene.cluster.clock)).application_id
+    a = scene.cluster.register(conf={"spark.executor.resource.gpu.amount": "2"}, wanted={"0": ExecutorWish(count=1)})
     spec = scene.state.applications[a].executors["1"].record.spec
     assert spec.resources == {"gpu": ("0", "1")}
     assert "--resourcesFile" in spec.java_args
@@ -141,17 +140,17 @@ def test_pieces_are_still_held_after_a_restart_of_the_master(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("conf", "words"),
     [
-        ({"placement_resources": "fpga=1"}, "no worker has any .workers have: gpu"),
-        ({"placement_resources": "gpu=3"}, "no worker has more than 2"),
-        ({"placement_resources": "gpu=1.5"}, "not whole"),
-        ({"placement_resources": "gpu=-1"}, "0 or more"),
-        ({"placement_policy": "best"}, "accepted: spread, pack, random"),
-        ({"placement_labels": "zone=="}, "accepted: NAME=VALUE"),
-        ({"placement_ports": "80,80"}, "1 to 65535, each once"),
-        ({"placement_evict": "yes"}, "accepted: true or false"),
-        ({"locality_wait": "soon"}, "forecast, none"),
-        ({"after": "a:failed"}, "ID:success"),
-        ({"placement_prefer": "a b"}, "accepted: names"),
+        ({"placement_resources": "fpga=1"}, "fpga.* gpu"),
+        ({"placement_resources": "gpu=3"}, "gpu.* 2"),
+        ({"placement_resources": "gpu=1.5"}, "gpu=1.5"),
+        ({"placement_resources": "gpu=-1"}, "gpu=-1"),
+        ({"placement_policy": "best"}, "'best'.* spread, pack, random"),
+        ({"placement_labels": "zone=="}, "'zone=='"),
+        ({"placement_ports": "80,80"}, "80.* 65535"),
+        ({"placement_evict": "yes"}, "'yes'"),
+        ({"locality_wait": "soon"}, "'soon'.* forecast, none"),
+        ({"after": "a:failed"}, "'a:failed'.* ID:success"),
+        ({"placement_prefer": "a b"}, "'a b'"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_left(tmp_path: Path, conf: dict[str, str], words: str) -> None:
@@ -164,16 +163,13 @@ def test_what_cannot_be_is_refused_and_nothing_is_left(tmp_path: Path, conf: dic
 def test_what_no_single_worker_has_is_refused_but_not_before_all_have_reported(tmp_path: Path) -> None:
     scene = Scene(tmp_path, small={"memory_mb": H + 100, "resources": {"gpu": 1}}, large={"memory_mb": 8000})
 
-    def register() -> str:
-        asked = registration(conf={"spark.executor.memory": "4g", "spark.pace.placement.resources": "gpu=1"})
-        application_id: str = answered(scene.state.drivers.register(asked, scene.cluster.clock)).application_id
-        return application_id
-
-    with pytest.raises(BadInput, match="no single worker has what an executor of this application needs"):
-        register()
+    asked = {"spark.executor.memory": "4g", "spark.pace.placement.resources": "gpu=1"}
+    with pytest.raises(BadInput, match="no single worker"):
+        scene.cluster.register(conf=asked)
     scene.cluster.restart()
     scene.report("small")
-    assert scene.where(register()) == []  # the other one may have what it needs, for all that is known
+    # the other one may have what it needs, for all that is known
+    assert scene.where(scene.cluster.register(conf=asked)) == []
 
 
 def test_ports_and_groups_keep_apart(two: Scene) -> None:
@@ -182,7 +178,7 @@ def test_ports_and_groups_keep_apart(two: Scene) -> None:
     c = two.register("c", placement_apart="web")
     d = two.register("d", placement_ports="9000")
     assert (two.where(a), two.where(b), two.where(c), two.where(d)) == (["w1"], ["w2"], ["w2"], [])
-    assert two.view(d).reason == "w1 and w2: port 9000 is taken"
+    assert_names(two.view(d).reason, "w1 and w2", "9000")
 
 
 # ---------------------------------------------------------------- preemption
@@ -240,8 +236,7 @@ def test_a_worker_where_others_were_evicted_is_kept_for_whom_they_made_room(tmp_
     also = scene.register("also", None, priority="low")
     high = scene.register("high", None, priority="high", placement_evict="true")
     for _ in range(8):
-        scene.cluster.now_s += 1
-        scene.sync()
+        scene.sync(1)
     assert sorted(scene.where(high)) == ["w1", "w2"]
     evicted = [e for i in (low, also) for e in scene.state.applications[i].executors.values() if e.record.evicted_for]
     assert len(evicted) == 2
@@ -255,15 +250,13 @@ def test_it_starts_when_what_it_comes_after_has_ended(two: Scene) -> None:
     after, success = two.register("after", after=first), two.register("success", after="first:success")
     free = two.register("free")
     assert (two.where(after), two.where(success), two.where(free)) == ([], [], ["w2"])
-    assert two.view(after).reason == f"it comes after {first} (first), which has not ended"
+    assert f"{first} (first)" in two.view(after).reason
     two.state.commands.kill(first, two.cluster.now_s)
     two.end(first)
     assert len(two.where(after)) == 1
     ended = two.view(success)
-    assert (ended.state, ended.reason) == (
-        "ended",
-        f"it comes after the success of {first} (first), which did not succeed",
-    )
+    assert (ended.state, ended.outcome) == ("ended", "stopped")
+    assert f"success of {first} (first)" in ended.reason
 
 
 def test_success_lets_it_start(two: Scene) -> None:
@@ -282,7 +275,7 @@ def test_what_ended_is_known_after_a_restart_and_an_unknown_id_is_refused(two: S
     two.sync()
     for after in (first, f"{first}:success", "first:success"):
         assert len(two.where(two.register(f"after {after}", after=after))) == 1
-    with pytest.raises(BadInput, match="no such application is known here"):
+    with pytest.raises(BadInput, match="pace-20000101-000000-abcdef"):
         two.register("typo", after="pace-20000101-000000-abcdef")
     # the same name again comes after the one before
     again = two.register("first", after="first")
@@ -292,9 +285,9 @@ def test_what_ended_is_known_after_a_restart_and_an_unknown_id_is_refused(two: S
 def test_the_name_it_was_submitted_with_is_one_too(two: Scene) -> None:
     first = two.register("tiny", name="load")
     second = two.register("small", name="report", after="load:success")
-    assert two.view(second).reason == f"it comes after {first} (tiny), which has not ended"
+    assert f"{first} (tiny)" in two.view(second).reason
     two.register("big", name="report", after="other")
-    with pytest.raises(BadInput, match="other after report after other is a circle"):
+    with pytest.raises(BadInput, match="other after report after other"):
         two.register("tiny", name="other", after="report")
     two.cluster.driver(first, *one_stage_run(1000), ended=True, wanted={"0": ExecutorWish(count=1)})
     two.sync()
@@ -305,12 +298,12 @@ def test_the_name_it_was_submitted_with_is_one_too(two: Scene) -> None:
 
 def test_what_was_not_submitted_yet_is_waited_for_and_circles_are_refused(two: Scene) -> None:
     a = two.register("a", after="b")
-    assert two.view(a).reason == "it comes after 'b', which was not submitted yet"
-    with pytest.raises(BadInput, match="b after a after b is a circle"):
+    assert "'b'" in two.view(a).reason
+    with pytest.raises(BadInput, match="b after a after b"):
         two.register("b", after="a")
     b = two.register("b")
     two.sync()
-    assert two.view(a).reason == f"it comes after {b} (b), which has not ended"
+    assert f"{b} (b)" in two.view(a).reason
     two.end(b)
     two.sync()
     assert len(two.where(a)) == 1
@@ -323,7 +316,7 @@ def test_whom_it_comes_after_is_still_known_after_a_restart(two: Scene) -> None:
     two.sync()
     two.end(first)
     assert (len(two.where(second)), two.where(third)) == (1, [])
-    assert two.view(third).reason == f"it comes after {second} (nightly), which has not ended"
+    assert f"{second} (nightly)" in two.view(third).reason
 
 
 # ---------------------------------------------------------------- what others do
@@ -332,8 +325,7 @@ def test_whom_it_comes_after_is_still_known_after_a_restart(two: Scene) -> None:
 def test_executors_that_cannot_be_on_a_new_worker_keep_nobody_waiting(tmp_path: Path) -> None:
     scene = Scene(tmp_path, small={"cores": 1.0})
     fixed = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "4m"}
-    asked = registration(instance="fixed", name="fixed", conf=fixed, wanted={"0": ExecutorWish(count=None)})
-    first = answered(scene.state.drivers.register(asked, scene.cluster.clock)).application_id
+    first = scene.cluster.register(instance="fixed", name="fixed", conf=fixed, wanted={"0": ExecutorWish(count=None)})
     assert scene.where(first) == ["small"]
     # for that many slots 4 MiB are too little
     scene.offers["large"] = {**scene.offers["small"], "cores": 64.0}
@@ -350,7 +342,7 @@ def test_executors_that_can_be_nowhere_are_told_and_keep_nobody_waiting(two: Sce
     for executor in two.state.applications[first].live_executors():
         two.cluster.driver(first, wanted=wanted, killed=(executor.record.executor_id,))
     two.sync()
-    assert "its executors cannot be placed: spark.memory.offHeap.size is 1 MiB" in two.view(first).reason
+    assert_names(two.view(first).reason, "spark.memory.offHeap.size", "1 MiB")
     behind = two.register("behind", after="later")
     two.end(two.register("later"))
     two.sync()
@@ -361,8 +353,7 @@ def test_an_executor_on_a_worker_that_fell_silent_is_replaced_where_one_joins(tw
     app = two.register("app", None)
     assert sorted(two.where(app)) == ["w1", "w2"]
     two.offers["w3"] = two.offers.pop("w1")
-    two.cluster.now_s += 60
-    two.sync()
+    two.sync(60)
     assert sorted(two.where(app)) == ["w1", "w2", "w3"]
 
 
@@ -379,8 +370,7 @@ def test_the_host_of_the_input_comes_first_then_its_rack(tmp_path: Path) -> None
     assert scene.where(scene.register("x", **asked)) == ["c"]
     scene.state.commands.locate_by(TOPOLOGY, scene.cluster.now_s)
     del scene.offers["c"]
-    scene.cluster.now_s += 60
-    scene.sync()
+    scene.sync(60)
     assert scene.where(scene.register("y", **asked)) == ["b"]
 
 
@@ -389,14 +379,12 @@ def test_it_waits_for_a_worker_with_its_input_as_long_as_that_is_said(tmp_path: 
     there = scene.register("there", placement_prefer="10.0.0.1")
     assert scene.where(there) == ["data"]
     waits = scene.register("waits", placement_prefer="10.0.0.1", locality_wait="5s")
-    assert scene.view(waits).reason == "others are free, but it waits for a worker that has its input (data)"
+    assert "(data)" in scene.view(waits).reason
     goes = scene.register("goes", placement_prefer="10.0.0.1", locality_wait="none")
     assert (scene.where(waits), scene.where(goes)) == ([], ["other"])
-    scene.cluster.now_s += 3
-    scene.sync()
+    scene.sync(3)
     assert scene.where(waits) == []
-    scene.cluster.now_s += 2
-    scene.sync()
+    scene.sync(2)
     assert scene.where(waits) == ["other"]
     wait = scene.state.applications[waits].record.data_waits[0]
     assert (wait.local, wait.waited_s >= 5) == (False, True)
@@ -410,10 +398,9 @@ def test_a_wait_ends_in_time_though_nothing_is_free_and_outlives_a_restart(tmp_p
     lower = scene.register("lower", priority="low", locality_wait="none")
     assert (scene.where(waits), scene.where(lower)) == ([], ["other"])
     scene.sync()
-    assert "others are free" not in scene.view(waits).reason
+    assert "(data)" not in scene.view(waits).reason
     scene.cluster.restart()
-    scene.cluster.now_s += 6
-    scene.sync()
+    scene.sync(6)
     [wait] = scene.state.applications[waits].record.data_waits
     assert (wait.local, wait.waited_s >= 5) == (False, True)
     scene.end(lower)
@@ -456,8 +443,7 @@ def test_a_wait_for_data_ends_with_the_workers_that_have_it(tmp_path: Path) -> N
     waits = scene.register("waits", placement_prefer="10.0.0.1", locality_wait="1h")
     assert scene.where(waits) == []
     del scene.offers["data"]
-    scene.cluster.now_s += 60
-    scene.sync()
+    scene.sync(60)
     assert scene.where(waits) == ["other"]
     assert scene.state.applications[waits].record.data_waits[0].local is False
 
@@ -472,6 +458,6 @@ def test_every_worker_is_explained(tmp_path: Path) -> None:
     assert (explained.policy, explained.wanted) == ("spread", 1)
     by_id = {worker.worker_id: worker for worker in explained.workers}
     assert by_id["w1"].executors == ("1",)
-    assert [(one.filter, one.reason) for one in by_id["w1"].refused] == [("one-each", "it has an executor of it")]
+    assert [one.filter for one in by_id["w1"].refused] == ["one-each"]
     assert [one.filter for one in by_id["w2"].refused] == ["labels"]
     assert by_id["w3"].kept

@@ -26,6 +26,7 @@ from stage_model.history.profile import Profile, profile, profile_json
 from stage_model.history.run import Run
 from stage_model.history.run_record import to_record
 from tests.fakes.cluster import FakeCluster, answered, report, use
+from tests.fakes.refusals import assert_names
 
 MOST = Capacity(cores=1.7, slots=2, speed_limit=0.85, executors=2)
 ALPHA, BETA = 0.95, 0.33
@@ -44,20 +45,11 @@ def taught(*durations_s: float) -> Profile:
         run.apply(StageSubmitted(info=info(stage), time_ms=now_ms))
         now_ms += round(1000 * duration_s)
         run.apply(StageCompleted(stage=stage, attempt=0, time_ms=now_ms))
+    core_s = {(i, 0): 1.7 * d for i, d in enumerate(durations_s)}
     record = to_record(
-        run,
-        id="run",
-        name="app",
-        main="app.py",
-        when_ms=0,
-        spark_version="4.3.0",
-        cores=1.7,
-        slots=2,
-        executors=2,
-        started_ms=0,
-        container_core_s={(i, 0): 1.7 * d for i, d in enumerate(durations_s)},
-        allocated_core_s={(i, 0): 1.7 * d for i, d in enumerate(durations_s)},
-    )
+        run, id="run", name="app", main="app.py", when_ms=0, spark_version="4.3.0", cores=1.7, slots=2, executors=2,
+        started_ms=0, container_core_s=core_s, allocated_core_s=core_s,
+    )  # fmt: skip
     stages = tuple(structs.replace(s, work_core_s=1.7 * s.duration_s, teaches=True) for s in record.stages)
     return profile("app@app.py", [structs.replace(record, complete=True, stages=stages)])
 
@@ -140,11 +132,10 @@ def waited() -> Profile:
     return structs.replace(known, runs=(structs.replace(run, stages=stages),))
 
 
-def test_what_stages_wait_is_part_of_the_schedule_and_of_the_plan(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_what_stages_wait_is_part_of_the_schedule_and_of_the_plan(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     cluster.worker("w2")
-    application = cluster.state.applications[cluster.register(conf={"spark.pace.deadline": "100s"})]
+    application = cluster.registered(conf={"spark.pace.deadline": "100s"})
     application.estimate = estimate(waited())
     submit(application, 0, now_s=108.0, count=2)
     plan = planning.application_plan(application, "w1", MOST, now_s=108.0)
@@ -156,11 +147,10 @@ def test_what_stages_wait_is_part_of_the_schedule_and_of_the_plan(tmp_path: Path
     assert future.time_s(0.85) == pytest.approx(30.0)
 
 
-def test_what_the_rest_of_a_stage_waits_is_promised_with_its_work(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_what_the_rest_of_a_stage_waits_is_promised_with_its_work(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     cluster.worker("w2")
-    application = cluster.state.applications[cluster.register(conf={"spark.pace.deadline": "100s"})]
+    application = cluster.registered(conf={"spark.pace.deadline": "100s"})
     application.estimate = estimate(waited())
     submit(application, 0, now_s=108.0, count=2)
     for task in range(2):
@@ -172,11 +162,10 @@ def test_what_the_rest_of_a_stage_waits_is_promised_with_its_work(tmp_path: Path
     assert claim.forecast.time_s(0.85) == pytest.approx(1.5 * 25.5 / 0.85)
 
 
-def test_a_squeezed_stage_that_hides_its_waiting_is_no_sign_of_a_fast_machine(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_a_squeezed_stage_that_hides_its_waiting_is_no_sign_of_a_fast_machine(cluster: FakeCluster) -> None:
     cluster.worker("w1")
-    application_id = cluster.register(conf={"spark.pace.deadline": "100s"})
-    application = cluster.state.applications[application_id]
+    application = cluster.registered(conf={"spark.pace.deadline": "100s"})
+    application_id = application.id
     cluster.worker("w1", report(application_id, "1", stages=(use(0, 25.5, done=4, allocated_core_s=25.5),)))
     application.estimate = estimate(waited())
     # with 0.85 cores the 25.5 core-seconds take 30 s, as waiting is hidden: 30 and not 35 were to be expected
@@ -245,32 +234,28 @@ def test_slots_and_cores_shrink_what_is_possible() -> None:
     assert half_s - 5 == pytest.approx(2 * (full_s - 5), rel=0.01)
 
 
-def test_a_plan_without_a_profile_says_so(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_a_plan_without_a_profile_says_so(cluster: FakeCluster) -> None:
     cluster.worker("w1")
-    reply = answered(cluster.state.admission.plan(PlanRequest(profile="missing", deadline_s=10.0), cluster.now_s))
+    reply = cluster.plan(profile="missing", deadline_s=10.0)
     assert (reply.known, reply.feasible) == (False, None)
-    assert "takes what is free and teaches" in reply.reason
+    assert "'missing'" in reply.reason
 
 
-def test_where_no_profile_has_the_name_the_one_that_may_be_meant_is_named(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_where_no_profile_has_the_name_the_one_that_may_be_meant_is_named(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     for day in (24, 25):
         cluster.state.profiles.add(structs.replace(taught(20.0), key=f"load-2026-11-{day}@app.py"))
-    told = "; if it is the job of profile 'load-2026-11-25@app.py' under another name, give --profile load-2026-11-25@app.py"
-    planned = answered(cluster.state.admission.plan(PlanRequest(profile="load-2026-11-26@app.py"), cluster.now_s))
-    assert planned.reason.endswith(f"a first run takes what is free and teaches{told}")
-    notices = cluster.state.applications[cluster.register(name="load-2026-11-26")].notices.lines
-    assert f"no profile 'load-2026-11-26@app.py' yet: a first run takes what is free and teaches{told}" in notices
+    planned = cluster.plan(profile="load-2026-11-26@app.py")
+    assert "--profile load-2026-11-25@app.py" in planned.reason
+    notices = cluster.registered(name="load-2026-11-26").notices.lines
+    assert planned.reason in notices
 
 
-def test_a_plan_for_executors_that_fit_no_worker_is_refused(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_a_plan_for_executors_that_fit_no_worker_is_refused(cluster: FakeCluster) -> None:
     cluster.worker("w1")
-    with pytest.raises(BadInput, match="more than any worker has"):
-        answered(cluster.state.admission.plan(PlanRequest(conf={"spark.executor.memory": "900g"}), cluster.now_s))
-    answered(cluster.state.admission.plan(PlanRequest(conf={"spark.executor.memory": "512m"}), cluster.now_s))
+    with pytest.raises(BadInput):
+        cluster.plan(conf={"spark.executor.memory": "900g"})
+    cluster.plan(conf={"spark.executor.memory": "512m"})
 
 
 def test_capacity_counts_the_largest_workers() -> None:
@@ -293,11 +278,10 @@ def test_which_stages_are_short_follows_from_the_longest_period_of_the_workers(a
     assert application.plan.goals[(0, 0)].group_share == pytest.approx(0.5)  # of two, which have 13.4 s
 
 
-def test_the_period_of_an_application_is_the_longest_of_its_workers(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_the_period_of_an_application_is_the_longest_of_its_workers(cluster: FakeCluster) -> None:
     for name, period_s in (("w1", 0.5), ("w2", 4.0)):
         cluster.worker(name, period_s=period_s)
-    application = cluster.state.applications[cluster.register()]
+    application = cluster.registered()
     assert cluster.state.workers.capacity(application, cluster.now_s).period_s == 4.0
 
 
@@ -308,7 +292,7 @@ def planned(tmp_path: Path) -> Callable[..., PlanReply]:
     cluster.worker("w1")
     cluster.worker("w2")
     text = profile_json(taught(20.0, 10.0)).decode()
-    return lambda **asked: answered(cluster.state.admission.plan(PlanRequest(profile_json=text, **asked), cluster.now_s))
+    return lambda **asked: cluster.plan(profile_json=text, **asked)
 
 
 def test_the_cores_of_a_plan_are_those_that_its_law_aims_with(planned: Callable[..., PlanReply]) -> None:
@@ -322,10 +306,8 @@ def test_the_cores_of_a_plan_are_those_that_its_law_aims_with(planned: Callable[
     assert cores(law="paper", settings={"paper.alpha": 0.5}) == 0.95
     assert cores(law="paper", settings={"forecast.alpha": 0.5}) == 0.5
     assert cores(law="constant", settings={"constant.cores": 1.5}) == 1.5
-    assert (
-        "the law constant gives it 1.50 cores, with which it takes 39s"
-        in planned(deadline_s=120.0, law="constant", settings={"constant.cores": 1.5}).reason
-    )
+    reason = planned(deadline_s=120.0, law="constant", settings={"constant.cores": 1.5}).reason
+    assert_names(reason, "law constant", "1.50 cores", "39s")
 
 
 def test_only_the_law_paper_plans_stage_deadlines_with_its_constants(planned: Callable[..., PlanReply]) -> None:
@@ -338,8 +320,7 @@ def test_only_the_law_paper_plans_stage_deadlines_with_its_constants(planned: Ca
     assert deadlines(law="paper", settings={"paper.alpha": 0.5, "paper.beta": 0.0}) == [36.67, 18.33]
 
 
-def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     cluster.worker("w2")
     cluster.state.admission.core.default_law = "paper"
@@ -352,9 +333,9 @@ def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ({"law": "none"}, "is no law"),
-        ({"settings": {"paper.alpha": 5.0}}, "out of range"),
-        ({"settings": {"x": 1.0}}, "x is no setting"),
+        ({"law": "none"}, "'none'"),
+        ({"settings": {"paper.alpha": 5.0}}, "paper.alpha .*5"),
+        ({"settings": {"x": 1.0}}, "x "),
     ],
 )
 def test_a_plan_with_an_unusable_law_is_refused(planned: Callable[..., PlanReply], asked: Any, problem: str) -> None:

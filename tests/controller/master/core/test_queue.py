@@ -14,10 +14,8 @@ import pytest
 from controller.master.core import executors
 from controller.master.core.application import Application
 from controller.master.core.queue import rank_of, waits
-from controller.wire.command import Change
 from controller.wire.driver import ExecutorWish
 from placement.plan import ever_fitting
-from tests.fakes.cluster import answered
 from tests.fakes.placed import Scene
 
 LABELS = ("zone=a", "zone=b", "")
@@ -50,8 +48,7 @@ def something_happens(scene: Scene, rng: random.Random, number: int) -> None:
     elif what == 5:
         scene.cluster.driver(one.id, wanted={"0": ExecutorWish(count=rng.randrange(3))})
     elif what == 6:
-        asked = Change(priority=rng.choice(("low", "normal", "high")), labels=rng.choice(LABELS))
-        answered(scene.state.commands.change(one.id, asked, scene.cluster.clock))
+        scene.cluster.change(one.id, priority=rng.choice(("low", "normal", "high")), labels=rng.choice(LABELS))
     elif what == 7:
         name = rng.choice(("w1", "w2", "w3", "w4"))
         labels = {"zone": rng.choice(("a", "b"))}

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from controller.wire.driver import ExecutorWish
 from tests.fakes.cluster import FakeCluster, report, sample
 
 WORKERS = ("w1", "w2", "w3")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    return FakeCluster(tmp_path)
 
 
 Told = tuple[float, float]

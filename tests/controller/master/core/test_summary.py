@@ -6,22 +6,11 @@ import pytest
 
 from controller.master.core.summary import Use, error_pct, use_between
 from controller.wire.worker import Sample
+from tests.fakes import views
 
 
 def sample(time_s: float, grant: float, cpu_core_s: float, executor: str = "1") -> Sample:
-    return Sample(
-        application_id="app",
-        executor_id=executor,
-        time_s=time_s,
-        stage=None,
-        set_point=None,
-        progress=None,
-        demand=0.0,
-        grant=grant,
-        quota=grant,
-        usage=None,
-        cpu_core_s=cpu_core_s,
-    )
+    return views.sample(time_s, executor, grant=grant, quota=grant, cpu_core_s=cpu_core_s)
 
 
 ROWS = [sample(0.0, 1.0, 3.0), sample(2.0, 0.5, 4.6), sample(6.0, 0.5, 6.2)]

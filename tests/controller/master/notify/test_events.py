@@ -47,7 +47,7 @@ def test_a_deadline_is_at_risk_once_the_forecast_was_past_it_for_long_enough() -
     assert (event.event, event.application_id, event.deadline_s, event.forecast_end_s) == (
         "deadline_at_risk", "app-1", 90.0, 92.5,
     )  # fmt: skip
-    assert event.reason == "it is expected to end 2.5 s after its deadline"
+    assert "2.5 s" in (event.reason or "")
     assert told(watch, 31.0, look(95.0)) == [], "once"
 
 

@@ -62,35 +62,36 @@ def test_a_deadline_at_risk_is_told_by_what_the_api_says(told: Told) -> None:
     job = cluster.register(name="nightly", conf={"spark.pace.deadline": "90s"})
     cluster.driver(job)
     cluster.worker("w1", report(job, "1"), samples=(sample(job, "1", 1.0, forecast_end_s=93.0),))
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     cluster.now_s += 31
     cluster.worker("w1", report(job, "1"))
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     [event] = told.heard(1)
-    view = cluster.state.commands.view(job, cluster.now_s)
+    view = cluster.view(job)
     assert (event["event"], event["application_id"], event["name"]) == ("deadline_at_risk", job, "nightly")
     assert (event["deadline_s"], event["forecast_end_s"]) == (view.deadline_s, view.forecast_end_s) == (90.0, 93.0)
     assert (event["cluster_id"], event["time"], event["elapsed_s"]) == ("this-cluster", 1e9, view.elapsed_s)
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     told.heard(1)
 
 
 def test_ends_are_told_with_the_outcome_that_is_counted(told: Told) -> None:
     cluster = told.cluster
-    cluster.state.tick(cluster.now_s)
+    cluster.tick()
     done = cluster.finished_run(conf={"spark.pace.deadline": "10s"})
     killed = cluster.register(instance="another", name="stopped")
-    cluster.state.commands.kill(killed, cluster.now_s)
-    cluster.state.tick(cluster.now_s)
+    cluster.kill(killed)
+    cluster.tick()
     first, second = told.heard(2)
     assert (first["application_id"], first["outcome"], first["deadline_s"]) == (done, "succeeded", 10.0)
     # submitted 2 s before it registered, over 9 s after that: 11 s, a tenth late
     assert first["reason"] is None
     assert (first["elapsed_s"], first["error_pct"]) == (pytest.approx(11.0, abs=0.01), pytest.approx(10.0, abs=0.1))
-    assert (second["application_id"], second["outcome"], second["reason"]) == (killed, "killed", "it was killed")
+    assert (second["application_id"], second["outcome"]) == (killed, "killed")
+    assert second["reason"]
     assert second["error_pct"] is None
     # 3 s until the first task, and 8 core-seconds on a core
-    assert "the deadline of 10s was too short" in first["lateness"]
+    assert "10s" in first["lateness"]
     assert second["lateness"] is None
     counted = scrape(cluster)
     assert value(counted, "applications_ended_total", outcome="succeeded") == 1
@@ -108,9 +109,9 @@ def test_a_refusal_is_told_whether_the_plan_or_the_registration_is_refused(calli
     assert call.status == 409
     first, second = told.heard(2)
     assert (first["event"], first["name"], first["application_id"]) == ("submission_refused", "nightly", None)
-    assert "cannot be met: with all 1.00 cores" in first["reason"]
+    assert "1.00 cores" in first["reason"]
     assert (second["event"], second["name"]) == ("submission_refused", "app")
-    assert "cannot be met" in second["reason"]
+    assert second["reason"].startswith(first["reason"])
     assert (first["deadline_s"], second["deadline_s"]) == (5.0, 5.0)
 
 
@@ -139,10 +140,8 @@ def test_no_secret_of_a_submission_is_told_whatever_it_is_refused_for(calling: t
     told, call = calling
     call.cluster.worker("w1", memory_mb=4000)
     secret = "hunter2"
-    environment, conf = (
-        {"API_KEY": secret},
-        {"spark.hadoop.fs.s3a.secret.key": secret, "spark.executor.extraJavaOptions": secret},
-    )
+    environment = {"API_KEY": secret}
+    conf = {"spark.hadoop.fs.s3a.secret.key": secret, "spark.executor.extraJavaOptions": secret}
     refused: list[dict[str, object]] = [
         {"uid": -1},
         {"environment": {**environment, "A=B": secret}},

@@ -18,6 +18,7 @@ from controller.master.notify import sender
 from controller.master.notify.deliveries import MOST_WAITING, Deliveries
 from controller.master.notify.sender import Sender
 from tests.fakes.hook import hooked
+from tests.fakes.refusals import assert_names
 
 PATIENCE_S = 60.0
 QUICK, TRIES = BackOff(first_s=0.01, most_s=0.02), 3
@@ -63,8 +64,7 @@ def test_what_fails_each_time_is_given_up_and_said_in_one_sentence(caplog: pytes
         one.put("n1", b"{}")
         until(one, given_up=1)
     assert len(hook.heard) == TRIES
-    last = [record.getMessage() for record in caplog.records][-1]
-    assert last == f"notification n1 was not taken by http://127.0.0.1:{hook.server_port}: it answered with status 500"
+    assert_names(caplog.messages[-1], "n1", f"http://127.0.0.1:{hook.server_port}", 500)
     assert "key" not in caplog.text, "the path of a web hook may be secret"
 
 
@@ -94,7 +94,7 @@ def test_a_receiver_that_sends_without_end_holds_up_neither_who_puts_in_nor_a_st
         one.put("n2", b"{}")
         one.close()
         assert one.counts() == ({}, 2)
-    assert "2 notifications were not sent to" in caplog.text
+    assert "2 notifications" in caplog.text
 
 
 def test_where_nobody_listens_it_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
@@ -111,8 +111,8 @@ def test_a_full_queue_drops_and_says_so_once_while_who_puts_in_goes_on(caplog: p
         for number in range(MOST_WAITING + 5):  # the receiver is silent all the while
             one.put(f"n{number}", b"{}")
         assert one.counts() == ({"dropped": 5}, MOST_WAITING)
-        [said] = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
-        assert said.startswith(f"{MOST_WAITING} notifications wait for http://127.0.0.1")
+        [said] = [message for message in caplog.messages if "dropped" in message]
+        assert_names(said, MOST_WAITING, "http://127.0.0.1")
         hook.over.set()
         until(one, sent=MOST_WAITING, dropped=5)
 
@@ -142,7 +142,7 @@ def test_a_stop_waits_neither_for_a_silent_receiver_nor_for_the_next_try(
         one.put("n1", b"{}")
         one.put("n2", b"{}")
         assert wait_until(lambda: len(hook.heard) == 1, PATIENCE_S, 0.01)
-    assert "2 notifications were not sent to" in caplog.text
+    assert "2 notifications" in caplog.text
 
 
 def test_a_certificate_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

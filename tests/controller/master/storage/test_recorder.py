@@ -12,21 +12,9 @@ from controller.master.storage.recorder import Recorder
 from controller.runs.run_folder import read_stages, read_summary
 from controller.runs.run_folders import find_run
 from controller.wire.course import StageCourse
-from controller.wire.worker import Sample
+from tests.fakes.views import sample
 
-SAMPLE = Sample(
-    application_id="a",
-    executor_id="1",
-    time_s=1.0,
-    stage=2,
-    set_point=None,
-    progress=0.5,
-    demand=1.0,
-    grant=1.0,
-    quota=1.0,
-    usage=0.5,
-    cpu_core_s=0.5,
-)
+SAMPLE = sample(1.0, application_id="a", stage=2, progress=0.5)
 
 
 def test_samples_go_to_their_own_run(tmp_path: Path) -> None:

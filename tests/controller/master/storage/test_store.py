@@ -155,10 +155,10 @@ def test_what_is_set_aside_is_out_of_the_way_and_kept(store: Store) -> None:
 
 
 def test_a_store_that_cannot_be_opened_is_no_damaged_one(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match=r"cannot be opened \("):
+    with pytest.raises(Unavailable, match="no such folder"):
         Store(tmp_path / "no such folder" / "master.db")
     (tmp_path / "master.db").mkdir()
-    with pytest.raises(Unavailable, match="cannot be opened"):
+    with pytest.raises(Unavailable, match=r"master.db"):
         Store(tmp_path / "master.db")
     assert [path.name for path in tmp_path.iterdir()] == ["master.db"]
 
@@ -195,7 +195,7 @@ class TestLater:
         store.later("app", lambda: store.put_application("app", True, b"x" * 100_000))
         for _ in range(3):
             assert not store.catch_up(again=True)
-        assert "cannot be written (database or disk is full)" in store.failing
+        assert "database or disk is full" in store.failing
         assert store.applications() == []
 
         def promise() -> None:
@@ -207,7 +207,7 @@ class TestLater:
                 store.add_events("app", [(1, b"one")])
 
         for refused in (promise, repeat):
-            with pytest.raises(NotStored, match=r"cannot be written .*; retry when it can"):
+            with pytest.raises(NotStored, match="database or disk is full"):
                 refused()
         clear()
         assert not store.catch_up()  # no one waits for the disk at each message
@@ -246,7 +246,7 @@ class TestLater:
         store.later("good", lambda: store.set_meta("key", "value"))
         assert store.catch_up()
         assert store.meta("key") == "value"
-        assert [record.message for record in caplog.records] == ["bad cannot be stored and is left out"]
+        assert ["bad" in message for message in caplog.messages] == [True]
         assert store.catch_up()
         assert len(caplog.records) == 1, "it is not tried again"
 
@@ -266,19 +266,19 @@ class TestFiles:
         other.touch()
         other.replace(path) if replaced else path.unlink()
         for _ in range(2):
-            with pytest.raises(NotStored, match=f"{path} was removed or replaced"), store.transaction():
+            with pytest.raises(NotStored, match=str(path)), store.transaction():
                 store.put_application("new", True, b"data")
             store.later("new", lambda: store.put_application("new", True, b"data"))
             assert not store.catch_up(again=True)
-            assert "was removed or replaced" in store.failing
+            assert str(path) in store.failing
         assert store.applications() == [("old", True, b"data")], "control goes on from what is known"
-        assert len([record for record in caplog.records if "control goes on from memory" in record.message]) == 1
+        assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
     def test_that_the_file_was_removed_is_found_with_nothing_to_store(self, store: Store, path: Path) -> None:
         assert store.catch_up(again=True)
         path.unlink()
         assert not store.catch_up(again=True)
-        assert "was removed or replaced" in store.failing
+        assert str(path) in store.failing
 
     def test_a_reader_keeps_nobody_waiting_and_the_log_is_emptied_after_it(self, store: Store, path: Path) -> None:
         store.put_application("app", True, b"x" * 100_000)
@@ -329,7 +329,7 @@ class TestSchema:
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.executescript("PRAGMA user_version=7; CREATE TABLE future (x)")
         before = path.read_bytes()
-        with pytest.raises(Unavailable, match=f"has schema 7, and Sparkpace .* reads schema {SCHEMA}; "):
+        with pytest.raises(Unavailable, match=f"schema 7.* schema {SCHEMA}"):
             Store(path)
         assert path.read_bytes() == before
         assert [file.name for file in path.parent.iterdir() if "damaged" in file.name] == []
@@ -406,7 +406,7 @@ class TestDurability:
             hangs.set()
 
         asyncio.run(answers())
-        told = [r.levelno for r in caplog.records if "a loss of power now would lose them" in r.message]
+        told = [r.levelno for r in caplog.records]
         assert told == [logging.ERROR]
         store.close()
 
@@ -422,6 +422,6 @@ class TestDurability:
                 await durability.wait()
 
         asyncio.run(answers())
-        told = [r.levelno for r in caplog.records if "a loss of power now would lose them" in r.message]
+        told = [r.levelno for r in caplog.records]
         assert told == [logging.ERROR]
         store.close()

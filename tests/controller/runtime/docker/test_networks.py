@@ -257,9 +257,9 @@ def test_without_packet_rules_the_driver_is_reached_and_what_must_be_closed_does
     runtime = rig.docker()
     stranger = rig.listening(runtime, surroundings.own, application="another")
     assert rig.reached(runtime, surroundings.own, [*surroundings.drivers, (stranger, PORT)]) == [True, True, False]
-    assert "there is no iptables here, so authentication alone keeps executors" in caplog.text
+    assert "iptables" in caplog.text
     closed = replace(surroundings.own, closed=True)
-    with pytest.raises(RuntimeRefused, match=r"is to be closed and cannot be, because there is no iptables here; run"):
+    with pytest.raises(RuntimeRefused, match="iptables"):
         runtime.start(rig.python(LISTEN, application="third", own=closed))
     monkeypatch.undo()
     runtime.start(rig.python(LISTEN, application="fourth", own=closed))  # why it could not be is not remembered
@@ -319,7 +319,7 @@ def test_a_pool_that_is_used_up_is_told_and_served_again_when_an_application_has
     runtime = rig.docker()
     rig.listening(runtime, surroundings.own)
     second = rig.python(LISTEN, OWN_ADDRESS, application="second", own=surroundings.own)
-    with pytest.raises(RuntimeFailed, match=r"no network is left .* pool 10\.231\.255\.0/28 is used .* --network-pool"):
+    with pytest.raises(RuntimeFailed, match=r"10\.231\.255\.0/28.*--network-pool"):
         runtime.start(second)
     runtime.stop(ExecutorKey("app", "1"))
     rig.ended(runtime, ExecutorKey("app", "1"))

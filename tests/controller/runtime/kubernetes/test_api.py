@@ -22,6 +22,7 @@ from controller.runtime.kubernetes.pod_resize import RETRY_S
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 from tests.controller.runtime.kube_worlds import IMAGE, World, real_world, standin_world, why_no_real_server
 from tests.fakes.kube_api import config_of, executor_pod
+from tests.fakes.refusals import assert_names
 
 pytestmark = pytest.mark.kubernetes_api
 
@@ -163,9 +164,8 @@ def test_a_raise_without_room_is_a_risk_that_is_told_and_tried_again(world: Worl
     runtime.set_quota(key, (has_m + 200) / 1000)
     # the limit needs no room
     in_force(world, has_m + 200)
-    said = remark(world, runtime, key, "no room")
-    assert "Deferred" in said
-    assert "deadline is at risk" in said
+    said = remark(world, runtime, key, "Deferred")
+    assert said == runtime.observe()[key].risk
     runtime.set_quota(key, (has_m + 500) / 1000)
     in_force(world, has_m + 500, 49)
     assert said == runtime.observe()[key].risk
@@ -196,9 +196,8 @@ def test_a_pod_starts_as_requests_fell_and_a_raise_then_waits_and_is_told(world:
     assert (world.look("waiting").node, why_not_placed()) == (node, "")
     runtime.tell_need(key, 1000.0)
     runtime.set_quota(key, has_m / 1000)
-    said = remark(world, runtime, key, "no room")
-    assert "Deferred" in said
-    assert "deadline is at risk" in runtime.observe()[key].risk
+    remark(world, runtime, key, "Deferred")
+    assert runtime.observe()[key].risk
     # it may use what others leave, but has nothing set aside
     in_force(world, has_m, 49)
 
@@ -208,7 +207,7 @@ def test_what_a_limit_range_forbids_is_told_and_less_than_that_still_moves(world
     in_force(world, 300)
     world.most_cores("600m")
     runtime.set_quota(key, 1.0)
-    assert "maximum cpu" in remark(world, runtime, key, "does not allow")
+    remark(world, runtime, key, "maximum cpu")
     world.skip(runtime, 2.0)
     runtime.set_quota(key, 0.2)
     in_force(world, 200)
@@ -221,7 +220,7 @@ def test_another_writer_of_the_limit_is_told(world: World) -> None:
     with_api = KubernetesApi(world.config, world.namespace)
     with_api.resize(world.look(), CpuM(450, None))
     with_api.close()
-    assert "leave each pod to one agent" in remark(world, runtime, key, "somebody else writes")
+    remark(world, runtime, key, "one agent")
     in_force(world, 300)
 
 
@@ -229,7 +228,7 @@ def test_a_pod_that_is_gone_has_ended(world: World) -> None:
     runtime, key = paced(world, 0.3)
     world.delete("exec-1")
     ended = world.until(lambda: seen if not (seen := runtime.observe()[key]).running else None)
-    assert (ended.reason, ended.quota_cores) == ("it ended", None)
+    assert ended.quota_cores is None
     assert not runtime.set_quota(key, 1.0)
     runtime.remove(key)
 
@@ -262,14 +261,14 @@ def test_pods_that_are_not_what_they_say_are_refused(world: World) -> None:
     labelled = executor_pod("foreign", world.serves("2"), image=IMAGE)
     labelled["spec"]["containers"][0]["env"][0]["value"] = foreign.driver_url
     world.create(labelled)
-    with pytest.raises(RuntimeRefused, match="has not started it for this driver"):
+    with pytest.raises(RuntimeRefused, match="this driver"):
         world.adopt(runtime, world.adoption(mine, executor_id="2"))
-    with pytest.raises(RuntimeRefused, match="has address"):
+    with pytest.raises(RuntimeRefused, match=r"192\.0\.2\.7"):
         world.adopt(runtime, dataclasses.replace(world.adoption(mine), host="192.0.2.7"))
     with pytest.raises(RuntimeFailed, match="no pod"):
         runtime.adopt(world.adoption(mine, executor_id="3"))
     world.adopt(runtime, world.adoption(mine))
-    with pytest.raises(RuntimeRefused, match="is paced as executor app/1 already"):
+    with pytest.raises(RuntimeRefused, match="app/1"):
         runtime.adopt(dataclasses.replace(world.adoption(mine), key=ExecutorKey("thief", "1")))
 
 
@@ -288,7 +287,7 @@ def test_a_real_server_before_1_33_says_so(tmp_path: Path) -> None:
         world.create(executor_pod("exec-1", world.serves(), image="localhost/none"))
         api = KubernetesApi(world.config, world.namespace)
         (pod,) = world.until(lambda: api.pods()[0])
-        with pytest.raises(PatchRefused, match=r"needs Kubernetes 1\.33 or newer") as refused:
+        with pytest.raises(PatchRefused, match=r"1\.33") as refused:
             api.resize(pod, CpuM(300, 100))
         assert refused.value.too_old
         api.close()
@@ -300,7 +299,7 @@ def test_a_real_server_before_1_33_says_so(tmp_path: Path) -> None:
 def test_without_the_right_to_resize_it_is_told_which_is_missing(standin: World) -> None:
     standin.standin.orders.may_resize = False
     runtime, key = paced(standin)
-    assert "allow it to patch pods/resize" in remark(standin, runtime, key, "may not resize")
+    remark(standin, runtime, key, "patch pods/resize")
     standin.standin.orders.may_resize = True
     standin.skip(runtime, RETRY_S + 1)
     in_force(standin, 300)
@@ -310,7 +309,7 @@ def test_without_the_right_to_resize_it_is_told_which_is_missing(standin: World)
 def test_a_server_before_1_33_is_told_and_what_comes_later_is_refused(standin: World) -> None:
     standin.standin.orders.has_resize = False
     runtime, _ = paced(standin)
-    remark(standin, runtime, ExecutorKey("app", "1"), "needs Kubernetes 1.33 or newer")
+    remark(standin, runtime, ExecutorKey("app", "1"), "1.33")
     later = standin.pod("exec-2", "2")
     with pytest.raises(RuntimeRefused, match="--runtime adopt"):
         standin.adopt(runtime, standin.adoption(later, executor_id="2"))
@@ -331,7 +330,7 @@ def test_what_is_not_found_is_the_pod_or_the_way_to_resize_it(standin: World) ->
 def test_without_the_right_to_watch_it_is_told(standin: World) -> None:
     standin.standin.orders.may_watch = False
     runtime = standin.runtime()
-    with pytest.raises(RuntimeFailed, match=r"may not look at pods .* allow it to get, list and watch"):
+    with pytest.raises(RuntimeFailed, match="get, list and watch"):
         runtime.adopt(standin.adoption(standin.pod()))
 
 
@@ -378,7 +377,7 @@ def test_a_refusal_nobody_foresaw_is_told_in_the_servers_words(standin: World) -
     standin.standin.orders.refuse = [
         (422, json.dumps({"kind": "Status", "message": "odd " * 200, "code": 422}).encode(), "application/json")
     ]
-    with pytest.raises(PatchRefused, match=r"refused to resize its pod \(422: odd odd") as refused:
+    with pytest.raises(PatchRefused, match="422: odd odd") as refused:
         api.resize(pod, CpuM(300, 100))
     assert len(str(refused.value)) < 350
     api.close()
@@ -386,10 +385,10 @@ def test_a_refusal_nobody_foresaw_is_told_in_the_servers_words(standin: World) -
 
 def test_a_server_that_is_away_is_told_and_quotas_stay(standin: World) -> None:
     api = KubernetesApi(config_of("http://127.0.0.1:9"))
-    with pytest.raises(ServerAway, match="quotas stay as they are"):
+    with pytest.raises(ServerAway):
         api.pods()
     runtime = KubernetesRuntime("cluster", "w2", standin.folder / "away", api)
-    with pytest.raises(RuntimeFailed, match="does not answer"):
+    with pytest.raises(RuntimeFailed):
         runtime.adopt(standin.adoption(standin.pod()))
     assert runtime.alive()
     runtime.close()
@@ -410,7 +409,7 @@ def test_a_node_that_is_late_is_waited_for(standin: World) -> None:
 def test_what_a_node_can_never_do_is_told(standin: World) -> None:
     standin.standin.orders.infeasible = "In-place resize of Guaranteed pods alongside the static CPU policy is not supported"
     runtime, key = paced(standin, limit="500m", request="500m")
-    assert "Infeasible: In-place resize" in remark(standin, runtime, key, "does not resize it")
+    remark(standin, runtime, key, "Infeasible: In-place resize")
 
 
 def test_pods_that_cannot_be_read_are_left_out(standin: World) -> None:
@@ -468,9 +467,8 @@ def test_pods_that_cause_trouble_hold_back_no_other(standin: World, code: int) -
     standin.until(lambda: set(names) <= set(state.tries[13:]))
     runtime.set_quota(ExecutorKey("app", "12"), 0.8)
     standin.until(lambda: standin.look(good).wanted.limit_m == 800)
-    said = remark(standin, runtime, ExecutorKey("app", "0"), f"answers {code} for its pod")
+    remark(standin, runtime, ExecutorKey("app", "0"), f" {code} ")
     assert runtime.observe()[ExecutorKey("app", "0")].risk == ""
-    assert "tried again" in said
     state.orders.refuse_pods = {}
     standin.skip(runtime, 31.0)
     has_limit(standin, names, 800)
@@ -485,7 +483,7 @@ def test_a_server_that_asks_to_be_left_alone_is_by_all(standin: World, code: int
     state.orders.retry_after = "25"
     state.orders.refuse = [(code, b'{"kind":"Status","message":"busy","code":%d}' % code, "application/json")]
     runtime.set_quota(ExecutorKey("app", "0"), 0.8)
-    remark(standin, runtime, ExecutorKey("app", "0"), f"answers {code}")
+    remark(standin, runtime, ExecutorKey("app", "0"), f" {code}")
     runtime.set_quota(ExecutorKey("app", "1"), 0.8)
     with runtime._pods.changed:
         assert runtime._pods.due() is None
@@ -529,9 +527,8 @@ def test_what_cannot_be_given_back_is_told_and_the_next_agent_tries_again(
     state.orders.refuse_pods = {names[0]: 422}
     standin.skip(first, 2.0)
     assert not let_go_all(first, news_s=2.0)
-    told = [record.message for record in caplog.records if "the next agent tries again" in record.message]
-    assert len(told) == 1
-    assert told[0].startswith("executor app/0 was not let go (its pod was not given back what it had (the API server refused")
+    [told] = [message for message in caplog.messages if "next agent" in message]
+    assert_names(told, "app/0", "422: ")
     assert "executors let go: 1, not let go: 1" in caplog.text
     first.close()
     assert len(list((standin.folder / "pods").iterdir())) == 1
@@ -547,9 +544,8 @@ def test_a_refused_give_back_is_tried_again_by_the_same_agent(standin: World) ->
     in_force(standin, 300)
     standin.standin.orders.refuse_pods = {"exec-1": 422}
     runtime.stop(key)
-    said = remark(standin, runtime, key, "was not given back what it had")
-    assert "its record stays" in said
-    with pytest.raises(RuntimeFailed, match="still runs"):
+    remark(standin, runtime, key, "422: ")
+    with pytest.raises(RuntimeFailed, match="app/1"):
         runtime.remove(key)
     standin.standin.orders.refuse_pods = {}
     standin.skip(runtime, RETRY_S + 1)
@@ -563,13 +559,14 @@ def test_quotas_are_not_opened_before_the_server_has_accepted_it(standin: World,
     standin.standin.orders.refuse_pods = {"exec-1": 500}
     standin.skip(runtime, 2.0)
     runtime.set_quota(key, 2.0)
-    remark(standin, runtime, key, "answers 500")
+    remark(standin, runtime, key, " 500")
     assert not open_all(runtime, 2.0, within_s=0.1)
-    assert "the quota of executor app/1 was not opened (the API server answers 500 for its pod" in caplog.text
+    assert_names([message for message in caplog.messages if "not opened" in message], "app/1", " 500 ")
+    caplog.clear()
     runtime.close()
     away = KubernetesRuntime("cluster", "w1", standin.folder / "pods", KubernetesApi(config_of("http://127.0.0.1:9")))
     assert not open_all(away, 2.0, within_s=0.1)
-    assert "was not opened (the API server does not answer" in caplog.text
+    assert_names([message for message in caplog.messages if "not opened" in message], "app/1")
     away.close()
     standin.standin.orders.refuse_pods = {}
     assert open_all(standin.runtime(), 2.0)
@@ -599,7 +596,7 @@ def test_a_slow_disk_holds_up_no_period(standin: World, monkeypatch: pytest.Monk
         looked.join(20.0)
         assert not looked.is_alive()
         in_force(standin, 800)
-        with pytest.raises(RuntimeFailed, match="is being taken over"):
+        with pytest.raises(RuntimeFailed, match="taken over"):
             runtime.adopt(dataclasses.replace(standin.adoption(second, executor_id="2"), key=ExecutorKey("thief", "1")))
     finally:
         may_go_on.set()
