@@ -24,7 +24,6 @@ WORDS = re.compile(r"\b([Tt]old|[Bb]eside|[Aa]new|[Nn]obody|is none|[Ss]o many|[
 ALLOWED: Mapping[str, Mapping[str, str]] = {
     "tests/test_english.py": {"*": "names what it refuses"},
     "experiments/scenarios/__init__.py": {'"beside"': "a scenario, which recorded results name"},
-    "tests/experiments/harness/test_experiment.py": {"there are: beside": "the same scenario"},
     "docs/decisions/0022-idle-slivers.md": {"[beside](../results/beside/report.md)": "the same scenario's results"},
     "tests/controller/runtime/test_contract.py": {'"nobody"': "a user of every system"},
     "tests/controller/master/core/test_capacity.py": {'"told"': "a test's parameter, which is a name in code"},

@@ -106,7 +106,7 @@ def test_a_bad_spec_is_one_sentence(tmp_path: Path) -> None:
         (tmp_path / "s.toml").write_text(text)
         with pytest.raises(BadInput, match=r"s.toml"):
             experiment.read_spec(str(tmp_path / "s.toml"))
-    with pytest.raises(BadInput, match=r"'none'.* beside, fig4, .*mixed"):
+    with pytest.raises(BadInput, match=r"'none'.* fig4, .*mixed"):
         make_scenario("none", {}, 1, tmp_path)
     with pytest.raises(BadInput, match="wrong"):
         make_scenario("fig4", {"long": ["a"], "short": ["b"], "wrong": 1}, 1, tmp_path)
