@@ -22,7 +22,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -145,7 +145,7 @@ class ResultFolder:
             if job.exit_code == 0:
                 self._keep_log(job.app_id)
             if stages := read_stages(home_runs / job.app_id):
-                write_stages(kept, (replace(stage, name=call_site(stage.name)) for stage in stages))
+                write_stages(kept, (structs.replace(stage, name=call_site(stage.name)) for stage in stages))
         self._append("records.jsonl", record)
 
     def _keep_log(self, app_id: str) -> None:
