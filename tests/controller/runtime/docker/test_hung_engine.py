@@ -33,7 +33,7 @@ from controller.runtime.docker import engine as docker_engine
 from controller.runtime.docker.engine import EXIT_S, DockerRuntime
 from stage_model.errors import RuntimeFailed, Unavailable
 from tests.controller.runtime import rigs
-from tests.controller.runtime.hanging_engine import HangingEngine
+from tests.controller.runtime.docker.hanging_engine import HangingEngine
 from tests.controller.runtime.rigs import KEY, MEMORY_BYTES, DockerRig
 from tests.fakes.options import agent_options
 
