@@ -1,1 +1,1 @@
-"""The computer that this runs on, and nothing of ours: files, processes, sockets, clocks, certificates."""
+"""Work with this computer: files, processes, addresses, certificates. No other folder of `controller` is imported."""

@@ -1,1 +1,1 @@
-"""Callers of the master: who may call, and how much at once."""
+"""Access to the master: who may call it, and how much at once."""

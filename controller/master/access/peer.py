@@ -1,7 +1,7 @@
 """The other end of a connection, and the process of a driver, as the kernel shows them: /proc/net/tcp, /proc/PID.
 
-This module only asks; what follows from it is `controller.master.access.vouching`'s. Only files of the kernel are read, but
-for the groups of a user, which the user database names: call it off the event loop.
+This module only asks; `controller.master.access.vouching` decides. It reads only files of the kernel, except for a user's
+groups, which the user database names: call it off the event loop.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from controller.wire.worker import AdoptedSpec, Desired, WorkerSync
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
-from tests.controller.runtime.kube_worlds import World, standin_world
+from tests.controller.runtime.kubernetes.kube_worlds import World, standin_world
 from tests.fakes.options import agent_options
 from tests.fakes.plans import plan
 from tests.fakes.worker import report_of

@@ -176,8 +176,7 @@ def test_one_that_waits_ends_with_its_cluster(place: Place, monkeypatch: pytest.
 
 def test_ctrl_c_ends_one_that_waits_and_the_master_is_told(place: Place) -> None:
     place.master.starts = [StartReply(reason="it comes after 'load', which was not submitted yet")]
-    # a shell's background jobs ignore the signal, and their children inherit that
-    words = ["env", "--default-signal=INT", *ours("controller.cli.main", "submit", "--after", "load", "app.py")]
+    words = ours("controller.cli.main", "submit", "--after", "load", "app.py")
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert "which was not submitted yet" in process.stderr.readline()

@@ -79,7 +79,6 @@ from pathlib import Path
 from controller.home import Home
 from experiments.harness.live_cluster import Sparkpace, end_by_signal
 signal.signal(signal.SIGTERM, end_by_signal)
-signal.signal(signal.SIGINT, signal.default_int_handler)
 Sparkpace(Home(Path("home")), Path.cwd(), program=(sys.executable, "-c", sys.argv[1])).call(sys.argv[2:])
 """
 

@@ -20,7 +20,7 @@ from controller.runtime.kubernetes.executors import AT_ONCE, KubernetesRuntime
 from controller.runtime.kubernetes.pod_cpu import CpuM, PodCpu
 from controller.runtime.kubernetes.pod_resize import RETRY_S
 from stage_model.errors import RuntimeFailed, RuntimeRefused
-from tests.controller.runtime.kube_worlds import IMAGE, World, real_world, standin_world, why_no_real_server
+from tests.controller.runtime.kubernetes.kube_worlds import IMAGE, World, real_world, standin_world, why_no_real_server
 from tests.fakes.kube_api import config_of, executor_pod
 from tests.fakes.refusals import assert_names
 

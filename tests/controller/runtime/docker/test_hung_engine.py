@@ -33,7 +33,7 @@ from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.docker.observing import EXIT_S
 from stage_model.errors import RuntimeFailed, Unavailable
 from tests.controller.runtime import rigs
-from tests.controller.runtime.hanging_engine import HangingEngine
+from tests.controller.runtime.docker.hanging_engine import HangingEngine
 from tests.controller.runtime.rigs import KEY, MEMORY_BYTES, DockerRig
 from tests.fakes.options import agent_options
 
