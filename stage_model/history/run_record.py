@@ -100,7 +100,11 @@ def _parents(run: Run) -> dict[int, tuple[StageRun, ...]]:
     first = {stage.info.stage: stage for stage in run.first_attempts()}
     found: dict[int, tuple[StageRun, ...]] = {}
     for name, stage in first.items():
-        waits = [parent for one in stage.waited_for for parent in (found[one] if run.cut_off(first[one]) else (first[one],))]
+        waits = [
+            parent
+            for earlier in stage.waited_for
+            for parent in (found[earlier] if run.cut_off(first[earlier]) else (first[earlier],))
+        ]
         found[name] = tuple(dict.fromkeys(waits))
     return found
 
