@@ -123,74 +123,77 @@ def moves(containers: Sequence[Container], capacity_mb: int) -> Moves:
     """
     release: list[Move] = []
     free_mb = capacity_mb
-    for one in containers:
-        shrunk, lowered_mb = _shrunk(one), _lowered_mb(one)
+    for container in containers:
+        shrunk, lowered_mb = _shrunk(container), _lowered_mb(container)
         if shrunk is not None:
-            release.append(GiveOrder(one.key, shrunk))
+            release.append(GiveOrder(container.key, shrunk))
         if lowered_mb is not None:
-            release.append(SetLimit(one.key, lowered_mb))
-        free_mb -= one.claim_mb if lowered_mb is None else lowered_mb
+            release.append(SetLimit(container.key, lowered_mb))
+        free_mb -= container.claim_mb if lowered_mb is None else lowered_mb
     take: list[Move] = []
     waits = False
-    for one in containers:
-        if one.running or one.begun_mb is not None:
+    for container in containers:
+        if container.running or container.begun_mb is not None:
             continue
-        waits = waits or free_mb < one.fixed_mb + (one.floor_mb or 0)
+        waits = waits or free_mb < container.fixed_mb + (container.floor_mb or 0)
         if not waits:
-            begun, taken_mb = _begun(one, free_mb)
+            begun, taken_mb = _begun(container, free_mb)
             take, free_mb = [*take, *begun], free_mb - taken_mb
-    for one in () if waits else containers:
-        grown, taken_mb = _grown(one, free_mb)
+    for container in () if waits else containers:
+        grown, taken_mb = _grown(container, free_mb)
         take, free_mb = [*take, *grown], free_mb - taken_mb
     return Moves(tuple(release), tuple(take))
 
 
-def _shrunk(one: Container) -> BudgetOrder | None:
+def _shrunk(container: Container) -> BudgetOrder | None:
     """Return the order to shrink, if it is due; an executor without an order (its file was lost) gets an order for what it
     should have."""
-    if not one.running or one.target_mb is None or one.floor_mb is None:
+    if not container.running or container.target_mb is None or container.floor_mb is None:
         return None
-    if one.order is None:
-        room_mb = one.target_mb if one.limit_mb is None else one.limit_mb - one.fixed_mb
-        number = one.answer.number if one.answer else 0
-        return BudgetOrder(number + 1, max(one.floor_mb, min(one.target_mb, room_mb)))
-    return BudgetOrder(one.order.number + 1, one.target_mb) if one.target_mb < one.order.budget_mb else None
+    if container.order is None:
+        room_mb = container.target_mb if container.limit_mb is None else container.limit_mb - container.fixed_mb
+        number = container.answer.number if container.answer else 0
+        return BudgetOrder(number + 1, max(container.floor_mb, min(container.target_mb, room_mb)))
+    due = container.target_mb < container.order.budget_mb
+    return BudgetOrder(container.order.number + 1, container.target_mb) if due else None
 
 
-def _lowered_mb(one: Container) -> int | None:
+def _lowered_mb(container: Container) -> int | None:
     """Return the lower limit that the executor's answer and its use of memory allow, if it is worth writing."""
-    if not one.running or one.floor_mb is None or one.limit_mb is None or one.order is None or one.answer is None:
+    limit_mb, order, answer = container.limit_mb, container.order, container.answer
+    if not container.running or container.floor_mb is None or limit_mb is None or order is None or answer is None:
         return None
-    if one.answer.number != one.order.number:
+    if answer.number != order.number:
         return None  # an answer to an older order says nothing of what this one allowed
-    target_mb = one.fixed_mb + max(one.order.budget_mb, one.target_mb or 0)
-    least_mb = max(target_mb, one.fixed_mb + one.answer.budget_mb, one.used_mb + MARGIN_MB)
-    return least_mb if least_mb <= one.limit_mb - (1 if least_mb == target_mb else STEP_MB) else None
+    target_mb = container.fixed_mb + max(order.budget_mb, container.target_mb or 0)
+    least_mb = max(target_mb, container.fixed_mb + answer.budget_mb, container.used_mb + MARGIN_MB)
+    return least_mb if least_mb <= limit_mb - (1 if least_mb == target_mb else STEP_MB) else None
 
 
-def _begun(one: Container, free_mb: int) -> tuple[list[Move], int]:
+def _begun(container: Container, free_mb: int) -> tuple[list[Move], int]:
     """Return the moves of a start, and the room they take."""
-    if one.floor_mb is None:
-        return [Begin(one.key, one.fixed_mb)], one.fixed_mb
-    target_mb = one.floor_mb if one.target_mb is None else one.target_mb
-    budget_mb = min(target_mb, free_mb - one.fixed_mb)
-    number = max(one.order.number if one.order else 0, one.answer.number if one.answer else 0) + 1
-    limit_mb = one.fixed_mb + budget_mb
-    return [GiveOrder(one.key, BudgetOrder(number, budget_mb)), Begin(one.key, limit_mb)], limit_mb
+    if container.floor_mb is None:
+        return [Begin(container.key, container.fixed_mb)], container.fixed_mb
+    target_mb = container.floor_mb if container.target_mb is None else container.target_mb
+    budget_mb = min(target_mb, free_mb - container.fixed_mb)
+    number = max(container.order.number if container.order else 0, container.answer.number if container.answer else 0) + 1
+    limit_mb = container.fixed_mb + budget_mb
+    return [GiveOrder(container.key, BudgetOrder(number, budget_mb)), Begin(container.key, limit_mb)], limit_mb
 
 
-def _grown(one: Container, free_mb: int) -> tuple[list[Move], int]:
+def _grown(container: Container, free_mb: int) -> tuple[list[Move], int]:
     """Return the limit and order towards a larger budget as far as there is room, and the room they take."""
-    if not one.running or one.target_mb is None or one.order is None or one.target_mb < one.order.budget_mb:
+    target_mb, order = container.target_mb, container.order
+    if not container.running or target_mb is None or order is None or target_mb < order.budget_mb:
         return [], 0
-    has_mb = one.order.budget_mb
-    budget_mb = min(one.target_mb, one.claim_mb - one.fixed_mb + max(0, free_mb))
-    taken_mb = max(0, one.fixed_mb + budget_mb - one.claim_mb)
-    if budget_mb < has_mb or (budget_mb < one.target_mb and budget_mb - has_mb < STEP_MB):
+    has_mb = order.budget_mb
+    budget_mb = min(target_mb, container.claim_mb - container.fixed_mb + max(0, free_mb))
+    taken_mb = max(0, container.fixed_mb + budget_mb - container.claim_mb)
+    if budget_mb < has_mb or (budget_mb < target_mb and budget_mb - has_mb < STEP_MB):
         return [], 0
     todo: list[Move] = []
-    if taken_mb and one.limit_mb is not None:
-        todo.append(SetLimit(one.key, one.fixed_mb + budget_mb))
+    if taken_mb and container.limit_mb is not None:
+        todo.append(SetLimit(container.key, container.fixed_mb + budget_mb))
     if budget_mb > has_mb:
-        todo.append(GiveOrder(one.key, BudgetOrder(one.order.number + 1, budget_mb)))
+        todo.append(GiveOrder(container.key, BudgetOrder(order.number + 1, budget_mb)))
     return todo, taken_mb

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from stage_model.errors import BadInput
+from stage_model.units import comma_separated
 
 MOST_AFTER = 100
 """Most entries of `--after`: they are looked for each time that an application could start."""
@@ -26,7 +27,7 @@ class After:
 def parse_after(text: str, *, option: str = "--after") -> tuple[After, ...]:
     """Parse "APP", "APP:success", several with commas. Raise `BadInput`."""
     found = []
-    for word in filter(None, (part.strip() for part in text.split(","))):
+    for word in comma_separated(text):
         name, colon, condition = word.partition(":")
         if not name or (colon and condition != "success"):
             raise BadInput(f"{option} {word[:80]!r} cannot be read; give the id or name of an application, or ID:success")
@@ -43,14 +44,16 @@ def check_acyclic(
     before: dict[str, str] = {}
     """The application from which each was reached, going back from what the newcomer comes after; the newcomer's own are
     reached from the newcomer."""
-    for one in after:
-        pending = [] if one.application in before else [one.application]
-        before.setdefault(one.application, newcomer)
+    for dependency in after:
+        pending = [] if dependency.application in before else [dependency.application]
+        before.setdefault(dependency.application, newcomer)
         while pending:
             name = pending.pop()
             if name == newcomer:
                 circle = _circle(newcomer, before)
-                raise BadInput(f"{option} {one}: {circle} is a circle; name applications that do not wait for this one")
+                raise BadInput(
+                    f"{option} {dependency}: {circle} is a circle; name applications that do not wait for this one"
+                )
             for further in known.get(name, ()):
                 if further.application not in before:
                     before[further.application] = name

@@ -79,7 +79,7 @@ PASSING: Sequence[Filter] = (
 
 def passing(filters: Sequence[Filter], request: Request) -> Callable[[WorkerState], bool]:
     """Return a check that none of the filters refuses a worker; only filters that can refuse this request are asked."""
-    checks = [one.check for one in filters if one.needed(request)]
+    checks = [rule.check for rule in filters if rule.needed(request)]
 
     def passes(worker: WorkerState) -> bool:
         # a plain loop: a decision asks it of thousands of workers
@@ -94,4 +94,4 @@ def passing(filters: Sequence[Filter], request: Request) -> Callable[[WorkerStat
 def refusals(filters: Sequence[Filter], request: Request, worker: WorkerState) -> list[tuple[str, Reason]]:
     """Return filter and reason for each filter that refuses the worker; the free-resource checks need those of `LASTING` to
     have passed."""
-    return [(one.name, why) for one in filters if one.needed(request) and (why := one.check(request, worker))]
+    return [(rule.name, why) for rule in filters if rule.needed(request) and (why := rule.check(request, worker))]

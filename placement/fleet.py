@@ -67,7 +67,9 @@ class Fleet:
         asks for."""
         groups = [self._having.get(name, []) for name in request.pieces]
         groups += [
-            self._labelled.get((one.name, one.value), []) for one in request.labels if one.wanted and one.value is not None
+            self._labelled.get((label.name, label.value), [])
+            for label in request.labels
+            if label.wanted and label.value is not None
         ]
         return min(groups, key=len, default=self.ordered)
 

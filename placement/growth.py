@@ -147,10 +147,10 @@ class Growth:
 
     def want(self, kind: WorkerType, now_s: float) -> None:
         """Take in that an executor fits nowhere without a worker of that type. A worker of it that is on its way will do."""
-        on_the_way = (one for one in self.started.values() if one.seen_s is None and not one.ending)
+        on_the_way = (started for started in self.started.values() if started.seen_s is None and not started.ending)
         held = now_s < self._not_before.get(kind, now_s)
         self._wanted.add(kind)
-        if held or self.limits.refuses(kind) or any(one.kind.holds(kind) for one in on_the_way):
+        if held or self.limits.refuses(kind) or any(started.kind.holds(kind) for started in on_the_way):
             return
         if kind not in self.queue:
             self.queue.append(kind)
@@ -187,20 +187,20 @@ class Growth:
         """Note which workers are there and have work; return the ends of workers that are lost, or should have gone long
         ago."""
         ends = []
-        for one in self.started.values():
-            if one.ending:
-                if now_s - one.told_s > self.limits.retry_s:
-                    ends.append(self._end(one, "it was not ended when it was ordered to go", now_s))
-            elif one.name in present:
-                one.seen_s = now_s
-                one.idle_s = None if present[one.name] else now_s if one.idle_s is None else one.idle_s
-            elif now_s - (one.since_s if one.seen_s is None else one.seen_s) > self.limits.join_s:
-                said = "has not joined" if one.seen_s is None else "was not seen"
-                ends.append(self._end(one, f"it {said} within {self.limits.join_s:g} s", now_s))
+        for started in self.started.values():
+            if started.ending:
+                if now_s - started.told_s > self.limits.retry_s:
+                    ends.append(self._end(started, "it was not ended when it was ordered to go", now_s))
+            elif started.name in present:
+                started.seen_s = now_s
+                started.idle_s = None if present[started.name] else now_s if started.idle_s is None else started.idle_s
+            elif now_s - (started.since_s if started.seen_s is None else started.seen_s) > self.limits.join_s:
+                said = "has not joined" if started.seen_s is None else "was not seen"
+                ends.append(self._end(started, f"it {said} within {self.limits.join_s:g} s", now_s))
         return ends
 
     def _living(self) -> list[Started]:
-        return [one for one in self.started.values() if not one.ending]
+        return [started for started in self.started.values() if not started.ending]
 
     def _fill(self, now_s: float, others: int, ideal: int) -> list[StartWorker]:
         """Return the usual workers up to N."""
@@ -216,17 +216,17 @@ class Growth:
         """Return the ends of workers beyond N that have had no work for long, longest first."""
         living = self._living()
         spare = len(living) if self.usual is None else max(0, others + len(living) - ideal)
-        since = sorted((one.idle_s, one.name) for one in living if one.idle_s is not None)
+        since = sorted((started.idle_s, started.name) for started in living if started.idle_s is not None)
         long = [name for idle_s, name in since[:spare] if now_s - idle_s >= self.limits.keep_s]
         return [self._end(self.started[name], f"it had no work for {self.limits.keep_s:g} s", now_s) for name in long]
 
     def end_all(self, reason: str, now_s: float) -> list[EndWorker]:
         """Return the ends of all workers, also of those that were ordered to go before."""
-        return [self._end(one, reason, now_s) for one in self.started.values()]
+        return [self._end(started, reason, now_s) for started in self.started.values()]
 
-    def _end(self, one: Started, reason: str, now_s: float) -> EndWorker:
-        one.ending, one.told_s = True, now_s
-        return EndWorker(one.name, reason)
+    def _end(self, started: Started, reason: str, now_s: float) -> EndWorker:
+        started.ending, started.told_s = True, now_s
+        return EndWorker(started.name, reason)
 
     def _take(self) -> WorkerType | None:
         """Return the next type for which there is room now; the types before it wait for room."""
@@ -238,7 +238,7 @@ class Growth:
         return None
 
     def _room(self, kind: WorkerType) -> bool:
-        return self.limits.hold([*(one.kind for one in self.started.values()), kind])
+        return self.limits.hold([*(started.kind for started in self.started.values()), kind])
 
     def _start(self, kind: WorkerType, now_s: float) -> StartWorker:
         self._number += 1

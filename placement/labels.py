@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stage_model.errors import BadInput
+from stage_model.units import comma_separated
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_./-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", re.ASCII)
@@ -38,7 +39,7 @@ class Requirement:
 def parse_labels(text: str, *, option: str = "--labels") -> dict[str, str]:
     """Parse a worker's labels: "zone=a,disk=ssd". Raise `BadInput`."""
     labels: dict[str, str] = {}
-    for word in _words(text):
+    for word in comma_separated(text):
         name, equals, value = word.partition("=")
         if not equals or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value) or name in labels:
             raise BadInput(f"{option} {word[:80]!r} is no label; give NAME=VALUE once for each name, as zone=a,disk=ssd")
@@ -49,7 +50,7 @@ def parse_labels(text: str, *, option: str = "--labels") -> dict[str, str]:
 def parse_requirements(text: str, *, option: str = "spark.pace.placement.labels") -> tuple[Requirement, ...]:
     """Parse an application's requirements: "zone=a,disk!=hdd,gpu,!spot". Raise `BadInput`."""
     found = []
-    for word in _words(text):
+    for word in comma_separated(text):
         parts = _REQUIREMENT.fullmatch(word)
         name, value = (parts["name"], parts["value"]) if parts else ("", None)
         doubled = parts is not None and bool(parts["not"]) and value is not None
@@ -57,12 +58,10 @@ def parse_requirements(text: str, *, option: str = "spark.pace.placement.labels"
             raise BadInput(f"{option} {word[:80]!r} is no requirement; accepted: NAME=VALUE, NAME!=VALUE, NAME or !NAME")
         assert parts is not None
         found.append(Requirement(name, value, wanted=not parts["not"] and parts["sign"] != "!="))
-    asked = {one.name: one.value for one in found if one.wanted and one.value is not None}
-    for one in found:
-        if one.name in asked and not one.holds({one.name: asked[one.name]}):
-            raise BadInput(f"{option} {text[:80]!r}: no worker can have {one}, too; ask for labels that one worker can have")
+    asked = {label.name: label.value for label in found if label.wanted and label.value is not None}
+    for label in found:
+        if label.name in asked and not label.holds({label.name: asked[label.name]}):
+            raise BadInput(
+                f"{option} {text[:80]!r}: no worker can have {label}, too; ask for labels that one worker can have"
+            )
     return tuple(found)
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in (part.strip() for part in text.split(",")) if word]

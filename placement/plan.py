@@ -126,7 +126,7 @@ def needed_type(request: Request, fleet: Fleet, memory: Memory, least_mb_on: Cal
     its container can be on a worker of a number of cores."""
     if ever_fitting(request, fleet, memory):
         return None
-    labels = tuple((one.name, "true" if one.value is None else one.value) for one in request.labels if one.wanted)
+    labels = tuple((label.name, "true" if label.value is None else label.value) for label in request.labels if label.wanted)
     cores = rounded(request.cores, 0).cores
     return rounded(cores, least_mb_on(cores), request.pieces, labels)
 
@@ -152,13 +152,13 @@ def _evicting(request: Request, memory: Memory, workers: Sequence[WorkerState], 
     already."""
 
     def enough(worker: WorkerState, gone: Sequence[Occupant]) -> bool:
-        ending = {one.key for one in worker.occupants.values() if one.ending}
-        left = worker.without(ending.union(one.key for one in gone))
+        ending = {occupant.key for occupant in worker.occupants.values() if occupant.ending}
+        left = worker.without(ending.union(occupant.key for occupant in gone))
         return fits(left) and memory.squeezed(left) is not None
 
     found = fewest(workers, request.priority, enough)
     if found is None:
         return None
     worker_id = found.worker.worker_id
-    keys = tuple(one.key for one in found.occupants)
+    keys = tuple(occupant.key for occupant in found.occupants)
     return Evict(worker_id, keys) if keys else Wait((worker_id,))

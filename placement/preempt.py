@@ -30,26 +30,26 @@ def fewest(
     found = [victims for worker in candidates if (victims := _on(worker, priority, enough)) is not None]
 
     def key(victims: Victims) -> tuple[int, int, str]:
-        return len(victims.occupants), sum(one.priority for one in victims.occupants), victims.worker.worker_id
+        return len(victims.occupants), sum(occupant.priority for occupant in victims.occupants), victims.worker.worker_id
 
     return min(found, key=key, default=None)
 
 
 def _on(worker: WorkerState, priority: int, enough: Callable[[WorkerState, Sequence[Occupant]], bool]) -> Victims | None:
     lower = sorted(
-        (one for one in worker.occupants.values() if one.priority < priority and not one.ending),
-        key=lambda one: (one.priority, -one.cores, one.key),
+        (occupant for occupant in worker.occupants.values() if occupant.priority < priority and not occupant.ending),
+        key=lambda occupant: (occupant.priority, -occupant.cores, occupant.key),
     )
     if not enough(worker, lower):
         return None
     chosen: list[Occupant] = []
-    for one in lower:
+    for occupant in lower:
         if enough(worker, chosen):
             break
-        chosen.append(one)
+        chosen.append(occupant)
     # an occupant taken early may turn out not to be needed
-    for one in tuple(reversed(chosen)):
-        rest = [other for other in chosen if other is not one]
+    for occupant in tuple(reversed(chosen)):
+        rest = [other for other in chosen if other is not occupant]
         if enough(worker, rest):
             chosen = rest
     return Victims(worker, tuple(chosen))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from stage_model.errors import BadInput
+from stage_model.units import comma_separated
 
 SCALE = 10_000
 """Units of a whole (Ray's kResourceConversionFactor)."""
@@ -124,7 +125,7 @@ def parse_amount(text: str, what: str) -> int:
 
 def _parse(text: str, option: str) -> ResourceSet:
     units: dict[str, int] = {}
-    for word in filter(None, (part.strip() for part in text.split(","))):
+    for word in comma_separated(text):
         name, equals, number = word.partition("=")
         if not equals or not _NAME.fullmatch(name) or name in units:
             raise BadInput(f"{option} {word[:60]!r} is no resource; give NAME=AMOUNT once for each, as gpu=1,ssd=2")

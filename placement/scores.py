@@ -14,6 +14,7 @@ from placement.resources import GPU, SCALE
 from placement.topology import Location
 from placement.worker import WorkerState
 from stage_model.errors import BadInput
+from stage_model.units import comma_separated
 
 Score = Callable[[Request, WorkerState], float]
 
@@ -35,7 +36,7 @@ def parse_weights(text: str, *, option: str = "--placement-weights") -> Weights:
     other than 1."""
     known = {field.name for field in fields(Weights)}
     found: dict[str, float] = {}
-    for word in filter(None, (part.strip() for part in text.split(","))):
+    for word in comma_separated(text):
         name, _, number = word.partition("=")
         try:
             weight = float(number)

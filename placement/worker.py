@@ -66,7 +66,7 @@ class WorkerState:
 
     def occupy(self, occupants: Iterable[Occupant]) -> None:
         """Make these the only occupants from now on."""
-        self.occupants = {one.key: one for one in occupants}
+        self.occupants = {occupant.key: occupant for occupant in occupants}
         self._sum()
 
     def add(self, occupant: Occupant) -> None:
@@ -82,7 +82,7 @@ class WorkerState:
     def without(self, keys: Collection[str]) -> WorkerState:
         """Return the same worker as if the occupants with these keys had gone."""
         left = copy(self)
-        left.occupy(one for key, one in self.occupants.items() if key not in keys)
+        left.occupy(occupant for key, occupant in self.occupants.items() if key not in keys)
         return left
 
     def _sum(self) -> None:
@@ -91,13 +91,13 @@ class WorkerState:
         self.ports, self.shunned = set(), set()
         self.free_mb = self.memory_mb
         held: dict[str, list[Held]] = {name: [] for name in self.pieces}
-        for one in self.occupants.values():
-            self.by_application[one.application_id] = self.by_application.get(one.application_id, 0) + 1
-            self.ports.update(one.ports)
-            self.shunned |= one.apart
-            self.free_mb -= one.least_mb
-            self.cores_of[one.priority] = self.cores_of.get(one.priority, 0.0) + one.cores
-            for name, pieces in one.held.items():
+        for occupant in self.occupants.values():
+            self.by_application[occupant.application_id] = self.by_application.get(occupant.application_id, 0) + 1
+            self.ports.update(occupant.ports)
+            self.shunned |= occupant.apart
+            self.free_mb -= occupant.least_mb
+            self.cores_of[occupant.priority] = self.cores_of.get(occupant.priority, 0.0) + occupant.cores
+            for name, pieces in occupant.held.items():
                 held.setdefault(name, []).append(pieces)
         self.pools = {name: Pool(self.pieces[name] // SCALE, taken) for name, taken in held.items()}
 

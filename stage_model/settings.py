@@ -111,8 +111,8 @@ def parse(topic: type[AnyTopic], conf: Mapping[str, str]) -> AnyTopic:
 
 def rules(topic: type[Topic]) -> Iterator[tuple[str, Rule]]:
     """Yield the field name and rule of every setting of a topic, in order."""
-    for one in fields(topic):  # type: ignore[arg-type]  # every topic is a dataclass
-        yield one.name, one.metadata["rule"]
+    for declared in fields(topic):  # type: ignore[arg-type]  # every topic is a dataclass
+        yield declared.name, declared.metadata["rule"]
 
 
 def unknown_key(key: str, known: Iterable[str]) -> BadInput:

@@ -37,6 +37,11 @@ _LONGEST_TEXT = 100
 _DURATIONS = "a duration like 90s, 10min or 1h30m"
 
 
+def comma_separated(text: str) -> list[str]:
+    """Return the words of a list as people type it; empty ones are left out."""
+    return [word for word in (part.strip() for part in text.split(",")) if word]
+
+
 def parse_duration(text: str, *, option: str = "duration") -> float:
     """Return the seconds of "90s", "10min", "1h30m", "2h", "500ms"; a bare number counts seconds.
 

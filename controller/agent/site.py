@@ -15,7 +15,8 @@ from controller.agent.executors.local_use import LocalUse
 from controller.agent.executors.starting import AdoptingStarter, LaunchingStarter
 from controller.asks.local_limit import parse_local_limit
 from controller.asks.options import AgentOptions
-from controller.home import ORDERS
+from controller.home import ORDERS, Home
+from controller.machine.addresses import LOOPBACK, is_loopback
 from controller.machine.files import cache_root
 from controller.machine.proc import boot_id
 from controller.runtime.base import Adopter, Starter
@@ -99,7 +100,7 @@ def make_local_use(options: AgentOptions, cpu_clock: Callable[[], float]) -> Loc
 
 def _folder(options: AgentOptions) -> Path:
     """Return the folder of this worker's records."""
-    return options.home / "agents" / options.worker_id
+    return Home(options.home).agent(options.worker_id)
 
 
 def _address(options: AgentOptions) -> str:
@@ -107,9 +108,9 @@ def _address(options: AgentOptions) -> str:
     way out towards the master."""
     if options.host is not None:
         return options.host
-    host = urllib.parse.urlsplit(options.master_url).hostname or "127.0.0.1"
-    if host in ("127.0.0.1", "localhost", "::1"):
-        return "127.0.0.1"
+    host = urllib.parse.urlsplit(options.master_url).hostname or LOOPBACK
+    if is_loopback(host):
+        return LOOPBACK
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, 9))
         return str(probe.getsockname()[0])

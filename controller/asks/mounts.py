@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 
 from controller.wire.worker import Mount
 from stage_model.errors import BadInput
+from stage_model.units import comma_separated
 
 MOST_MOUNTS = 64
 """Largest number of mounts: each is looked for before an executor starts, one executor after the other."""
@@ -34,7 +35,7 @@ def _parse_mount(text: str, working_dir: PurePath, option: str) -> Mount:
 
 def parse_mounts(text: str, working_dir: PurePath, option: str = "spark.pace.mounts") -> tuple[Mount, ...]:
     """Parse the comma-separated paths, as a Spark setting carries it. Raise `BadInput`."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
+    parts = comma_separated(text)
     if len(parts) > MOST_MOUNTS:
         raise BadInput(f"{option} names {len(parts)} paths; accepted: {MOST_MOUNTS} at most")
     return tuple(_parse_mount(part, working_dir, option) for part in parts)

@@ -16,7 +16,7 @@ from placement.labels import Requirement, parse_requirements
 from placement.policies import POLICIES
 from placement.resources import SCALE, parse_asked
 from stage_model.errors import BadInput
-from stage_model.units import parse_duration
+from stage_model.units import comma_separated, parse_duration
 
 WAITS = ("forecast", "none")
 DEFAULT_MOVE_S = 3.0
@@ -30,7 +30,7 @@ _SPARK = re.compile(r"spark\.executor\.resource\.([a-z][a-z0-9_.-]*)\.amount", r
 
 def _ports(text: str, at: Reading) -> tuple[int, ...]:
     ports: dict[int, None] = {}
-    for word in _words(text):
+    for word in comma_separated(text):
         number = int(word) if re.fullmatch(r"[0-9]{1,5}", word) else 0
         if not 0 < number < 65536 or number in ports:
             raise BadInput(f"{at.named} {word[:20]!r} is no port; accepted: numbers of 1 to 65535, each once")
@@ -39,7 +39,7 @@ def _ports(text: str, at: Reading) -> tuple[int, ...]:
 
 
 def _names(text: str, at: Reading, pattern: re.Pattern[str] = _GROUP, most: int = 100) -> tuple[str, ...]:
-    words = _words(text)
+    words = comma_separated(text)
     wrong = [word for word in words if not pattern.fullmatch(word)]
     if wrong or len(words) > most:
         accepted = "a name" if most == 1 else "names separated by commas"
@@ -54,10 +54,6 @@ def _wait(text: str, at: Reading) -> str | float:
         return parse_duration(text, option=at.named)
     except BadInput as error:
         raise BadInput(f"{error} Or one of {', '.join(WAITS)}.") from None
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in (part.strip() for part in text.split(",")) if word]
 
 
 _request = partial(declared, starting=True, may_be_empty=True)

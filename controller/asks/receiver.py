@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 import urllib.parse
 from typing import NamedTuple
 
+from controller.machine.addresses import is_loopback
 from stage_model.errors import BadInput
 
 LONGEST_URL = 2000
@@ -36,13 +36,6 @@ def parse_receiver(url: str, file: str | None = None) -> Receiver:
         raise BadInput(f"{shown} is no URL of a web hook; accepted: {ACCEPTED}")
     if "@" in parts.netloc or parts.fragment:
         raise BadInput(f"{option} has a user's name or a fragment, which are not sent; accepted: {ACCEPTED}")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise BadInput(f"{shown} would tell over a network unencrypted; accepted: {ACCEPTED}")
     return Receiver(url, f"{parts.scheme}://{parts.netloc}")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -15,7 +15,6 @@ from controller.machine.local_zone import local_zone
 from controller.machine.waiting import wait_until
 from controller.submit.driver_run import RECORD_S
 from controller.wire.command import Change
-from controller.wire.states import ApplicationState
 from placement.labels import parse_requirements
 from stage_model.errors import BadInput, PaceError
 from stage_model.units import format_duration, parse_new_deadline, parse_priority
@@ -28,14 +27,14 @@ def kill_application(home: Home, application: str) -> None:
     """End an application and its containers."""
     client = submit_client(home)
     view = choose(client.applications(), application)
-    if view.state is ApplicationState.ENDED:
+    if view.ended:
         click.echo(f"Application {view.application_id} has already ended.")
         return
     client.kill(view.application_id)
 
     def ended() -> bool:
         now = client.application(view.application_id)
-        return now.state is ApplicationState.ENDED and not now.executors
+        return now.ended and not now.executors
 
     if not wait_until(ended, RECORD_S, 0.25):
         raise PaceError(f"application {view.application_id} has not ended within {RECORD_S:g} s; look at `ps`")

@@ -15,7 +15,6 @@ from rich.console import Console, ConsoleDimensions
 from controller.home import Home, find_home
 from controller.machine.files import local_path
 from controller.wire.command import ApplicationView
-from controller.wire.states import ApplicationState
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_applications
 
@@ -164,7 +163,7 @@ def choose(views: Sequence[ApplicationView], wanted: str) -> ApplicationView:
     exact = [view for view in views if wanted in (view.application_id, view.submission)]
     named = [view for view in views if wanted in view.names]
     begins = [view for view in views if wanted and view.application_id.startswith(wanted)]
-    running = [view for view in named if view.state is not ApplicationState.ENDED]
+    running = [view for view in named if not view.ended]
     if len(running) > 1 and not exact:
         ids = ", ".join(view.application_id for view in running[:5])
         raise BadInput(f"{len(running)} running applications have the name {wanted!r}: {ids}; give an id")

@@ -16,7 +16,6 @@ from controller.client import MasterClient, submit_client
 from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from controller.wire.command import ApplicationView
-from controller.wire.states import ApplicationState
 from stage_model.errors import PaceError
 
 TIMEOUT_S = 1.0
@@ -40,7 +39,7 @@ def completion(context: click.Context, shell: str) -> None:
 
 def complete_running(home: Home) -> Iterable[CompletionItem]:
     """Return the ids of applications that have not ended."""
-    return [_application(view) for view in reversed(_client(home).applications()) if view.state is not ApplicationState.ENDED]
+    return [_application(view) for view in reversed(_client(home).applications()) if not view.ended]
 
 
 def complete_runs(home: Home) -> Iterable[CompletionItem]:

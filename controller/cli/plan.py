@@ -5,7 +5,6 @@ The plan is of a profile, on the cluster, or of Spark event logs, without a clus
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from datetime import datetime
@@ -28,7 +27,7 @@ from controller.runs.log_profile import logged_profile
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import read_profile
 from controller.wire.command import PlanReply, PlanRequest
-from stage_model.errors import BadInput, InfeasibleDeadline, OtherVersion, Unavailable
+from stage_model.errors import BadInput, InfeasibleDeadline, Unavailable
 from stage_model.laws import LAWS
 from stage_model.nearest import nearest_names
 from stage_model.units import is_time, parse_cores, parse_deadline, parse_priority
@@ -135,10 +134,4 @@ def _of_profile(given: str, request: PlanRequest, home: Home) -> PlanReply:
     if not reply.known:
         names = nearest_names(given, ProfileStore(home.profiles).list())
         raise BadInput(f"no profile {given!r} is known; {names} (an application that sets its own name has that one's)")
-    # without cores there are no workers yet, and the answer says so
-    ignored = (asked.curve and reply.curve is None) or reply.cluster_cores > (asked.most_cores or math.inf)
-    if ignored and reply.cluster_cores:
-        raise OtherVersion(
-            "the master knows neither --curve nor --cores, because it is of an earlier release; start one of this release"
-        )
     return reply

@@ -69,6 +69,6 @@ def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, pri
 
 
 def _list(views: list[ApplicationView]) -> Group:
-    waiting = [view for view in views if view.queue_position is not None and view.state is not ApplicationState.ENDED]
+    waiting = [view for view in views if view.queue_position is not None and not view.ended]
     lines = (Text(f"{view.application_id} waits, place {view.queue_position}: {view.reason}") for view in waiting)
     return Group(applications_table(views), *lines)

@@ -16,7 +16,6 @@ from controller.cli.common import can_redraw, home_option, output_option, print_
 from controller.cli.tables import applications_table, workers_table
 from controller.client import MasterClient, submit_client
 from controller.home import Home
-from controller.wire.states import ApplicationState
 
 
 @click.command(epilog="Example: sparkpace top --interval 500ms")
@@ -68,7 +67,7 @@ def _print_each(client: MasterClient, console: Console, interval_s: float, sleep
 def _picture(client: MasterClient) -> Group:
     """Look at the master once; return a line of sums and two tables."""
     views, workers = client.applications(), client.workers()
-    running = [view for view in views if view.state is not ApplicationState.ENDED]
+    running = [view for view in views if not view.ended]
     cores = sum(worker.cores for worker in workers)
     granted, demanded = sum(v.granted_cores for v in running), sum(v.demand_cores for v in running)
     line = (

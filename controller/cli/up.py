@@ -27,6 +27,7 @@ from controller.local.cluster import Plan, WorkerPlan, heal, look, start, unfini
 from controller.local.healing import Healing, decide_healing
 from controller.local.prepare import prepare
 from controller.locks import turn
+from controller.machine.addresses import LOOPBACK, is_loopback
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import Java, find_java
 from controller.runtime.networks import parse_pool, room_for
@@ -115,7 +116,7 @@ def _driver_host(plan: Plan) -> str:
     """Return the address where drivers listen for executors; empty where that is Spark's to find. Raise `Unavailable`."""
     row = RUNTIMES[plan.runtime]
     if not row.own_networks(plan.network):
-        return "127.0.0.1" if plan.host in ("localhost", "127.0.0.1", "::1") else ""
+        return LOOPBACK if is_loopback(plan.host) else ""
     if plan.network == "closed" and (reason := packet_filter.why_not()):
         raise Unavailable(
             f"--network closed cannot be kept here, because {reason}; run as root with iptables, or choose open or host"

@@ -25,7 +25,6 @@ from controller.machine.log_files import tail
 from controller.machine.process import Process, find_process
 from controller.machine.waiting import wait_until
 from controller.start import ours
-from controller.wire.states import ApplicationState
 from stage_model.errors import Unavailable
 
 JOIN_S = 120.0
@@ -186,7 +185,7 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
 
 def unfinished(home: Home) -> int:
     """Return the number of applications that have not ended. Raise `PaceError`."""
-    return sum(view.state is not ApplicationState.ENDED for view in admin_client(home).applications())
+    return sum(not view.ended for view in admin_client(home).applications())
 
 
 def _as_found(home: Home, cluster: Cluster) -> Cluster:

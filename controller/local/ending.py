@@ -18,7 +18,6 @@ from controller.locks import end, last_holder
 from controller.machine.process import Process
 from controller.machine.waiting import wait_until
 from controller.master.providers import NODE_RUNTIME
-from controller.wire.states import ApplicationState
 from stage_model.errors import PaceError
 
 END_S = 15.0
@@ -102,7 +101,7 @@ def _end_applications(client: MasterClient) -> list[str]:
 
     try:
         for view in client.applications():
-            if view.state is not ApplicationState.ENDED:
+            if not view.ended:
                 client.kill(view.application_id)
         wait_until(lambda: not going_on(), END_S, LOOK_S)
         return going_on()

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import socket
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, ip_address
 
 from stage_model.errors import Unavailable
+
+LOOPBACK = "127.0.0.1"
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if `host` is an address, or the name, at which a machine reaches only itself."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def is_local(address: str) -> bool:

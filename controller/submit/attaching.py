@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 
 from controller.home import Cluster, Home
+from controller.machine.addresses import is_loopback
 from controller.submit.bridge_jar import JAR, bridge_jar, driver_settings
 from stage_model.errors import BadInput
 
@@ -33,7 +33,7 @@ def attach_settings(home: Home, cluster: Cluster) -> dict[str, str]:
 def pod_settings(cluster: Cluster) -> dict[str, str]:
     """Return the settings for a driver in a pod of Kubernetes: all files come from the two secrets, so images and pod
     templates need nothing. Raise `BadInput` for a master that no pod reaches."""
-    if _is_ones_own(cluster.host):
+    if is_loopback(cluster.host) or cluster.host in ("0.0.0.0", "::"):
         raise BadInput(
             f"the master's address is {cluster.host}, where a pod reaches only itself; give one that pods reach by "
             "`up --host` or SPARKPACE_MASTER"
@@ -54,14 +54,6 @@ def pod_settings(cluster: Cluster) -> dict[str, str]:
 def _attaching(cluster: Cluster) -> dict[str, str]:
     settings = {key: value for key, value in driver_settings().items() if not key.startswith(MEMORY)}
     return settings | {"spark.pace.master": cluster.spark_master}
-
-
-def _is_ones_own(host: str) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host == "localhost"
-    return address.is_loopback or address.is_unspecified
 
 
 def joined(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:

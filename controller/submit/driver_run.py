@@ -18,7 +18,7 @@ from types import FrameType
 
 from controller.client import MasterClient
 from controller.wire.command import ApplicationView
-from controller.wire.states import ApplicationState, Outcome
+from controller.wire.states import Outcome
 from stage_model.errors import OtherVersion, PaceError, Unavailable
 
 LOOK_S = 1.0
@@ -75,7 +75,7 @@ class DriverRun:
                 code = 128 + self._signalled
                 if not self._reported(code, RECORD_S):
                     self._end_application()
-                self._await(lambda view: view.state is ApplicationState.ENDED and view.executors == 0)
+                self._await(lambda view: view.ended and view.executors == 0)
             else:
                 taken = self._reported(code, TELL_S)
                 self._await(lambda view: view.finished)
@@ -140,7 +140,7 @@ class DriverRun:
         if view is None:
             return
         with contextlib.suppress(PaceError):
-            if view.state is not ApplicationState.ENDED:
+            if not view.ended:
                 self._client.kill(view.application_id)
 
     @contextlib.contextmanager

@@ -62,7 +62,7 @@ def late_warning(view: ApplicationView) -> str | None:
 
 def waiting_note(view: ApplicationView) -> str:
     """Return place and reason of an application that waits for memory; else empty."""
-    if view.queue_position is None or view.state is ApplicationState.ENDED:
+    if view.queue_position is None or view.ended:
         return ""
     return f"sparkpace: waits, place {view.queue_position}: {view.reason}"
 
@@ -89,7 +89,7 @@ def ending(view: ApplicationView, *, interrupted: bool = False) -> str:
     """Return the line at the end of a run; a run that did not end by itself was neither early nor late."""
     record = f"; it taught nothing, because {view.untaught.sentence}" if view.untaught is not None else ""
     record += f"; run folder {view.run_dir}" if view.run_dir else ""
-    if view.state is not ApplicationState.ENDED:
+    if not view.ended:
         return f"application {view.application_id}: the driver has ended, but the master has not said so{record}"
     ended = f"application {view.application_id} ended at {format_duration(view.elapsed_s)}"
     if interrupted or view.reason:

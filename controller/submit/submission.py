@@ -19,6 +19,7 @@ from controller.asks.job_options import SETTINGS, JobOptions, job_options, setti
 from controller.asks.properties import parse_properties
 from controller.asks.submit_args import FORMS, OUR_SCHEME, SubmitArguments
 from controller.home import Cluster, Home
+from controller.machine.addresses import LOOPBACK, is_loopback
 from controller.machine.files import local_path, why_unreadable
 from controller.machine.local_zone import local_zone
 from controller.submit.attaching import JARS, attach_settings, joined
@@ -33,7 +34,6 @@ from stage_model.errors import BadInput
 CLASS_PATH = "spark.driver.extraClassPath"
 INSTANCES = "spark.executor.instances"
 DRIVER_PLACES = ("spark.driver.host", "spark.driver.bindAddress")
-LOOPBACK = "127.0.0.1"
 OFF_HEAP, PAGES = "spark.memory.offHeap.", "spark.buffer.pageSize"
 EXECUTOR_OPTIONS = {
     "--executor-memory": "spark.executor.memory",
@@ -151,21 +151,31 @@ def command(
 ) -> list[str]:
     """Return spark-submit's arguments: the user's in their order, ours where the user said nothing, then the application.
     `file` holds the `driver_file`."""
-    options = job.arguments.spark_options
     users = _users_settings(job, spark, environment)
-    if job.master is not None:
-        users |= {JARS: options["--jars"]} if "--jars" in options else {}
-        ours = joined(attach_settings(home, cluster), users) | _pace_settings(job)
-        return [
-            str(spark.submit),
-            *("--master", job.master),
-            *job.arguments.spark,
-            *("--properties-file", file),
-            *(("--jars", ours.pop(JARS)) if "--jars" in options else ()),  # an option wins over a setting
-            *(part for key, value in ours.items() for part in ("--conf", f"{key}={value}")),
-            job.application,
-            *job.arguments.application_args,
-        ]
+    settled = _attached if job.master is not None else _own
+    files, ours = settled(job, users, home, cluster)
+    return [
+        str(spark.submit),
+        *("--master", job.master or cluster.spark_master),
+        *job.arguments.spark,
+        *("--properties-file", file),
+        *files,
+        *(part for key, value in (ours | _pace_settings(job)).items() for part in ("--conf", f"{key}={value}")),
+        job.application,
+        *job.arguments.application_args,
+    ]
+
+
+def _attached(job: Submission, users: dict[str, str], home: Home, cluster: Cluster) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return options and settings of ours for a driver whose executors another cluster manager starts."""
+    jars = job.arguments.spark_options.get("--jars")
+    ours = joined(attach_settings(home, cluster), users if jars is None else users | {JARS: jars})
+    return () if jars is None else ("--jars", ours.pop(JARS)), ours  # an option wins over a setting
+
+
+def _own(job: Submission, users: dict[str, str], home: Home, cluster: Cluster) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return options and settings of ours for a driver whose executors we start."""
+    options = job.arguments.spark_options
     class_path = options.get("--driver-class-path") or users.get(CLASS_PATH)
     ours = _our_settings(users)
     places = driver_places(cluster)
@@ -174,19 +184,9 @@ def command(
     if "--num-executors" in options and INSTANCES not in job.arguments.conf:
         # spark-submit itself honours --num-executors for YARN and Kubernetes only.
         ours[INSTANCES] = options["--num-executors"]
-    ours |= _pace_settings(job)
     ours |= {SETTINGS["token.file"].key: str(home.submit_token_file), SETTINGS["ca.file"].key: str(home.ca_file)}
     jar = str(bridge_jar())
-    return [
-        str(spark.submit),
-        *("--master", cluster.spark_master),
-        *job.arguments.spark,
-        *("--properties-file", file),
-        *("--driver-class-path", f"{jar}{os.pathsep}{class_path}" if class_path else jar),
-        *(part for key, value in ours.items() for part in ("--conf", f"{key}={value}")),
-        job.application,
-        *job.arguments.application_args,
-    ]
+    return ("--driver-class-path", f"{jar}{os.pathsep}{class_path}" if class_path else jar), ours
 
 
 def driver_places(cluster: Cluster) -> dict[str, str]:
@@ -204,7 +204,7 @@ def driver_variables(cluster: Cluster, environment: Mapping[str, str]) -> dict[s
 
 
 def _driver_address(cluster: Cluster) -> str:
-    return cluster.driver_host or (LOOPBACK if cluster.host in ("localhost", LOOPBACK, "::1") else "")
+    return cluster.driver_host or (LOOPBACK if is_loopback(cluster.host) else "")
 
 
 def executor_settings(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ import uvicorn
 from controller.client import LastingClient, MasterClient
 from controller.machine.local_zone import local_zone
 from controller.ui.entrance import Entrance
-from controller.ui.lookout import Lookout
+from controller.ui.poller import Poller
 from controller.ui.server import Page
 from stage_model.errors import Unavailable
 
@@ -38,9 +38,9 @@ def serve_page(port: int, lasting: LastingClient, client: MasterClient, printed:
 async def _serve(
     listening: socket.socket, lasting: LastingClient, client: MasterClient, printed: Callable[[str], None]
 ) -> None:
-    entrance, lookout = Entrance(listening.getsockname()[1], new_word), Lookout(lasting, time.time)
+    entrance, poller = Entrance(listening.getsockname()[1], new_word), Poller(lasting, time.time)
     zone = local_zone(os.environ)
-    page = Page(entrance, lookout, client, time.monotonic, lambda: datetime.now(zone), printed)
+    page = Page(entrance, poller, client, time.monotonic, lambda: datetime.now(zone), printed)
     config = uvicorn.Config(
         page.application(),
         log_config=None,
@@ -53,7 +53,7 @@ async def _serve(
         timeout_graceful_shutdown=2,
     )
     server = _Server(config, page)
-    looking = asyncio.create_task(lookout.run())
+    looking = asyncio.create_task(poller.run())
     printed(entrance.new_link(time.monotonic()))
     await server.serve(sockets=[listening])
     looking.cancel()

@@ -1,4 +1,4 @@
-"""The live page's HTTP: static files, server-sent events, plans, `set` and `kill`. The data are `lookout`'s, access is
+"""The live page's HTTP: static files, server-sent events, plans, `set` and `kill`. The data are `poller`'s, access is
 `entrance`'s. The master's token never leaves this process.
 """
 
@@ -20,9 +20,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.client import MasterClient
+from controller.ui.course_points import SeenCourse
 from controller.ui.entrance import COOKIE, SESSION_S, Entrance, check_size
-from controller.ui.fold import SeenCourse
-from controller.ui.lookout import Lookout
+from controller.ui.poller import Poller
 from controller.wire.command import Change, Failure, PlanRequest
 from controller.wire.course import EndedRun
 from stage_model.decoding import UNREADABLE
@@ -73,13 +73,13 @@ class Page:
     def __init__(
         self,
         entrance: Entrance,
-        lookout: Lookout,
+        poller: Poller,
         client: MasterClient,
         clock: Callable[[], float],
         now: Callable[[], datetime],
         printed: Callable[[str], None],
     ) -> None:
-        self.entrance, self.lookout, self.client, self.printed = entrance, lookout, client, printed
+        self.entrance, self.poller, self.client, self.printed = entrance, poller, client, printed
         self.clock, self.now = clock, now
         self._static = {name: (FOLDER / name).read_bytes() for name in STATIC}
         self._runs: tuple[float, tuple[EndedRun, ...]] | None = None
@@ -156,27 +156,27 @@ class Page:
 
     async def _stream(self, application_id: str | None, past: bool) -> AsyncIterator[bytes]:
         with ExitStack() as stack:
-            fold = None
+            points = None
             if application_id is not None:
                 try:
-                    fold = stack.enter_context(self.lookout.watching(application_id))
+                    points = stack.enter_context(self.poller.watching(application_id))
                 except PaceError as error:
                     yield _event("refused", {"error": str(error)})
-            seen, look = SeenCourse(), -1 if self.lookout.looks else 0  # the last look at once, if there was one
+            seen, look = SeenCourse(), -1 if self.poller.looks else 0  # the last look at once, if there was one
             if past:
-                yield _event("past", self.lookout.past())
+                yield _event("past", self.poller.past())
             while (look := await self._next(look)) > 0:
-                yield _event("cluster", self.lookout.picture)
-                if fold is not None:
-                    news, seen = fold.since(seen)
+                yield _event("cluster", self.poller.picture)
+                if points is not None:
+                    news, seen = points.since(seen)
                     yield _event("course", news)
 
     async def _next(self, look: int) -> int:
         """Wait for the next look; return its number, 0 when the server ends."""
-        waits = [asyncio.ensure_future(self.lookout.next_look(look)), asyncio.ensure_future(self.over.wait())]
+        waits = [asyncio.ensure_future(self.poller.next_look(look)), asyncio.ensure_future(self.over.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            return 0 if self.over.is_set() else self.lookout.looks
+            return 0 if self.over.is_set() else self.poller.looks
         finally:
             for wait in waits:
                 wait.cancel()

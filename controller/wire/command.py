@@ -240,6 +240,10 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     """True if the record (summary.json) is complete, or was given up: then `reason` says why."""
 
     @property
+    def ended(self) -> bool:
+        return self.state is ApplicationState.ENDED
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names that people may use for this application."""
         return (self.name, self.submitted_name) if self.submitted_name else (self.name,)

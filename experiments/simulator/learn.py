@@ -20,7 +20,7 @@ from experiments.simulator.state import App, Effects, SimExecutor, SimSubmission
 from stage_model.history.events import AnyEvent
 from stage_model.history.profile import Profile, RunRecord, profile
 from stage_model.history.run import Run
-from stage_model.history.run_record import to_record
+from stage_model.history.run_record import ContainerUse, RunFacts, to_record
 
 
 @dataclass(slots=True)
@@ -68,21 +68,25 @@ def told_pre_run(
     cores = math.fsum(min(worker.cores, worker.slots) for worker in cluster)
     record = to_record(
         run,
-        id="pre-run",
-        name=job.name,
-        main="app.py",
-        when_ms=0,
-        spark_version="4.3.0",
-        cores=cores,
-        slots=sum(worker.slots for worker in cluster),
-        executors=len(cluster),
-        started_ms=driver.milliseconds(0.0),
-        container_core_s={(stage, 0): core_s for stage, core_s in recorder.cpu_core_s.items()},
-        throttled_s={(stage, 0): seconds for stage, seconds in recorder.throttled_s.items()},
-        allocated_core_s={
-            (stage, 0): cores * (app.stage_ends_s[stage] - app.stage_starts_s[stage]) for stage in app.stage_ends_s
-        },
-        used_core_s=math.fsum(executor.cpu_core_s for executor in app.executors),
+        RunFacts(
+            id="pre-run",
+            name=job.name,
+            main="app.py",
+            when_ms=0,
+            spark_version="4.3.0",
+            cores=cores,
+            slots=sum(worker.slots for worker in cluster),
+            executors=len(cluster),
+            started_ms=driver.milliseconds(0.0),
+        ),
+        ContainerUse(
+            container_core_s={(stage, 0): core_s for stage, core_s in recorder.cpu_core_s.items()},
+            throttled_s={(stage, 0): seconds for stage, seconds in recorder.throttled_s.items()},
+            allocated_core_s={
+                (stage, 0): cores * (app.stage_ends_s[stage] - app.stage_starts_s[stage]) for stage in app.stage_ends_s
+            },
+            used_core_s=math.fsum(executor.cpu_core_s for executor in app.executors),
+        ),
     )
     return app, record, recorder.events
 

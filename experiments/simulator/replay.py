@@ -105,7 +105,7 @@ def _tasks(
     that its work does not explain with the cores that it had; where other stages ran next to it, for `beside_s`. Where the
     work explains more than its time, a part of that work was another stage's."""
     works = task_works(stage.tasks, max(LEAST_WORK, stage.work_core_s) / stage.tasks, stage.task_cv)
-    computes_s = modelled_s(stage.tasks, math.fsum(works), stage.task_cv, cores, record.cores, record.slots)
+    computes_s = modelled_s((stage.tasks, math.fsum(works), stage.task_cv), cores, record.cores, record.slots)
     waves = math.ceil(stage.tasks / record.slots)
     if beside_s is not None:
         return works, beside_s / waves

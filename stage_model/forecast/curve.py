@@ -39,10 +39,11 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[CurvePoint, ...]
 
 
-def whole(what: ApplicationEstimate, slots: int, speed_limit: float = 1.0, spent_s: float = 0.0) -> Forecast:
+def whole(expected: ApplicationEstimate, slots: int, speed_limit: float = 1.0, spent_s: float = 0.0) -> Forecast:
     """Return the whole application to its end, `spent_s` after its submission: that much less of the start-up."""
-    busy, fixed_s = to_come(what.stages, slots, 1.0, speed_limit)
-    return Forecast(busy, max(0.0, fixed_s + max(0.0, what.startup_s - spent_s) + what.tail_s + what.rest_s), speed_limit)
+    busy, fixed_s = to_come(expected.stages, slots, 1.0, speed_limit)
+    startup_s = max(0.0, expected.startup_s - spent_s)
+    return Forecast(busy, max(0.0, fixed_s + startup_s + expected.tail_s + expected.rest_s), speed_limit)
 
 
 def reference_slots(known: Profile) -> int:
@@ -56,17 +57,17 @@ def reference_slots(known: Profile) -> int:
 def curve(known: Profile, slots: int, most_cores: float, speed_limit: float = 1.0) -> Curve:
     """Return the curve on `slots` slots, with an eighth, two eighths, ... of `most_cores`; `speed_limit` as in `Forecast`.
     Raise `BadInput` for a profile without a complete run."""
-    what, reference = estimate(known), reference_run(known)
+    expected, reference = estimate(known), reference_run(known)
     size = reference.input_records
     alike = [
         run
         for run in known.runs
         if run.complete
-        and run.cpu_source == what.cpu_source
+        and run.cpu_source == expected.cpu_source
         and max(run.input_records, size) <= DISTINCT_SIZES * min(run.input_records, size)
     ]
     alone = [whole(estimate(profile(known.key, (run,))), slots, speed_limit) for run in alike]
-    forecast = whole(what, slots, speed_limit)
+    forecast = whole(expected, slots, speed_limit)
     points = []
     for number in range(1, POINTS + 1):
         cores = most_cores * number / POINTS

@@ -19,6 +19,8 @@ from stage_model.history.profile import RunRecord, StageRecord
 
 LEAST_CORES = 1e-6
 """Least cores with which anything ran: a profile may claim what no quota can be, and what divides to nothing."""
+Sized = tuple[int, float, float]
+"""A stage's tasks, core-seconds and coefficient of variation of a task's work."""
 MOST_SLOTS = 1024
 """A profile may claim any number of slots and tasks; the time to model a stage must not grow with them."""
 
@@ -46,7 +48,7 @@ def _explained_s(stage: StageRecord, run: RunRecord) -> float:
     if run.cores_there:
         return side_by_side_s((_sized(stage),), stage.start_s, run)
     cores = mean_cores((stage,), stage.duration_s, run)
-    return modelled_s(stage.tasks, stage.work_core_s, stage.task_cv, cores, run.cores, run.slots)
+    return modelled_s(_sized(stage), cores, run.cores, run.slots)
 
 
 def _least_s(group: Sequence[StageRecord], lasted_s: float, run: RunRecord) -> float:
@@ -57,15 +59,15 @@ def _least_s(group: Sequence[StageRecord], lasted_s: float, run: RunRecord) -> f
     return sum(stage.work_core_s for stage in group) / cores if cores >= LEAST_CORES else 0.0
 
 
-def _sized(stage: StageRecord) -> tuple[int, float, float]:
+def _sized(stage: StageRecord) -> Sized:
     return stage.tasks, stage.work_core_s, stage.task_cv
 
 
-def side_by_side_s(stages: Sequence[tuple[int, float, float]], since_s: float, run: RunRecord) -> float:
-    """Return the seconds the model gives for stages (tasks, core-seconds, cv) that all begin at `since_s` of that run, with
+def side_by_side_s(stages: Sequence[Sized], since_s: float, run: RunRecord) -> float:
+    """Return the seconds the model gives for stages that all begin at `since_s` of that run, with
     all the cores that were there at each moment."""
     if len(stages) == 1 and not run.cores_there:
-        return modelled_s(*stages[0], run.cores, run.cores, run.slots)
+        return modelled_s(stages[0], run.cores, run.cores, run.slots)
     if run.cores < LEAST_CORES:
         return 0.0
     tasks = sum(count for count, _, _ in stages)
@@ -85,11 +87,10 @@ def mean_cores(stages: Sequence[StageRecord], seconds: float, run: RunRecord) ->
     return min(run.cores, sum(told) / seconds) if seconds > 0 and len(told) == len(stages) else run.cores
 
 
-def modelled_s(
-    tasks: int, work_core_s: float, cv: float, cores: float, most_cores: float, slots: int, waiting_s: float = 0.0
-) -> float:
+def modelled_s(stage: Sized, cores: float, most_cores: float, slots: int, waiting_s: float = 0.0) -> float:
     """Return the seconds that a stage of this work takes with `cores` of at most `most_cores` on `slots`, if it waits for
     `waiting_s` of them at full speed; 0 without work or cores."""
+    tasks, work_core_s, cv = stage
     cores = min(cores, most_cores)
     if work_core_s <= 0 or cores < LEAST_CORES:
         return 0.0

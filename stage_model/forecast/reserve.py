@@ -22,7 +22,7 @@ LONGEST_S = 1e9
 
 
 def reserve_s(
-    what: ApplicationEstimate,
+    estimate: ApplicationEstimate,
     matched: Matched,
     run: Run,
     container_core_s: Mapping[StageKey, float],
@@ -33,14 +33,14 @@ def reserve_s(
 ) -> float:
     """Return the seconds to keep; 0 if a run with the same arguments has taught. `container_core_s` is container CPU by stage
     attempt so far; `cores` > 0 are the most that the run can have, on `slots`."""
-    further = what.grounds.further
+    further = estimate.grounds.further
     if not further:
         return 0.0
     shown = -1
     for key in run.attempts:  # in order of submission
         if key in matched.unplanned:
             shown = -1
-        elif matched.seen[key].index in what.marks:
+        elif matched.seen[key].index in estimate.marks:
             shown = max(shown, matched.seen[key].index)
     open_stages = [stage for stage in matched.stages if stage.index > shown]
     if not open_stages:

@@ -26,8 +26,8 @@ class AllAttempts:
     def __init__(self, attempts: Sequence[StageRun]) -> None:
         self.attempts = tuple(attempts)
         self.first, self.last = attempts[0], attempts[-1]
-        self.ended = sum(one.ended for one in attempts)
-        self.tasks = max(self.ended, *(one.info.tasks for one in attempts))
+        self.ended = sum(attempt.ended for attempt in attempts)
+        self.tasks = max(self.ended, *(attempt.info.tasks for attempt in attempts))
         self.short = self.last.failure is None and self.ended < self.tasks
         self._scale = self.tasks / self.ended if self.short and self.ended else 1.0
 
@@ -41,45 +41,49 @@ class AllAttempts:
 
     @cached_property
     def amounts(self) -> Amounts:
-        sums = [sum(counts) for counts in zip(*(one.amounts for one in self.attempts), strict=True)]
+        sums = [sum(counts) for counts in zip(*(attempt.amounts for attempt in self.attempts), strict=True)]
         return Amounts(*(sums if self._scale == 1 else [round(self._scale * count) for count in sums]))
 
     @cached_property
     def run_s(self) -> float:
-        return self._scale * sum(one.run_ms for one in self.attempts) / 1e3
+        return self._scale * sum(attempt.run_ms for attempt in self.attempts) / 1e3
 
     @property
     def mean_ms(self) -> float:
         """Mean run time of a task."""
-        return sum(one.run_ms for one in self.attempts) / self.ended if self.ended else 0.0
+        return sum(attempt.run_ms for attempt in self.attempts) / self.ended if self.ended else 0.0
 
     @property
     def variance_ms2(self) -> float:
         """Variance of the run times of tasks."""
-        squares = sum(one.run_ms_squares for one in self.attempts)
+        squares = sum(attempt.run_ms_squares for attempt in self.attempts)
         return max(0.0, squares / self.ended - self.mean_ms**2) if self.ended else 0.0
 
     @property
     def longest_ms(self) -> int:
-        return max(one.longest_run_ms for one in self.attempts)
+        return max(attempt.longest_run_ms for attempt in self.attempts)
 
     @property
     def lasted_ms(self) -> int:
         """The time of all attempts, with the time before a later attempt in which nothing was under way."""
         first, *later = self.attempts
-        more = (one.last_ms - (one.submitted_ms if one.ready_ms is None else one.ready_ms) for one in later)
+        more = (
+            attempt.last_ms - (attempt.submitted_ms if attempt.ready_ms is None else attempt.ready_ms) for attempt in later
+        )
         return first.last_ms - first.submitted_ms + sum(max(0, ms) for ms in more)
 
     def work_core_s(self, container_core_s: Mapping[StageKey, float] | None) -> float:
         """Return the core-seconds, as `StageRun.work_core_s` has them; `container_core_s` is by stage and attempt (None: not
         known)."""
         known = container_core_s
-        return self._scale * sum(one.work_core_s(None if known is None else known.get(one.key, 0.0)) for one in self.attempts)
+        return self._scale * sum(
+            attempt.work_core_s(None if known is None else known.get(attempt.key, 0.0)) for attempt in self.attempts
+        )
 
     def sum_of(self, by_key: Mapping[StageKey, float]) -> float | None:
         """Return the sum of a number that is known by stage and attempt over the attempts; None where the number is known for
         no attempt."""
-        known = [by_key[one.key] for one in self.attempts if one.key in by_key]
+        known = [by_key[attempt.key] for attempt in self.attempts if attempt.key in by_key]
         return sum(known) if known else None
 
 

@@ -32,7 +32,7 @@ from stage_model.history.eventlog_schema import (
 from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorAdded, ExecutorRemoved, JobStart, TaskEnd
 from stage_model.history.profile import MOST_STEPS, CoresThere, RunRecord
 from stage_model.history.run import Run
-from stage_model.history.run_record import to_record
+from stage_model.history.run_record import RunFacts, to_record
 
 _LONGEST_QUEUE_MS = 24 * 3_600_000
 """Longest time from submission to start: an earlier submit time is a copied setting, not this application's."""
@@ -79,18 +79,20 @@ class EventLog:
         started_ms = min(told, default=0) if self.started_ms is None else self.started_ms
         return to_record(
             self.run,
-            id=f"{self.application_id or 'application'}.{started_ms}",
-            name=self.name,
-            main=self.main,
-            when_ms=started_ms,
-            spark_version=self.spark_version,
-            cores=float(self.cores),
-            cores_there=self._cores_there(started_ms),
-            slots=self.slots,
-            executors=self.executors,
-            started_ms=started_ms,
+            RunFacts(
+                id=f"{self.application_id or 'application'}.{started_ms}",
+                name=self.name,
+                main=self.main,
+                when_ms=started_ms,
+                spark_version=self.spark_version,
+                cores=float(self.cores),
+                cores_there=self._cores_there(started_ms),
+                slots=self.slots,
+                executors=self.executors,
+                started_ms=started_ms,
+                arguments=self.arguments,
+            ),
             ended_well=self.run.seems_well,
-            arguments=self.arguments,
         )
 
     def _cores_there(self, started_ms: int) -> tuple[CoresThere, ...]:

@@ -6,9 +6,9 @@ Not covered: measuring container CPU and allocation (the agents), what is derive
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from stage_model.history.all_attempts import AllAttempts, kept_stages
 from stage_model.history.profile import CoresThere, RunRecord, StageRecord
@@ -16,74 +16,83 @@ from stage_model.history.run import Run
 from stage_model.history.stage_run import StageKey, StageRun
 
 
-def to_record(
-    run: Run,
-    *,
-    id: str,  # noqa: A002 - the record's field
-    name: str,
-    main: str | None,
-    when_ms: int,
-    spark_version: str,
-    cores: float,
-    slots: int,
-    executors: int,
-    started_ms: int,
-    ended_well: bool = True,
-    arguments: tuple[str, ...] | None = None,
-    container_core_s: Mapping[StageKey, float] | None = None,
-    allocated_core_s: Mapping[StageKey, float] | None = None,
-    throttled_s: Mapping[StageKey, float] | None = None,
-    used_core_s: float | None = None,
-    cores_there: tuple[CoresThere, ...] = (),
-) -> RunRecord:
-    """Return the record of `run`.
+class RunFacts(Struct, frozen=True, kw_only=True):
+    """Facts of a run that are not in its events, as in `RunRecord`. `started_ms` is the application's start (its submission)
+    on the driver's clock, as the events' times are; `when_ms` is the wall clock's."""
 
-    `started_ms` is the application's start (its submission) on the driver's clock, as the events' times are; `when_ms` is the
-    wall clock's. `container_core_s` and `allocated_core_s` are core-seconds by (stage, attempt); without the former the
-    executors' own CPU counts. `used_core_s` is the container CPU of all executors from their starts on, in stages or not;
-    `throttled_s` are the seconds, by stage attempt, that quotas held threads back. `ended_well`: the driver ended well; else
-    nothing is learned from the run.
+    id: str
+    name: str
+    main: str | None
+    when_ms: int
+    spark_version: str
+    cores: float
+    slots: int
+    executors: int
+    started_ms: int
+    arguments: tuple[str, ...] | None = None
+    cores_there: tuple[CoresThere, ...] = ()
+
+
+class ContainerUse(Struct, frozen=True, kw_only=True):
+    """Measurements of the containers by stage attempt: core-seconds used and allocated, and seconds that quotas held threads
+    back. `container_core_s` None: the executors' own CPU counts. `used_core_s` is the CPU of all executors from their starts
+    on, in stages or not."""
+
+    container_core_s: Mapping[StageKey, float] | None = None
+    allocated_core_s: Mapping[StageKey, float] = {}
+    throttled_s: Mapping[StageKey, float] = {}
+    used_core_s: float | None = None
+
+
+UNKNOWN_USE = ContainerUse()
+
+
+def to_record(run: Run, facts: RunFacts, use: ContainerUse = UNKNOWN_USE, *, ended_well: bool = True) -> RunRecord:
+    """Return the record of `run`. `ended_well`: the driver ended well; else nothing is learned from the run.
 
     Stages that were cut off (`Run.cut_off`) are left out: a later run may be cut off elsewhere, or not at all. Their time
     counts as time of the driver, which had its own reasons to wait. A stage that was tried again is recorded as if all its
-    attempts had followed each other, and stages that need its output had waited for all of them. `cores_there` are the cores
-    of all executors as in `RunRecord`.
+    attempts had followed each other, and stages that need its output had waited for all of them.
     """
     stages = kept_stages(run)
+    records = _stage_records(run, stages, facts.started_ms, use)
+    first_ms = min((stage.first.submitted_ms for stage in stages), default=facts.started_ms)
+    last_ms = max((s.last_ms for s in run.attempts.values() if not run.cut_off(s)), default=facts.started_ms)
+    end_ms = run.ended_ms if run.ended_ms is not None else last_ms
+    return RunRecord(
+        id=facts.id,
+        name=facts.name,
+        main=facts.main,
+        when_ms=facts.when_ms,
+        arguments=facts.arguments,
+        spark_version=facts.spark_version,
+        cores=facts.cores,
+        cores_there=facts.cores_there,
+        slots=facts.slots,
+        executors=facts.executors,
+        startup_s=_seconds(first_ms - facts.started_ms),
+        tail_s=_seconds(end_ms - last_ms),
+        duration_s=_seconds(end_ms - facts.started_ms),
+        input_records=sum(stage.input_records for stage in records),
+        cpu_source="executor" if use.container_core_s is None else "container",
+        used_core_s=use.used_core_s,
+        complete=run.complete and ended_well,
+        stages=records,
+    )
+
+
+def _stage_records(run: Run, stages: Sequence[AllAttempts], started_ms: int, use: ContainerUse) -> tuple[StageRecord, ...]:
     parents = _parents(run)
     kept, ends, retried = list[StageRecord](), dict[int, float](), any(stage.retried for stage in stages)
     for stage in stages:
         waits = parents[stage.first.info.stage]
-        record = _stage(run, stage, waits, started_ms, container_core_s, allocated_core_s or {}, throttled_s or {})
+        record = _stage(run, stage, waits, started_ms, use)
         ready_s = max((ends[parent.info.stage] for parent in waits), default=0.0)
         if retried and ready_s > record.start_s:
             record = structs.replace(record, start_s=ready_s + record.gap_s)
         ends[stage.first.info.stage] = record.start_s + record.duration_s
         kept.append(record)
-    records = tuple(kept)
-    first_ms = min((s.first.submitted_ms for s in stages), default=started_ms)
-    last_ms = max((s.last_ms for s in run.attempts.values() if not run.cut_off(s)), default=started_ms)
-    end_ms = run.ended_ms if run.ended_ms is not None else last_ms
-    return RunRecord(
-        id=id,
-        name=name,
-        main=main,
-        when_ms=when_ms,
-        arguments=arguments,
-        spark_version=spark_version,
-        cores=cores,
-        cores_there=cores_there,
-        slots=slots,
-        executors=executors,
-        startup_s=_seconds(first_ms - started_ms),
-        tail_s=_seconds(end_ms - last_ms),
-        duration_s=_seconds(end_ms - started_ms),
-        input_records=sum(stage.input_records for stage in records),
-        cpu_source="executor" if container_core_s is None else "container",
-        used_core_s=used_core_s,
-        complete=run.complete and ended_well,
-        stages=records,
-    )
+    return tuple(kept)
 
 
 def _parents(run: Run) -> dict[int, tuple[StageRun, ...]]:
@@ -91,20 +100,16 @@ def _parents(run: Run) -> dict[int, tuple[StageRun, ...]]:
     first = {stage.info.stage: stage for stage in run.first_attempts()}
     found: dict[int, tuple[StageRun, ...]] = {}
     for name, stage in first.items():
-        waits = [parent for one in stage.waited_for for parent in (found[one] if run.cut_off(first[one]) else (first[one],))]
+        waits = [
+            parent
+            for earlier in stage.waited_for
+            for parent in (found[earlier] if run.cut_off(first[earlier]) else (first[earlier],))
+        ]
         found[name] = tuple(dict.fromkeys(waits))
     return found
 
 
-def _stage(
-    run: Run,
-    stage: AllAttempts,
-    parents: tuple[StageRun, ...],
-    started_ms: int,
-    container_core_s: Mapping[StageKey, float] | None,
-    allocated_core_s: Mapping[StageKey, float],
-    throttled_s: Mapping[StageKey, float],
-) -> StageRecord:
+def _stage(run: Run, stage: AllAttempts, parents: tuple[StageRun, ...], started_ms: int, use: ContainerUse) -> StageRecord:
     first, mean_ms = stage.first, stage.mean_ms
     ready_ms = first.submitted_ms if first.ready_ms is None else first.ready_ms
     if {parent.info.stage for parent in parents} != set(first.waited_for):  # some of them were cut off
@@ -121,14 +126,14 @@ def _stage(
         slots=first.slots,
         **stage.amounts._asdict(),
         batches=first.batches,
-        work_core_s=stage.work_core_s(container_core_s),
+        work_core_s=stage.work_core_s(use.container_core_s),
         run_s=stage.run_s,
         task_s=mean_ms / 1e3,
         task_cv=math.sqrt(stage.variance_ms2) / mean_ms if mean_ms else 0.0,
         skew=stage.longest_ms / mean_ms if mean_ms else 1.0,
         duration_s=_seconds(stage.lasted_ms),
-        cores_s=stage.sum_of(allocated_core_s),
-        throttled_s=stage.sum_of(throttled_s),
+        cores_s=stage.sum_of(use.allocated_core_s),
+        throttled_s=stage.sum_of(use.throttled_s),
         start_s=_seconds(first.submitted_ms - started_ms),
         gap_s=_seconds(first.submitted_ms - ready_ms),
         teaches=stage.teaches,

@@ -14,9 +14,10 @@ from typing import ClassVar
 from msgspec import Struct
 
 from stage_model.forecast.schedule import side_by_side
-from stage_model.forecast.virtual_time import STEADY_WAVES, Busy, Forecast, add, schedule, task_works, with_waiting
+from stage_model.forecast.virtual_time import STEADY_WAVES, Forecast, add, schedule, task_works, with_waiting
 from stage_model.laws.base import Decision, Law, View, least_cores
 from stage_model.live import StageLive, tasks_worth
+from stage_model.plan import ApplicationPlan
 from stage_model.settings import LAW_PREFIX, Topic, setting
 
 WARY = 2.0
@@ -98,20 +99,10 @@ def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
     )
 
 
-def outlook(
-    stages: Sequence[StageLive],
-    *,
-    future_busy: Busy,
-    future_fixed_s: float,
-    future_doubt: float,
-    work_ratio: float,
-    slots: int,
-    speed_limit: float,
-    left_s: float,
-    most_cores: float,
-) -> Outlook:
-    """Return the forecast of an application with these stages under way and `left_s` seconds until the end aimed at, that can
-    get `most_cores`. The work of `future_busy` is the profile's times `work_ratio`."""
+def outlook(stages: Sequence[StageLive], plan: ApplicationPlan, left_s: float) -> Outlook:
+    """Return the forecast of an application with these stages under way, the plan's work to come, and `left_s` seconds until
+    the end aimed at."""
+    slots, speed_limit = plan.slots, plan.speed_limit
     running: list[float] = []
     waiting: list[float] = []
     steady_core_s = 0.0
@@ -127,12 +118,12 @@ def outlook(
     latency_s, waiting_s = side_by_side(fixed)
     lasting, more_s = with_waiting(tuple(busy), waiting_s, speed_limit)
     now = Forecast(lasting, latency_s + more_s, speed_limit)
-    forecast = Forecast(add(now.busy, future_busy), now.fixed_s + future_fixed_s, speed_limit)
+    forecast = Forecast(add(now.busy, plan.future_busy), now.fixed_s + plan.future_fixed_s, speed_limit)
     cores = forecast.least_cores(left_s)
     # that finished stages needed less than profiled is no promise for those to come, that they needed more is a warning
-    more = (1 + WARY * future_doubt) * max(1.0, 1 / work_ratio)
-    worst = Forecast(tuple([more * v for v in future_busy]), future_fixed_s, speed_limit)
-    return Outlook(cores, _wary(cores, now, worst, left_s, most_cores), forecast)
+    more = (1 + WARY * plan.future_doubt) * max(1.0, 1 / plan.work_ratio)
+    worst = Forecast(tuple([more * v for v in plan.future_busy]), plan.future_fixed_s, speed_limit)
+    return Outlook(cores, _wary(cores, now, worst, left_s, plan.cores), forecast)
 
 
 def _wary(cores: float | None, now: Forecast, worst: Forecast, left_s: float, most_cores: float) -> float | None:
@@ -163,17 +154,7 @@ def decide(view: View) -> Decision:
     settings = ForecastSettings.from_numbers(plan.settings)
     last_task_s = plan.future_task_sd_s or max([_unsure_s(stage) for stage in view.stages], default=0.0)
     aim_s = view.left_s - plan.further_s - (1 - settings.alpha) * view.deadline_s - settings.surety * last_task_s
-    seen = outlook(
-        view.stages,
-        future_busy=plan.future_busy,
-        future_fixed_s=plan.future_fixed_s,
-        future_doubt=plan.future_doubt,
-        work_ratio=plan.work_ratio,
-        slots=plan.slots,
-        speed_limit=plan.speed_limit,
-        left_s=min(aim_s, (1 - settings.lead) * aim_s) / plan.pace,
-        most_cores=plan.cores,
-    )
+    seen = outlook(view.stages, plan, min(aim_s, (1 - settings.lead) * aim_s) / plan.pace)
     most = view.own * plan.speed_limit
     wanted = plan.cores if seen.wary_cores is None else min(seen.wary_cores, plan.cores)
     fastest_s = plan.pace * seen.forecast.time_s(plan.cores)

@@ -60,11 +60,12 @@ class PaperState(Struct, frozen=True):
 
 
 class PaperLimits(Struct, frozen=True):
-    """Cores. `core_max`: see `core_max()`; the executor's `tasks_left` cap it further."""
+    """Cores. `core_max`: see `core_max()`; the executor's `tasks_left` cap it further. Demands are multiples of `quantum`."""
 
     core_min: float
     core_max: float
     tasks_left: float
+    quantum: float = CORE_QUANTUM
 
     @property
     def ceiling(self) -> float:
@@ -102,7 +103,6 @@ def control_step(
     limits: PaperLimits,
     dt_s: float,
     settings: PaperSettings,
-    core_quantum: float = CORE_QUANTUM,
 ) -> Step:
     """Run one control period and return its result.
 
@@ -119,7 +119,7 @@ def control_step(
     if planned >= 1:
         return Step(ceiling, state, parts)
     cores = min(max(unlimited, limits.core_min), ceiling)
-    cores = min(round_up(cores, core_quantum), ceiling)
+    cores = min(round_up(cores, limits.quantum), ceiling)
     return Step(cores, PaperState(cores - proportional), parts)
 
 
@@ -144,10 +144,11 @@ def decide(view: View) -> Decision:
             core_min=view.quota.floor,
             core_max=core_max(initial, overscale=settings.overscale, slots=float(view.slots)),
             tasks_left=float(runnable if settings.quota_cap > 0 else view.slots),
+            quantum=view.quota.core_quantum,
         )
         progress = group_progress(stages)
         state = states.get(group, PaperState(initial))
-        out = control_step(state, line, progress, limits, view.dt_s, settings, view.quota.core_quantum)
+        out = control_step(state, line, progress, limits, view.dt_s, settings)
         cores.append(out.cores)
         states[group] = out.state
         reasons.append(f"stage {stages[-1].plan.stage}: error {line - progress:+.3f}")

@@ -19,8 +19,8 @@ from controller.home import Home
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api, WaitingAgents
 from controller.ui.entrance import Entrance
-from controller.ui.lookout import Lookout
 from controller.ui.main import _loopback, new_word
+from controller.ui.poller import Poller
 from controller.ui.server import Page
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.tls import make_ca
@@ -79,10 +79,10 @@ class ServedPage:
         self.host = f"127.0.0.1:{self.port}"
         self.entrance = Entrance(self.port, new_word)
         self.lasting = LastingClient(master.url, master.home.ca_file, master.home.submit_token())
-        self.lookout = Lookout(self.lasting, time.time)
+        self.poller = Poller(self.lasting, time.time)
         self.today = datetime(2030, 1, 31, 12, tzinfo=ZoneInfo("Europe/Berlin"))
         self.page = Page(
-            self.entrance, self.lookout, master.client(), lambda: self.now_s, lambda: self.today, self.links.append
+            self.entrance, self.poller, master.client(), lambda: self.now_s, lambda: self.today, self.links.append
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         inner = self.page.application()
@@ -96,7 +96,7 @@ class ServedPage:
 
     def look(self) -> None:
         assert self._loop is not None, "no call has come yet"
-        asyncio.run_coroutine_threadsafe(self.lookout.look(), self._loop).result(PATIENCE_S)
+        asyncio.run_coroutine_threadsafe(self.poller.look(), self._loop).result(PATIENCE_S)
 
     def end_streams(self) -> None:
         if self._loop is not None:

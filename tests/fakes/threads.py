@@ -14,7 +14,7 @@ from msgspec import structs
 
 from stage_model.history.events import StageInfo
 from stage_model.history.profile import RunRecord
-from stage_model.history.run_record import to_record
+from stage_model.history.run_record import ContainerUse, RunFacts, to_record
 from stage_model.history.stage_run import StageKey
 from tests.fakes.spark_events import Story
 
@@ -97,16 +97,10 @@ class Execution:
     def record(self, name: str) -> RunRecord:
         return to_record(
             self.story.run,
-            id=name,
-            name="app",
-            main=None,
-            when_ms=0,
-            spark_version="",
-            cores=2.0,
-            slots=2,
-            executors=1,
-            started_ms=0,
-            container_core_s=self.used,
+            RunFacts(
+                id=name, name="app", main=None, when_ms=0, spark_version="", cores=2.0, slots=2, executors=1, started_ms=0
+            ),
+            ContainerUse(container_core_s=self.used),
         )
 
     def _together(self, threads: Sequence[Sequence[Job]]) -> None:

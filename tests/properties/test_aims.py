@@ -38,17 +38,7 @@ def usable(story: Story, plan: ApplicationPlan) -> float:
 
 def soonest_end_s(story: Story, plan: ApplicationPlan) -> float:
     """Return the seconds from now to the end with all cores, by what is known."""
-    seen = outlook(
-        live_stages(plan, story.seen),
-        future_busy=plan.future_busy,
-        future_fixed_s=plan.future_fixed_s,
-        future_doubt=plan.future_doubt,
-        work_ratio=plan.work_ratio,
-        slots=plan.slots,
-        speed_limit=plan.speed_limit,
-        left_s=0.0,
-        most_cores=plan.cores,
-    )
+    seen = outlook(live_stages(plan, story.seen), plan, 0.0)
     return plan.pace * seen.forecast.time_s(plan.cores)
 
 

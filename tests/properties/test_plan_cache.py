@@ -31,7 +31,7 @@ from stage_model.history.events import (
 )
 from stage_model.history.profile import Profile, profile
 from stage_model.history.run import Run
-from stage_model.history.run_record import to_record
+from stage_model.history.run_record import ContainerUse, RunFacts, to_record
 from tests.fakes.cluster import registration, use
 
 STAGES, TASKS, TASK_MS = 4, 3, 2000
@@ -80,17 +80,18 @@ def taught() -> Profile:
     works = {(stage, 0): TASKS * TASK_MS / 1000 for stage in range(STAGES)}
     record = to_record(
         run,
-        id="run",
-        name="app",
-        main="app.py",
-        when_ms=0,
-        spark_version="4.3.0",
-        cores=2.0,
-        slots=2,
-        executors=2,
-        started_ms=0,
-        container_core_s=works,
-        allocated_core_s=works,
+        RunFacts(
+            id="run",
+            name="app",
+            main="app.py",
+            when_ms=0,
+            spark_version="4.3.0",
+            cores=2.0,
+            slots=2,
+            executors=2,
+            started_ms=0,
+        ),
+        ContainerUse(container_core_s=works, allocated_core_s=works),
     )
     return profile("app@app.py", [record])
 

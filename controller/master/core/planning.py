@@ -371,8 +371,8 @@ def _pace(application: Application, matched: Matched, most: Capacity) -> float:
             continue
         real_s = (stage.completed_ms - stage.submitted_ms) / 1000
         cores = allocated.get(key, 0.0) / real_s if real_s > 0 else 0.0
-        work = stage.work_core_s(used.get(key))
-        explained = modelled_s(stage.info.tasks, work, what.task_cv, cores, most.cores, most.slots, what.waiting_s)
+        sized = (stage.info.tasks, stage.work_core_s(used.get(key)), what.task_cv)
+        explained = modelled_s(sized, cores, most.cores, most.slots, what.waiting_s)
         compared.append((real_s, explained + what.fixed_s - what.waiting_s if explained > 0 else 0.0))
     return pace(compared)
 

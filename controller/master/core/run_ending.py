@@ -19,7 +19,7 @@ from controller.wire.basis import Untaught
 from controller.wire.course import StageCourse
 from stage_model.forecast.match import match
 from stage_model.history.profile import RunRecord
-from stage_model.history.run_record import to_record
+from stage_model.history.run_record import ContainerUse, RunFacts, to_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +58,24 @@ def _lesson(application: Application, most: Capacity) -> RunRecord:
     """Return the record that updates the profile."""
     return to_record(
         application.run,
-        id=application.id,
-        name=application.name,
-        main=application.record.registration.main,
-        when_ms=round(application.record.started_epoch_s * 1000),
-        started_ms=round(application.submitted_ms),
-        arguments=application.options.arguments,
-        spark_version=application.record.registration.spark_version,
-        cores=most.cores,
-        slots=most.slots,
-        executors=len(application.executors),
-        container_core_s=application.totals.stage_use(),
-        allocated_core_s=application.totals.stage_allocation(),
-        throttled_s=application.totals.stage_throttling(),
-        used_core_s=round(application.totals.used_core_s(), 3),
+        RunFacts(
+            id=application.id,
+            name=application.name,
+            main=application.record.registration.main,
+            when_ms=round(application.record.started_epoch_s * 1000),
+            started_ms=round(application.submitted_ms),
+            arguments=application.options.arguments,
+            spark_version=application.record.registration.spark_version,
+            cores=most.cores,
+            slots=most.slots,
+            executors=len(application.executors),
+        ),
+        ContainerUse(
+            container_core_s=application.totals.stage_use(),
+            allocated_core_s=application.totals.stage_allocation(),
+            throttled_s=application.totals.stage_throttling(),
+            used_core_s=round(application.totals.used_core_s(), 3),
+        ),
     )
 
 

@@ -30,7 +30,7 @@ from stage_model.history.events import (
 )
 from stage_model.history.profile import Profile, profile
 from stage_model.history.run import Run
-from stage_model.history.run_record import to_record
+from stage_model.history.run_record import ContainerUse, RunFacts, to_record
 
 NAME = "crowded"
 WORK_CORES = 0.2
@@ -115,17 +115,18 @@ def made_up_profile(stages: int, stage_s: float) -> Profile:
     works = {(n, 0): WORK_CORES * stage_s for n in range(stages)}
     record = to_record(
         run,
-        id="made-up",
-        name=NAME,
-        main="app.py",
-        when_ms=0,
-        spark_version="4.3.0",
-        cores=WORK_CORES,
-        slots=executor.SLOTS,
-        executors=1,
-        started_ms=0,
-        container_core_s=works,
-        allocated_core_s=works,
+        RunFacts(
+            id="made-up",
+            name=NAME,
+            main="app.py",
+            when_ms=0,
+            spark_version="4.3.0",
+            cores=WORK_CORES,
+            slots=executor.SLOTS,
+            executors=1,
+            started_ms=0,
+        ),
+        ContainerUse(container_core_s=works, allocated_core_s=works),
     )
     return profile(NAME, [structs.replace(record, stages=tuple(structs.replace(s, task_cv=CV) for s in record.stages))])
 

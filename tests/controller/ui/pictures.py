@@ -93,7 +93,7 @@ def crowd(page: ServedPage, count: int) -> str:
     page.signed_in()
     for tick in range(TICKS):
         cluster.now_s += 1
-        page.lookout.clock = partial(float, start_s + tick)
+        page.poller.clock = partial(float, start_s + tick)
         placed = dict[str, list[tuple[ExecutorReport, Sample]]]()
         for number, job in enumerate(jobs):
             if job.id in places and tick > number % 20:

@@ -194,12 +194,12 @@ def test_a_master_that_is_away_is_told_and_what_was_seen_stays(page: ServedPage)
     stream = Stream(page, page.signed_in())
     page.look()
     before = json.loads(stream.next()[1])
-    page.lookout.client = LastingClient("https://127.0.0.1:1", page.master.home.ca_file)
+    page.poller.client = LastingClient("https://127.0.0.1:1", page.master.home.ca_file)
     page.look()
     away = json.loads(stream.next()[1])
     assert "no Sparkpace master answers" in away["trouble"]
     assert away["applications"] == before["applications"]
-    page.lookout.client = page.lasting
+    page.poller.client = page.lasting
     page.look()
     assert json.loads(stream.next()[1])["trouble"] == ""
     stream.close()

@@ -16,7 +16,7 @@ from stage_model.forecast.match import match
 from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import profile
 from stage_model.history.run import Run
-from stage_model.history.run_record import to_record
+from stage_model.history.run_record import RunFacts, to_record
 
 POOLS = Path(__file__).parents[2] / "data" / "pools"
 
@@ -32,7 +32,8 @@ def test_what_is_left_of_a_pool_of_threads_is_right(taught: str, seen: str) -> N
     for event in events(taught):
         profiled.apply(event)
     record = to_record(
-        profiled, id="r", name="pool", main=None, when_ms=0, spark_version="", cores=2.0, slots=2, executors=1, started_ms=0
+        profiled,
+        RunFacts(id="r", name="pool", main=None, when_ms=0, spark_version="", cores=2.0, slots=2, executors=1, started_ms=0),
     )
     expected = estimate(profile("k", [record]))
     told = events(seen)

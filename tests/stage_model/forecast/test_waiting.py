@@ -118,16 +118,16 @@ def test_stages_side_by_side_wait_together() -> None:
 
 def test_finished_stages_are_compared_with_what_they_should_have_waited() -> None:
     # two tasks at a time that compute for half of the time use one core: with one core they take what they do with two
-    assert modelled_s(4, 10.0, 0.0, 2.0, 2.0, 2, waiting_s=5.0) == pytest.approx(10.0)
-    assert modelled_s(4, 10.0, 0.0, 1.0, 2.0, 2, waiting_s=5.0) == pytest.approx(10.0)
-    assert modelled_s(4, 10.0, 0.0, 0.5, 2.0, 2, waiting_s=5.0) == pytest.approx(20.0)
+    assert modelled_s((4, 10.0, 0.0), 2.0, 2.0, 2, waiting_s=5.0) == pytest.approx(10.0)
+    assert modelled_s((4, 10.0, 0.0), 1.0, 2.0, 2, waiting_s=5.0) == pytest.approx(10.0)
+    assert modelled_s((4, 10.0, 0.0), 0.5, 2.0, 2, waiting_s=5.0) == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize("work_core_s", [5e-324, 1e-300])
 def test_a_stage_that_only_waits_adds_what_it_waits(work_core_s: float) -> None:
     """The least float there is, divided by what a profile may claim, is nothing."""
     assert with_waiting((work_core_s,), 20.0, 0.85) == ((work_core_s,), 20.0)
-    assert modelled_s(1, work_core_s, 0.0, 1.0, 1.0, 1, waiting_s=20.0) == pytest.approx(20.0)
+    assert modelled_s((1, work_core_s, 0.0), 1.0, 1.0, 1, waiting_s=20.0) == pytest.approx(20.0)
 
 
 estimates = st.lists(

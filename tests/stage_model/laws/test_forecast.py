@@ -10,7 +10,7 @@ from stage_model.forecast.doubt import PROFILE_DOUBT
 from stage_model.forecast.virtual_time import STEADY_WAVES, Busy
 from stage_model.laws.forecast import Outlook, WorkLeft, outlook, stage_work_left
 from stage_model.live import LEAST_REMAINDER, StageLive, residual
-from stage_model.plan import StagePlan
+from stage_model.plan import ApplicationPlan, StagePlan
 
 
 def live(
@@ -92,17 +92,21 @@ def look(
     work_ratio: float = 1.0,
 ) -> Outlook:
     """Forecast on two slots of a core each."""
-    return outlook(
-        stages,
+    plan = ApplicationPlan(
+        application_id="app",
+        name="app",
+        deadline_s=None,
+        left_s=None,
+        elapsed_s=0.0,
+        stages=(),
+        slots=2,
+        cores=2.0,
         future_busy=future_busy,
         future_fixed_s=future_fixed_s,
         future_doubt=future_doubt,
         work_ratio=work_ratio,
-        slots=2,
-        speed_limit=1.0,
-        left_s=left_s,
-        most_cores=2.0,
     )
+    return outlook(stages, plan, left_s)
 
 
 def test_what_a_stage_under_way_waits_is_hidden_and_its_latency_adds() -> None:

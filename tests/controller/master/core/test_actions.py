@@ -19,7 +19,7 @@ from stage_model.forecast.promises import Claim
 from stage_model.history.events import JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
 from stage_model.history.profile import Profile, profile
 from stage_model.history.run import Run
-from stage_model.history.run_record import to_record
+from stage_model.history.run_record import ContainerUse, RunFacts, to_record
 from tests.fakes.cluster import FakeCluster, answered
 
 MOST = Capacity(cores=1.0, slots=1, speed_limit=1.0, executors=1)
@@ -133,9 +133,20 @@ def taught() -> Profile:
             run.apply(StageCompleted(stage=each.stage, attempt=0, time_ms=now_ms))
         run.apply(JobEnd(job=job, time_ms=now_ms, ok=True))
     record = to_record(
-        run, id="run", name="app", main="app.py", when_ms=0, spark_version="4.3.0", cores=1.0, slots=1, executors=1,
-        started_ms=0, container_core_s={(i, 0): 10.0 for i in range(6)}, allocated_core_s={(i, 0): 10.0 for i in range(6)},
-    )  # fmt: skip
+        run,
+        RunFacts(
+            id="run",
+            name="app",
+            main="app.py",
+            when_ms=0,
+            spark_version="4.3.0",
+            cores=1.0,
+            slots=1,
+            executors=1,
+            started_ms=0,
+        ),
+        ContainerUse(container_core_s={(i, 0): 10.0 for i in range(6)}, allocated_core_s={(i, 0): 10.0 for i in range(6)}),
+    )
     stages = tuple(structs.replace(s, work_core_s=10.0, teaches=True) for s in record.stages)
     return profile("app@app.py", [structs.replace(record, complete=True, stages=stages)])
 

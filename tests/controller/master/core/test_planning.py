@@ -24,7 +24,7 @@ from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
 from stage_model.history.profile import Profile, profile, profile_json
 from stage_model.history.run import Run
-from stage_model.history.run_record import to_record
+from stage_model.history.run_record import ContainerUse, RunFacts, to_record
 from tests.fakes.cluster import FakeCluster, answered, report, use
 from tests.fakes.refusals import assert_names
 
@@ -47,9 +47,20 @@ def taught(*durations_s: float) -> Profile:
         run.apply(StageCompleted(stage=stage, attempt=0, time_ms=now_ms))
     core_s = {(i, 0): 1.7 * d for i, d in enumerate(durations_s)}
     record = to_record(
-        run, id="run", name="app", main="app.py", when_ms=0, spark_version="4.3.0", cores=1.7, slots=2, executors=2,
-        started_ms=0, container_core_s=core_s, allocated_core_s=core_s,
-    )  # fmt: skip
+        run,
+        RunFacts(
+            id="run",
+            name="app",
+            main="app.py",
+            when_ms=0,
+            spark_version="4.3.0",
+            cores=1.7,
+            slots=2,
+            executors=2,
+            started_ms=0,
+        ),
+        ContainerUse(container_core_s=core_s, allocated_core_s=core_s),
+    )
     stages = tuple(structs.replace(s, work_core_s=1.7 * s.duration_s, teaches=True) for s in record.stages)
     return profile("app@app.py", [structs.replace(record, complete=True, stages=stages)])
 

@@ -2,7 +2,7 @@
 
 Samples of all executors become one point per step. The last points may still change, because executors' samples come one
 after the other: a viewer gets the number of the point from which on to draw again. Not covered: the source of the samples
-(`lookout`).
+(`poller`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SeenCourse:
 
 
 @dataclass(slots=True)
-class Fold:
+class CoursePoints:
     """A course as it grows. `samples_next`, `quotas_next`, `since_s`: the next place to ask from; `loading`: the past is not
     all here; `problem`: the reason if nothing new comes."""
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from controller.client import LastingClient
-from controller.ui.fold import Fold
+from controller.ui.course_points import CoursePoints
 from controller.wire.command import ApplicationView, WorkerView
 from controller.wire.course import Course
 from stage_model.errors import PaceError, Unavailable
@@ -52,12 +52,12 @@ class PastGrants(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Watched:
-    fold: Fold
+    points: CoursePoints
     viewers: int = 0
 
 
 @dataclass(slots=True)
-class Lookout:
+class Poller:
     """The looks and their viewers. `clock` is epoch seconds. All methods but `look`'s calls run on one event loop."""
 
     client: LastingClient
@@ -80,12 +80,12 @@ class Lookout:
             await asyncio.sleep(max(PERIOD_S / 4, PERIOD_S - (loop.time() - begun_s)))
 
     async def look(self) -> None:
-        folds = [watched.fold for watched in self._watched.values() if watched.viewers]
-        self.picture, followed = await asyncio.to_thread(self._look, folds)
-        for fold, (courses, problem) in zip(folds, followed, strict=False):  # none, where the master does not answer
+        all_points = [watched.points for watched in self._watched.values() if watched.viewers]
+        self.picture, followed = await asyncio.to_thread(self._look, all_points)
+        for points, (courses, problem) in zip(all_points, followed, strict=False):  # none, where the master does not answer
             for course in courses:
-                fold.take(course)
-            fold.problem = problem
+                points.take(course)
+            points.problem = problem
         granted = {view.application_id: view.granted_cores for view in self.picture.applications if view.granted_cores}
         if not self.picture.trouble:
             self._past.append((self.picture.at, granted))
@@ -107,17 +107,17 @@ class Lookout:
         )
 
     @contextmanager
-    def watching(self, application_id: str) -> Iterator[Fold]:
+    def watching(self, application_id: str) -> Iterator[CoursePoints]:
         """Hold a viewer of the application: its course is asked for from the next look on, as long as there are viewers.
         Raise `Unavailable`."""
         watched = self._watched.get(application_id)
         if watched is None:
             if sum(kept.viewers > 0 for kept in self._watched.values()) >= MOST_WATCHED:
                 raise Unavailable(f"{MOST_WATCHED} applications are watched here already; close one of the pages")
-            watched = self._watched[application_id] = _Watched(Fold(application_id))
+            watched = self._watched[application_id] = _Watched(CoursePoints(application_id))
         watched.viewers += 1
         try:
-            yield watched.fold
+            yield watched.points
         finally:
             watched.viewers -= 1
             unwatched = [id_ for id_, kept in self._watched.items() if not kept.viewers]
@@ -126,20 +126,20 @@ class Lookout:
 
     # ------------------------------------------------------------------ on a thread, one look at a time
 
-    def _look(self, folds: list[Fold]) -> tuple[Picture, list[tuple[list[Course], str]]]:
+    def _look(self, all_points: list[CoursePoints]) -> tuple[Picture, list[tuple[list[Course], str]]]:
         try:
             applications, workers = self.client.applications(), self.client.workers()
         except PaceError as error:
             return msgspec.structs.replace(self.picture, trouble=str(error)), []
-        return Picture(self.clock(), "", applications, workers), [self._follow(fold) for fold in folds]
+        return Picture(self.clock(), "", applications, workers), [self._follow(points) for points in all_points]
 
-    def _follow(self, fold: Fold) -> tuple[list[Course], str]:
+    def _follow(self, points: CoursePoints) -> tuple[list[Course], str]:
         """Return the new parts of the course, and the reason if more cannot be had."""
         found: list[Course] = []
-        samples, quotas = fold.samples_next, fold.quotas_next
+        samples, quotas = points.samples_next, points.quotas_next
         try:
             for _ in range(MOST_ASKED):
-                found.append(self.client.course(fold.application_id, samples, quotas, fold.since_s))
+                found.append(self.client.course(points.application_id, samples, quotas, points.since_s))
                 samples, quotas = found[-1].samples_next, found[-1].quotas_next
                 if not found[-1].more:
                     break

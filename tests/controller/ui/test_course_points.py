@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from controller.ui.fold import MOST_POINTS, MOST_QUOTAS, CourseNews, CoursePoint, Fold, SeenCourse
+from controller.ui.course_points import MOST_POINTS, MOST_QUOTAS, CourseNews, CoursePoint, CoursePoints, SeenCourse
 from controller.wire.course import Course, StageCourse
 from controller.wire.worker import OrderedQuota, Sample
 from tests.fakes.cluster import sample
@@ -21,14 +21,14 @@ def one(executor: str, time_s: float, **changed: object) -> Sample:
 class Viewer:
     """A viewer that keeps what it receives, as the page does."""
 
-    def __init__(self, fold: Fold) -> None:
-        self.fold, self.seen = fold, SeenCourse()
+    def __init__(self, points: CoursePoints) -> None:
+        self.source, self.seen = points, SeenCourse()
         self.points: list[CoursePoint] = []
         self.quotas: list[OrderedQuota] = []
         self.stages: dict[tuple[int, int], StageCourse] = {}
 
     def look(self) -> CourseNews:
-        news, self.seen = self.fold.since(self.seen)
+        news, self.seen = self.source.since(self.seen)
         self.points[news.first :] = news.points
         self.quotas += news.quotas
         self.stages |= {(stage.stage, stage.attempt): stage for stage in news.stages}
@@ -36,8 +36,8 @@ class Viewer:
 
 
 def test_executors_of_a_second_are_summed_and_the_furthest_tells_of_progress() -> None:
-    fold = Fold("a")
-    fold.take(
+    points = CoursePoints("a")
+    points.take(
         Course(
             samples=(
                 one("1", 1.2, quota=0.5, usage=None, progress=0.4, set_point=0.5, stage=3),
@@ -45,17 +45,17 @@ def test_executors_of_a_second_are_summed_and_the_furthest_tells_of_progress() -
             )
         )
     )
-    viewer = Viewer(fold)
+    viewer = Viewer(points)
     viewer.look()
     assert viewer.points == [CoursePoint(1.0, 3, 0.5, 0.45, 2.0, 1.2, 0.6, 2.0)]
 
 
 def test_the_last_points_may_change_and_the_others_do_not() -> None:
-    fold = Fold("a")
-    viewer = Viewer(fold)
-    fold.take(Course(samples=tuple(one("1", float(second), quota=1.0) for second in range(10))))
+    points = CoursePoints("a")
+    viewer = Viewer(points)
+    points.take(Course(samples=tuple(one("1", float(second), quota=1.0) for second in range(10))))
     viewer.look()
-    fold.take(Course(samples=tuple(one("2", float(second), quota=0.5) for second in range(10))))
+    points.take(Course(samples=tuple(one("2", float(second), quota=0.5) for second in range(10))))
     news = viewer.look()
     # 9 is the newest, so those up to 3 are older than 5 s: a report about them now comes too late
     assert news.first == 4
@@ -63,19 +63,19 @@ def test_the_last_points_may_change_and_the_others_do_not() -> None:
 
 
 def test_an_executor_that_is_silent_counts_no_more() -> None:
-    fold = Fold("a")
-    fold.take(Course(samples=(one("1", 0.0), one("2", 0.0), *(one("2", float(second)) for second in range(1, 9)))))
-    viewer = Viewer(fold)
+    points = CoursePoints("a")
+    points.take(Course(samples=(one("1", 0.0), one("2", 0.0), *(one("2", float(second)) for second in range(1, 9)))))
+    viewer = Viewer(points)
     viewer.look()
     assert [point.granted for point in viewer.points] == [2.0] * 6 + [1.0] * 3
 
 
 def test_a_long_run_is_shown_in_longer_steps_and_whole() -> None:
-    fold = Fold("a")
-    viewer = Viewer(fold)
+    points = CoursePoints("a")
+    viewer = Viewer(points)
     last = MOST_POINTS + 100
     for second in range(last + 1):
-        fold.take(Course(samples=(one("1", float(second), quota=2.0),)))
+        points.take(Course(samples=(one("1", float(second), quota=2.0),)))
         if second % 500 == 0:
             viewer.look()
     viewer.look()
@@ -87,32 +87,32 @@ def test_a_long_run_is_shown_in_longer_steps_and_whole() -> None:
 
 
 def test_quotas_are_told_once_and_the_last_ones_to_who_comes_late() -> None:
-    fold = Fold("a")
-    viewer = Viewer(fold)
+    points = CoursePoints("a")
+    viewer = Viewer(points)
     quotas = [
         OrderedQuota(time_s=float(n), executor_id="1", before=None, cores=1.0, reason="r") for n in range(MOST_QUOTAS + 5)
     ]
     for begin in range(0, len(quotas), 100):
-        fold.take(Course(quotas=tuple(quotas[begin : begin + 100])))
+        points.take(Course(quotas=tuple(quotas[begin : begin + 100])))
         viewer.look()
     viewer.look()
     assert viewer.quotas == quotas
-    late = Viewer(fold)
+    late = Viewer(points)
     late.look()
     assert late.quotas == quotas[-MOST_QUOTAS:]
 
 
 def test_a_stage_is_told_when_it_changes() -> None:
-    fold, begun = Fold("a"), StageCourse(stage=1, attempt=0, name="n", start_s=1.0, end_s=None, tasks=4)
-    viewer = Viewer(fold)
-    fold.take(Course(stages=(begun,)))
+    points, begun = CoursePoints("a"), StageCourse(stage=1, attempt=0, name="n", start_s=1.0, end_s=None, tasks=4)
+    viewer = Viewer(points)
+    points.take(Course(stages=(begun,)))
     assert list(viewer.look().stages) == [begun]
-    fold.take(Course(stages=(begun,)))
+    points.take(Course(stages=(begun,)))
     assert list(viewer.look().stages) == []
     over = structs.replace(begun, end_s=5.0)
-    fold.take(Course(stages=(over,)))
+    points.take(Course(stages=(over,)))
     assert list(viewer.look().stages) == [over]
-    assert fold.since_s == 5.0
+    assert points.since_s == 5.0
 
 
 @given(
@@ -123,14 +123,14 @@ def test_a_stage_is_told_when_it_changes() -> None:
     st.lists(st.booleans(), min_size=8, max_size=8),
 )
 def test_who_looks_often_and_who_looks_once_see_the_same(batches: list[list[tuple[str, float]]], looks: list[bool]) -> None:
-    fold = Fold("a")
-    often = Viewer(fold)
+    points = CoursePoints("a")
+    often = Viewer(points)
     for batch, look in zip(batches, looks, strict=False):
-        fold.take(Course(samples=tuple(one(executor, time_s) for executor, time_s in batch)))
+        points.take(Course(samples=tuple(one(executor, time_s) for executor, time_s in batch)))
         if look:
             often.look()
     often.look()
-    once = Viewer(fold)
+    once = Viewer(points)
     once.look()
     assert often.points == once.points
     times = [point.time_s for point in once.points]
