@@ -3,7 +3,7 @@
 Claims are served by priority, then by deadline; each takes the least constant number of cores that keeps its deadline, from
 what the claims before it leave (docs/control.md, "Admission with promises to others"). A newcomer is admitted if it can be
 served in its place and no promise of the same or a higher priority is broken by it. Not covered: where forecasts come from
-(`controller.master.core.planning`).
+(`controller.master.core.remaining`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from controller.agent.core.decide import ObservedExecutor, OwnStage
 from controller.asks.job_options import JobOptions
-from controller.master.core import planning
+from controller.master.core import goals
 from controller.master.core.application import Application
 from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.capacity import Capacity
@@ -136,7 +136,7 @@ class Story:
         for event in self.events:
             told = structs.replace(event, properties=by_job[event.job]) if isinstance(event, JobStart) else event
             at_s = event.time_ms / 1000 if isinstance(event, JobStart | StageSubmitted) else 0.0
-            planning.take_event(app, told, lambda: self.most, at_s)
+            goals.take_event(app, told, lambda: self.most, at_s)
         for report in self.reports:
             app.take(app.executors[report.executor_id], "agent", report)
         return app

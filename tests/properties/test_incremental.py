@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from controller.machine.proc import boot_id
-from controller.master.core import executors, planning
+from controller.master.core import executors, planning, remaining
 from controller.master.core.application import Application
 from controller.master.core.placing import Placing
 from controller.master.core.workers import STALE_S
@@ -329,9 +329,9 @@ def check_plans(world: World) -> None:
     now_s = world.cluster.now_s
     for application in world.living():
         most = world.state.workers.capacity(application, now_s)
-        kept = planning.application_plan(application, "w1", most, now_s), planning.promises(application, most, now_s)
+        kept = planning.application_plan(application, "w1", most, now_s), remaining.promises(application, most, now_s)
         application.plan.cache = None
-        made = planning.application_plan(application, "w1", most, now_s), planning.promises(application, most, now_s)
+        made = planning.application_plan(application, "w1", most, now_s), remaining.promises(application, most, now_s)
         assert kept == made
 
 

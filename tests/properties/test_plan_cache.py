@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.asks.job_options import JobOptions
-from controller.master.core import planning
+from controller.master.core import goals, planning, remaining
 from controller.master.core.application import Application
 from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.capacity import Capacity
@@ -143,10 +143,10 @@ steps = st.lists(st.one_of(told_next, reports, late, st.sampled_from(("lost", "s
 
 def kept_alike(app: Application, most: Capacity, now_s: float) -> None:
     kept = planning.application_plan(app, "w1", most, now_s)
-    promised = planning.promises(app, most, now_s)
+    promised = remaining.promises(app, most, now_s)
     app.plan.cache = None
     assert planning.application_plan(app, "w1", most, now_s) == kept
-    assert planning.promises(app, most, now_s) == promised
+    assert remaining.promises(app, most, now_s) == promised
 
 
 @settings(deadline=None)
@@ -157,10 +157,10 @@ def test_a_plan_is_the_one_that_would_be_made_from_scratch(steps: list[object]) 
         if isinstance(step, str) and step.startswith("next"):
             first, told = told, told + int(step[5:])
             for event in EVENTS[first:told]:
-                planning.take_event(app, event, lambda: MOST, float(now_s))
+                goals.take_event(app, event, lambda: MOST, float(now_s))
                 kept_alike(app, most, float(now_s))
         elif isinstance(step, int):
-            planning.take_event(app, EVENTS[step], lambda: MOST, float(now_s))
+            goals.take_event(app, EVENTS[step], lambda: MOST, float(now_s))
         elif isinstance(step, tuple):
             number, life, stage, done, cpu_core_s = step
             seen = use(stage, cpu_core_s, done=done)

@@ -2,7 +2,7 @@
 
 The aim that needs most counts: cores cannot be given to only one action, because tasks of all actions share the executors.
 Their order is up to Spark's scheduler: order of submission, or turns in FAIR pools. Not covered: the actions under way
-(`controller.master.core.actions`) and the work to come of each (`controller.master.core.planning`).
+(`controller.master.core.actions`) and the work to come of each (`controller.master.core.remaining`).
 """
 
 from __future__ import annotations

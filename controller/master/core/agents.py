@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from controller.master.core import executors, needs, planning
+from controller.master.core import executors, lateness, needs, planning
 from controller.master.core.application import Application
 from controller.master.core.effects import WriteSamples
 from controller.master.core.executor_state import Executor
@@ -158,7 +158,7 @@ class Agents:
             if application and executor and executor.record.worker_id == worker.info.worker_id:
                 with guarded(application, "taking in a sample"):
                     fresh[application.id].append(self._sampled(worker, application, executor, sample))
-                    planning.watch_forecast(application, executor, sample)
+                    lateness.watch_forecast(application, executor, sample)
         for application_id, samples in fresh.items():
             self.registry.changes.effect(WriteSamples(application_id, samples))
         worker.samples_acknowledged = max(worker.samples_acknowledged, sync.sample_seq + len(sync.samples))

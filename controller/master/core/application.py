@@ -37,6 +37,7 @@ from stage_model.forecast.estimate import ApplicationEstimate
 from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import Profile
 from stage_model.history.run import Run
+from stage_model.history.stage_run import StageKey
 
 Resident = tuple["Application", Executor]
 
@@ -194,6 +195,10 @@ class Application:
     def target(self) -> Target | None:
         """Return the deadline that is due first; None without any."""
         return next(iter(self.targets()), None)
+
+    def concerns(self, target: Target, key: StageKey) -> bool:
+        """Return True if the deadline is for this stage."""
+        return target.jobs is None or self.run.attempts[key].job in target.jobs
 
     def priority(self) -> int:
         """Return the highest priority of the deadlines that govern now. An action without a priority has the

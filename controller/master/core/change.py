@@ -7,11 +7,12 @@ from dataclasses import replace
 from msgspec import structs
 
 from controller.asks.job_options import JobOptions
-from controller.master.core import planning
 from controller.master.core.application import Application, Target
 from controller.master.core.application_record import ApplicationRecord, AppliedChange
 from controller.master.core.capacity import Capacity
 from controller.master.core.feasibility import rounded_up
+from controller.master.core.goals import set_goal
+from controller.master.core.remaining import promise
 from controller.wire.command import Change
 from controller.wire.limits import CHANGES
 from placement.labels import parse_requirements
@@ -38,7 +39,7 @@ def change(application: Application, record: ApplicationRecord, most: Capacity, 
     application.record.options, application.record.changes = after, record.changes
     application.plan.drop_goals(application.run.active_stages())
     for stage in application.run.active_stages():
-        planning.set_goal(application, *stage.key, most, now_s)
+        set_goal(application, *stage.key, most, now_s)
     said = "none" if after.deadline_s is None else format_duration(after.deadline_s)
     where = f", on workers with {labels}" if labels else ""
     application.notify(f"at {format_duration(elapsed_s)}: deadline {said}, priority {after.priority}{where}")
@@ -53,7 +54,7 @@ def claim_after(application: Application, asked: Change, most: Capacity, now_s: 
         return None
     application.record.options = after
     try:
-        return planning.promise(application, Target(0.0, after.deadline_s), most, now_s)
+        return promise(application, Target(0.0, after.deadline_s), most, now_s)
     finally:
         application.record.options = before
 

@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 from msgspec import structs
 
-from controller.master.core import executors, planning
+from controller.master.core import executors, goals
 from controller.master.core.application import Application
 from controller.master.core.effects import StoreEvents
 from controller.master.core.guard import guarded
@@ -122,7 +122,7 @@ def _event(application: Application, seq: int, data: bytes, registry: Registry, 
 def fold(application: Application, event: AnyEvent, registry: Registry, now_s: float, at_ms: int | None = None) -> None:
     """Fold one event in, with all that follows from it. `at_ms` is the time when a stage's begin was reported, if that was
     not now."""
-    planning.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
+    goals.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
     _follow(application, event, registry, now_s)
 
 
@@ -174,5 +174,5 @@ def _snapshot(
             if isinstance(event, StageSubmitted) and (event.info.stage, event.info.attempt) not in application.plan.goals:
                 capacity = registry.workers.capacity(application, now_s)
                 at_ms = event.time_ms if again else None
-                planning.set_goal(application, event.info.stage, event.info.attempt, capacity, now_s, at_ms)
+                goals.set_goal(application, event.info.stage, event.info.attempt, capacity, now_s, at_ms)
     _stop_if_too_much(application)

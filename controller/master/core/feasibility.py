@@ -1,7 +1,7 @@
 """The verdict on the deadline of a run to come, by itself and alongside what was promised to others.
 
 The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.forecast`). A running application is
-`planning`'s.
+`remaining`'s.
 """
 
 from __future__ import annotations

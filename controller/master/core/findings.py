@@ -7,15 +7,16 @@ from controller.master.core.basis import basis
 from controller.master.core.capacity import Capacity
 from controller.master.core.feasibility import whole_forecast
 from controller.master.core.lateness import RunEnd, why_late
-from controller.master.core.planning import matched_run
+from controller.master.core.remaining import Remaining
 from controller.wire.basis import Basis, Lateness
 
 
 def basis_of(application: Application) -> Basis:
     """Return the basis of an application's forecast, as it is now."""
-    what = application.estimate
-    recognised = None if what is None else matched_run(application, what).matched_share
-    return basis(what.grounds if what else None, recognised, application.late_since_s())
+    remaining, late_since_s = Remaining.of(application), application.late_since_s()
+    if remaining is None:
+        return basis(None, None, late_since_s)
+    return basis(remaining.estimate.grounds, remaining.matched.matched_share, late_since_s)
 
 
 def lateness_of(application: Application, most: Capacity) -> Lateness | None:

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controller.machine.printable import printable
+from controller.master.core.application import Application
+from controller.master.core.executor_state import Executor
 from controller.wire.basis import Lateness
+from controller.wire.worker import Sample
 from stage_model.units import format_duration
 
 EXPLAINS = 0.5
@@ -156,3 +159,19 @@ def late_since(before_s: float | None, forecast_end_s: float | None, due_s: floa
     if forecast_end_s <= due_s:
         return None
     return at_s if before_s is None else before_s
+
+
+def watch_forecast(application: Application, executor: Executor, sample: Sample) -> None:
+    """Keep the time since when an executor's forecasts have been past the deadline, and warn once in the terminal of a stock
+    spark-submit; `sparkpace submit` has a warning of its own."""
+    target, before_s = application.target(), executor.record.late_since_s
+    due_s = None if target is None else target.due_s
+    executor.record.late_since_s = late_since(before_s, sample.forecast_end_s, due_s, sample.time_s)
+    if target is None or sample.forecast_end_s is None:
+        return
+    late = sample.forecast_end_s > target.due_s + 0.005 * target.deadline_s
+    if application.options.submission is None and application.plan.warns(late=late):
+        application.notify(
+            f"the forecast end, {format_duration(sample.forecast_end_s)}, is past the deadline, "
+            f"{format_duration(target.due_s)}; the application goes on"
+        )

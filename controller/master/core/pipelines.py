@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from controller.asks.pipeline_options import MOST_JOBS
-from controller.master.core import planning
 from controller.master.core.application import Application, Target
 from controller.master.core.change import change, changed_record
 from controller.master.core.dependencies import Job, WaitingJob
 from controller.master.core.feasibility import rounded_up
 from controller.master.core.guard import guarded
 from controller.master.core.registry import Registry
+from controller.master.core.remaining import promise
 from controller.wire.command import Change
 from controller.wire.driver import NOBODY
 from stage_model.errors import BadInput, InfeasibleDeadline
@@ -147,7 +147,7 @@ class Pipelines:
     def _left(self, job: Job, now_s: float) -> Forecast | None:
         if isinstance(job, WaitingJob):
             return job.forecast
-        claim = planning.promise(job, Target(0.0, 0.0), self.registry.workers.capacity(job, now_s), now_s)
+        claim = promise(job, Target(0.0, 0.0), self.registry.workers.capacity(job, now_s), now_s)
         return None if claim is None else claim.forecast
 
     def _cores(self, now_s: float, *, attached: bool) -> float:

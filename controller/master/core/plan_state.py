@@ -43,7 +43,7 @@ class StageGoal:
 @dataclass(slots=True)
 class PlanCache:
     """Results that follow from what the stages of an application are matched by, and are dropped when that changes
-    (`planning`)."""
+    (`remaining`)."""
 
     estimate: ApplicationEstimate
     matched: Matched
@@ -67,11 +67,11 @@ class RemainingSchedule:
 
 @dataclass(slots=True)
 class PlanState:
-    """The part of an application that `planning` keeps."""
+    """The part of an application that `goals`, `remaining` and `lateness` keep."""
 
     goals: dict[StageKey, StageGoal] = field(default_factory=dict)
     cache: PlanCache | None = None
-    """Results of `planning`; None since something has changed that the stages seen so far are matched by: what ended stages
+    """Results of `remaining`; None since something has changed that the stages seen so far are matched by: what ended stages
     did, or what those under way have `shown`."""
     _late_reports: int = 0
     _warned: bool = False

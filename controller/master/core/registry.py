@@ -10,7 +10,7 @@ from itertools import islice
 
 from msgspec import structs
 
-from controller.master.core import planning
+from controller.master.core import remaining
 from controller.master.core.application import Application, Resident
 from controller.master.core.application_record import ApplicationRecord, skip_unknown_ids
 from controller.master.core.changes import Changes
@@ -84,7 +84,7 @@ class Registry:
                 yield
             if other.id != but and other.attached == attached:
                 with guarded(other, "working out what it was promised"):
-                    claims += planning.promises(other, self.workers.capacity(other, now_s), now_s)
+                    claims += remaining.promises(other, self.workers.capacity(other, now_s), now_s)
         cores = sum(info.cores for info in self.workers.expected(now_s, adopts=attached))
         return Promised(claims, cores)
 

@@ -7,7 +7,7 @@ from msgspec import structs
 from controller.master.core.application import Application
 from controller.master.core.executor_state import Executor
 from controller.master.core.findings import basis_of
-from controller.master.core.planning import matched_run
+from controller.master.core.remaining import Remaining
 from controller.wire.command import ApplicationView
 from controller.wire.states import ExecutorState
 
@@ -107,15 +107,7 @@ def _starting_reason(application: Application) -> str:
 
 def _progress(application: Application) -> float | None:
     """Return expected work done / expected work of the application; None without a profile."""
-    if application.estimate is None:
-        return None
     if application.ended:
-        return 1.0 if application.succeeded else None
-    matched = matched_run(application, application.estimate)
-    total = sum(s.work_core_s for s in matched.stages)
-    left = sum(s.work_core_s for s in matched.to_come)
-    for stage in application.run.active_stages():
-        what = matched.active.get(stage.key)
-        if what:
-            left += what.work_core_s * (1 - len(stage.done) / max(1, stage.info.tasks))
-    return round(min(1.0, max(0.0, 1 - left / total)), 4) if total > 0 else None
+        return 1.0 if application.succeeded and application.estimate is not None else None
+    remaining = Remaining.of(application)
+    return None if remaining is None else remaining.share_done()

@@ -118,11 +118,11 @@ STEPS = [
     "core.drivers.locality",
     "core.executors.adopt",
     "core.executors.reconcile",
+    "core.lateness.watch_forecast",
     "core.lifecycle.Lifecycle._turn",
     "core.planning.application_plan",
-    "core.planning.promises",
-    "core.planning.watch_forecast",
     "core.registry.Registry.end",
+    "core.remaining.promises",
     "outside._stored_form",
     "storage.recorder.Recorder.add",
 ]

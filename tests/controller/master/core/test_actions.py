@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from controller.master.core import planning
+from controller.master.core import goals, planning, remaining
 from controller.master.core.actions import MOST_AIMS, Actions
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity
@@ -160,7 +160,7 @@ def test_only_what_belongs_to_the_action_is_planned_for(cluster: FakeCluster) ->
     start_ms = 7000
     application.apply(structs.replace(started(0, start_ms, "100s", "0", priority="high"), stages=(info(0), info(1))))
     application.apply(StageSubmitted(info=info(0), time_ms=start_ms))
-    planning.set_goal(application, 0, 0, MOST, cluster.now_s + 7)
+    goals.set_goal(application, 0, 0, MOST, cluster.now_s + 7)
     plan = planning.application_plan(application, "w1", MOST, cluster.now_s + 12)
     assert (plan.deadline_s, plan.priority) == (100.0, 100)
     assert plan.left_s == pytest.approx(95.0, abs=0.01)
@@ -185,7 +185,7 @@ def test_actions_side_by_side_have_an_aim_each(cluster: FakeCluster) -> None:
         infos = tuple(info(2 * job + i) for i in range(2))
         application.apply(structs.replace(started(job, start_ms, deadline, sql, priority=priority), stages=infos))
         application.apply(StageSubmitted(info=infos[0], time_ms=start_ms))
-        planning.set_goal(application, 2 * job, 0, MOST, cluster.now_s + start_ms / 1000)
+        goals.set_goal(application, 2 * job, 0, MOST, cluster.now_s + start_ms / 1000)
     plan = planning.application_plan(application, "w1", MOST, cluster.now_s + 12)
     assert plan.priority == 100
     assert [aim.stages for aim in plan.aims] == [((4, 0),), ((0, 0),)]
@@ -195,7 +195,7 @@ def test_actions_side_by_side_have_an_aim_each(cluster: FakeCluster) -> None:
     assert [sum(aim.future_busy) for aim in plan.aims] == pytest.approx([10.0, 30.0])
     # the plan itself is for the one that is due first, as for agents that know of no aims
     assert (plan.deadline_s, plan.left_s, plan.future_busy) == (60.0, plan.aims[0].left_s, plan.aims[0].future_busy)
-    claims = planning.promises(application, MOST, cluster.now_s + 12)
+    claims = remaining.promises(application, MOST, cluster.now_s + 12)
     # 20 s of the job and 40 of the query
     assert [sum(k * v for k, v in enumerate(claim.forecast.busy, 1)) for claim in claims] == pytest.approx([20.0, 40.0])
     assert [claim.left_s for claim in claims] == pytest.approx([58.0, 95.0], abs=0.01)
@@ -232,7 +232,7 @@ def with_jobs(where: Path, deadline_s: float | None, *given: tuple[int, str | No
         application.apply(structs.replace(started(job, 7000, deadline, sql), stages=infos))
         application.apply(StageSubmitted(info=infos[0], time_ms=7000))
     for job, _, _ in given:
-        planning.set_goal(application, 2 * job, 0, MOST, cluster.now_s + 7)
+        goals.set_goal(application, 2 * job, 0, MOST, cluster.now_s + 7)
     return cluster, application
 
 
@@ -254,7 +254,7 @@ def test_the_applications_deadline_is_always_one_of_the_aims(tmp_path: Path, dea
     assert (plan.deadline_s, plan.left_s) == (plan.aims[0].deadline_s, plan.aims[0].left_s)
     assert plan.future_busy == plan.aims[0].future_busy
     # work is claimed once, for the first deadline that it is due for
-    claims = planning.promises(application, MOST, cluster.now_s + 7)
+    claims = remaining.promises(application, MOST, cluster.now_s + 7)
     assert [claim.left_s + 7 for claim in claims] == pytest.approx([27.0, 90.0] if deadline == "20s" else [90.0], abs=0.01)
     assert [core_s(claim) for claim in claims] == pytest.approx([40.0, 20.0] if deadline == "20s" else [60.0])
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from controller.master.core import planning
+from controller.master.core import goals, planning, remaining
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity, capacity
 from controller.master.core.feasibility import feasibility
@@ -80,7 +80,7 @@ def submit(application: Application, stage: int, now_s: float, count: int = 3) -
     else:
         application.apply(StageCompleted(stage=stage - 1, attempt=0, time_ms=stage))
     application.apply(StageSubmitted(info=info(stage), time_ms=stage))
-    planning.set_goal(application, stage, 0, MOST, now_s)
+    goals.set_goal(application, stage, 0, MOST, now_s)
 
 
 def test_a_stage_deadline_is_the_papers(application: Application) -> None:
@@ -106,7 +106,7 @@ def test_short_stages_are_controlled_together(application: Application) -> None:
     application.estimate = estimate(taught(*[1.0] * 40))
     submit(application, 0, now_s=108.0, count=40)
     first = application.plan.goals[(0, 0)]
-    assert first.length_s >= planning.SHORT_PERIODS * MOST.period_s
+    assert first.length_s >= goals.SHORT_PERIODS * MOST.period_s
     assert first.group_share == pytest.approx(0.5)  # of two equal stages
     submit(application, 1, now_s=109.0, count=40)
     second = application.plan.goals[(1, 0)]
@@ -167,7 +167,7 @@ def test_what_the_rest_of_a_stage_waits_is_promised_with_its_work(cluster: FakeC
     for task in range(2):
         ended = TaskEnd(stage=0, attempt=0, task=task, index=task, executor="1", launch_ms=0, finish_ms=1, ok=True)
         application.apply(ended)
-    [claim] = planning.promises(application, MOST, now_s=108.0)
+    [claim] = remaining.promises(application, MOST, now_s=108.0)
     # half of the first stage and all of the second: 30 s of 20 + 20, of which 7.5 s are hidden with one task's worth of cores
     assert claim.forecast.time_s(1.7) == pytest.approx(30.0)
     assert claim.forecast.time_s(0.85) == pytest.approx(1.5 * 25.5 / 0.85)
@@ -285,7 +285,7 @@ def test_which_stages_are_short_follows_from_the_longest_period_of_the_workers(a
     submit(application, 0, now_s=108.0, count=10)
     assert application.plan.goals[(0, 0)].group_share == 1.0
     application.plan.goals.clear()
-    planning.set_goal(application, 0, 0, changed_copy(MOST, period_s=4.0), 108.0)
+    goals.set_goal(application, 0, 0, changed_copy(MOST, period_s=4.0), 108.0)
     assert application.plan.goals[(0, 0)].group_share == pytest.approx(0.5)  # of two, which have 13.4 s
 
 

@@ -1,0 +1,91 @@
+"""The deadlines of an application's stages, fixed when a stage is submitted: the formulas of docs/control.md, Law `paper`.
+
+Seconds count from submission unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from controller.master.core.application import Application, Target
+from controller.master.core.capacity import Capacity
+from controller.master.core.plan_state import StageGoal
+from controller.master.core.remaining import Remaining
+from stage_model.deadlines import stage_deadline
+from stage_model.forecast.estimate import StageEstimate
+from stage_model.history.events import AnyEvent, StageSubmitted
+from stage_model.history.stage_run import StageKey
+from stage_model.laws.paper import PaperSettings
+
+SHORT_PERIODS = 3.0
+"""Stages with a deadline under this many periods are controlled together with the ones after them."""
+
+
+def take_event(
+    application: Application, event: AnyEvent, most: Callable[[], Capacity], now_s: float, at_ms: int | None = None
+) -> None:
+    """Fold one event of the driver in, with what follows from it for the plan. `most` is asked only where it counts; `at_ms`
+    is the time when the event was reported, if that was not now."""
+    application.apply(event)
+    if isinstance(event, StageSubmitted):
+        set_goal(application, event.info.stage, event.info.attempt, most(), now_s, at_ms)
+
+
+def set_goal(
+    application: Application, stage: int, attempt: int, most: Capacity, now_s: float, at_ms: int | None = None
+) -> None:
+    """Fix the deadline of a stage that was just submitted. Of the deadlines that apply to the stage, the one that needs most
+    cores counts; where no deadline applies to it, the first due."""
+    key, targets = (stage, attempt), application.targets()
+    remaining = Remaining.of(application) if targets else None
+    if remaining is not None and key in remaining.matched.active:
+        submitted_s = application.elapsed_s(now_s) if at_ms is None else application.since_submission(at_ms)
+        concerned = [target for target in targets if application.concerns(target, key)] or targets[:1]
+        goals = [_goal(remaining, target, key, submitted_s, most) for target in concerned]
+        application.plan.goals[key] = max(goals, key=lambda goal: goal.cores)
+
+
+def _goal(remaining: Remaining, target: Target, key: StageKey, submitted_s: float, most: Capacity) -> StageGoal:
+    """Return the deadline that one target gives a stage submitted now."""
+    application, active = remaining.application, remaining.matched.active
+    constants = PaperSettings.from_numbers(application.options.settings)
+    mine = active[key]
+    ahead = remaining.stages(target)
+    others = [other for other in active if other != key and application.concerns(target, other)]
+    beside = [active[other].duration_s for other in others]
+
+    def length(group: Sequence[StageEstimate]) -> float:
+        rest = ahead[len(group) - 1 :]
+        durations = [sum(e.duration_s for e in group), *beside, *(e.duration_s for e in rest)]
+        spent_s = submitted_s - target.start_s
+        return stage_deadline(
+            durations, 0, deadline_s=target.deadline_s, spent_s=spent_s, alpha=constants.alpha, beta=constants.beta
+        )
+
+    before = _group_going_on(application, target, submitted_s)
+    if before is not None:
+        done = before.group_base + before.group_share
+        share = min(1 - done, mine.work_core_s / before.work_core_s) if before.work_core_s > 0 else 1 - done
+        return replace(before, own_core_s=mine.work_core_s, group_base=done, group_share=share)
+    group = [mine]
+    for later in ahead:
+        if length(group) >= SHORT_PERIODS * most.period_s:
+            break
+        group.append(later)
+    work, length_s = sum(e.work_core_s for e in group), length(group)
+    share = mine.work_core_s / work if work > 0 else 1.0
+    return StageGoal(submitted_s, length_s, work, mine.work_core_s, key, 0.0, share, target.due_s)
+
+
+def _group_going_on(application: Application, target: Target, submitted_s: float) -> StageGoal | None:
+    """Return the deadline's control group under way, if its work is not over with the stages that it has had."""
+    goals = [
+        goal
+        for key, goal in application.plan.goals.items()
+        if goal.due_s == target.due_s and application.concerns(target, key)
+    ]
+    last = max(goals, key=lambda g: (g.submitted_s, g.group_base), default=None)
+    if last is None or last.group_base + last.group_share > 0.999 or last.group_share >= 1.0:
+        return None
+    return last if submitted_s < last.submitted_s + last.length_s else None

@@ -1,0 +1,216 @@
+"""The work that a running application has left, by its estimate, its run and the clock, for each deadline that governs now.
+
+The formulas are in docs/control.md (`stage_model.forecast.virtual_time`); this module only puts estimate, run and clock
+together. Seconds count from submission unless said otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from controller.master.core.application import Application, Target
+from controller.master.core.capacity import Capacity
+from controller.master.core.plan_state import PlanCache, RemainingSchedule
+from stage_model.forecast.budget import come_already_core_s, like, untold_core_s
+from stage_model.forecast.doubt import doubt
+from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
+from stage_model.forecast.fixed import modelled_s
+from stage_model.forecast.match import Matched, match
+from stage_model.forecast.pace import pace
+from stage_model.forecast.promises import Claim
+from stage_model.forecast.reserve import reserve_s
+from stage_model.forecast.schedule import to_come
+from stage_model.forecast.virtual_time import Busy, Forecast, add
+from stage_model.history.stage_run import StageKey
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """The work that an application has left. Its run is `matched` to the `estimate`, once as long as neither changes.
+
+    A target of None is all that the application does."""
+
+    application: Application
+    estimate: ApplicationEstimate
+    matched: Matched
+    _cache: PlanCache
+
+    @staticmethod
+    def of(application: Application) -> Remaining | None:
+        """Return the work that an application has left; None without a profile."""
+        known, estimate = application.plan.cache, application.estimate
+        if estimate is None:
+            return None
+        if known is None or known.estimate is not estimate:
+            matched = match(estimate, application.run, application.totals.stage_use())
+            known = application.plan.cache = PlanCache(estimate, matched)
+        return Remaining(application, estimate, known.matched, known)
+
+    # ------------------------------------------------------------------ for one target
+
+    def stages(self, target: Target | None) -> tuple[StageEstimate, ...]:
+        """Return the stages to come of a target: those of the profile's jobs and SQL executions that the target's stages
+        belong to."""
+        if target is None or target.jobs is None:
+            return self.matched.to_come
+        mine = self._actions(target.jobs)
+        return tuple(stage for stage in self.matched.to_come if stage.action in mine)
+
+    def schedule(self, target: Target | None, slots: int, most: Capacity) -> RemainingSchedule:
+        """Return the schedule of a target's stages to come, worked out once for the same question."""
+        jobs = target.jobs if target else None
+        known = self._cache.ahead.get((jobs, slots, most))
+        if known is None:
+            stages, matched = self.stages(target), self.matched
+            busy, fixed_s = to_come(stages, slots, matched.work_ratio, most.speed_limit)
+            paced = self._pace(most)
+            known = self._cache.ahead[jobs, slots, most] = RemainingSchedule(
+                busy=busy,
+                shape=Forecast(*to_come(matched.stages, slots, 1.0, most.speed_limit)),
+                fixed_s=fixed_s,
+                last_task_sd_s=matched.work_ratio * stages[-1].task_sd_s if stages else 0.0,
+                doubt=doubt([stage.work_core_s for stage in stages], matched.shown),
+                pace=paced,
+                further_s=paced * self._reserve_s(slots, most) if jobs is None else 0.0,
+            )
+        return known
+
+    def future(self, target: Target | None, schedule: RemainingSchedule, elapsed_s: float) -> tuple[Busy, float]:
+        """Return the busy tuple and fixed seconds of all that is to come for a target. For an action these are its stages;
+        for an application they are bounded by its total, and the driver's own time is added."""
+        if target is not None and target.jobs is not None:
+            return schedule.busy, schedule.fixed_s
+        share, untold = self._by_the_total(schedule)
+        known = tuple([share * seconds for seconds in schedule.busy])
+        return add(known, untold.busy), schedule.fixed_s + untold.fixed_s + self._margins_s(target, elapsed_s)
+
+    def claim(self, target: Target, claimed: frozenset[int], most: Capacity, now_s: float) -> Claim:
+        """Return the work that is left for a deadline, without the `claimed` jobs."""
+        application, elapsed_s = self.application, self.application.elapsed_s(now_s)
+        under_way = []
+        for key, expected in self.matched.active.items():
+            if application.run.attempts[key].job in claimed or not application.concerns(target, key):
+                continue
+            part = self._share_left(key)
+            under_way.append(
+                structs.replace(
+                    expected,
+                    tasks=max(1, round(expected.tasks * part)),
+                    work_core_s=expected.work_core_s * part,
+                    fixed_s=expected.fixed_s * part,
+                    waiting_s=expected.waiting_s * part,
+                    gap_s=0.0,
+                )
+            )
+        others = self._actions(claimed)
+        ahead = [stage for stage in self.stages(target) if stage.action not in others]
+        slots = application.slots() or most.slots
+        busy, fixed_s = to_come([*under_way, *ahead], slots, self.matched.work_ratio, most.speed_limit)
+        fixed_s += self._margins_s(target, elapsed_s)
+        return Claim(Forecast(busy, fixed_s, most.speed_limit), target.due_s - elapsed_s, application.priority())
+
+    def _share_left(self, key: StageKey) -> float:
+        """Return the share of a stage's tasks that have not ended."""
+        stage = self.application.run.attempts[key]
+        return 1.0 - len(stage.done) / max(1, stage.info.tasks)
+
+    def _actions(self, jobs: frozenset[int]) -> set[tuple[str, int]]:
+        """Return the profile's jobs and SQL executions that stages of these jobs belong to."""
+        attempts = self.application.run.attempts
+        return {what.action for key, what in self.matched.seen.items() if attempts[key].job in jobs}
+
+    def _margins_s(self, target: Target | None, elapsed_s: float) -> float:
+        """Return the seconds of the driver's own at both ends of an application that are still to come; an action has
+        none."""
+        if target is not None and target.jobs is not None:
+            return 0.0
+        start_up_s = 0.0 if self.application.run.attempts else max(0.0, self.estimate.startup_s - elapsed_s)
+        return self.estimate.tail_s + start_up_s
+
+    # ------------------------------------------------------------------ for the whole application
+
+    def share_done(self) -> float | None:
+        """Return the share of the application's expected work that is done; None where no work is expected."""
+        total = sum(stage.work_core_s for stage in self.matched.stages)
+        left = sum(stage.work_core_s for stage in self.matched.to_come)
+        left += sum(what.work_core_s * self._share_left(key) for key, what in self.matched.active.items())
+        return round(min(1.0, max(0.0, 1 - left / total)), 4) if total > 0 else None
+
+    def _by_the_total(self, schedule: RemainingSchedule) -> tuple[float, Forecast]:
+        """Return the bounds that the total CPU sets to the work left (`stage_model.forecast.budget`): the share of the work
+        of the stages to come that has not come already, and the work that belongs to no known stage. CPU that stages under
+        way have used is taken off their work, because one report of an agent holds it together with the CPU of the whole
+        executor."""
+        estimate, matched, totals = self.estimate, self.matched, self.application.totals
+        if estimate.used_core_s is None:
+            return 1.0, Forecast(())
+        used, ratio = totals.stage_use(), matched.work_ratio
+        to_come_core_s = ratio * math.fsum(stage.work_core_s for stage in matched.to_come)
+        active = [max(0.0, ratio * s.work_core_s - used.get(key, 0.0)) for key, s in matched.active.items()]
+        known_core_s = to_come_core_s + math.fsum(active)
+        stages_core_s = math.fsum(stage.work_core_s for stage in matched.stages)
+        whole_core_s, used_core_s = self._input_share() * estimate.used_core_s, totals.used_core_s()
+        # known stages that needed more than profiled say nothing about work outside of them
+        untold = untold_core_s(min(1.0, ratio) * whole_core_s, stages_core_s, used_core_s, known_core_s)
+        if untold > 0:
+            return 1.0, like(schedule.shape, stages_core_s, untold)
+        moving_core_s = ratio * math.fsum(stage.moving_core_s for stage in matched.to_come)
+        come_core_s = come_already_core_s(whole_core_s, stages_core_s, used_core_s, known_core_s, moving_core_s)
+        return (1 - come_core_s / to_come_core_s if come_core_s > 0 else 1.0), Forecast(())
+
+    def _input_share(self) -> float:
+        """Return the size of this run's input as a share of the profile's, by the stages that read input. The amounts that
+        other stages read are no measure, because they depend on which stage is taken for which."""
+        planned, matched = self.estimate.stages, self.matched.stages
+        sources = [place for place, stage in enumerate(planned) if stage.amounts.input(stage.in_bytes)]
+        then = math.fsum(planned[place].work_core_s for place in sources)
+        return math.fsum(matched[place].work_core_s for place in sources) / then if then > 0 else 1.0
+
+    def _reserve_s(self, slots: int, most: Capacity) -> float:
+        """Return the seconds with all cores for the further work that new arguments may bring; 0 while the application can
+        get no cores."""
+        if most.cores <= 0:
+            return 0.0
+        run, use, limit = self.application.run, self.application.totals.stage_use(), most.speed_limit
+        return reserve_s(self.estimate, self.matched, run, use, slots=slots, cores=most.cores, speed_limit=limit)
+
+    def _pace(self, most: Capacity) -> float:
+        """Return the ratio of this run's finished stages to the model of their real work on the cores they had."""
+        run, totals = self.application.run, self.application.totals
+        used, allocated = totals.stage_use(), totals.stage_allocation()
+        compared = []
+        for key in self.matched.exact:
+            stage, what = run.attempts[key], self.matched.seen[key]
+            if not stage.teaches or stage.completed_ms is None:
+                continue
+            real_s = (stage.completed_ms - stage.submitted_ms) / 1000
+            cores = allocated.get(key, 0.0) / real_s if real_s > 0 else 0.0
+            sized = (stage.info.tasks, stage.work_core_s(used.get(key)), what.task_cv)
+            explained = modelled_s(sized, cores, most.cores, most.slots, what.waiting_s)
+            compared.append((real_s, explained + what.fixed_s - what.waiting_s if explained > 0 else 0.0))
+        return pace(compared)
+
+
+def promises(application: Application, most: Capacity, now_s: float) -> list[Claim]:
+    """Return the work that a running application still has for each deadline that governs now; empty without a profile. Work
+    to which several deadlines apply is claimed once, for the first of them."""
+    claims: list[Claim | None] = []
+    claimed: frozenset[int] = frozenset()
+    for target in application.targets():
+        claims.append(promise(application, target, most, now_s, claimed))
+        if target.jobs is None:
+            break
+        claimed |= target.jobs
+    return [claim for claim in claims if claim is not None]
+
+
+def promise(
+    application: Application, target: Target, most: Capacity, now_s: float, claimed: frozenset[int] = frozenset()
+) -> Claim | None:
+    """Return the work that a running application still has for this deadline, without the `claimed` jobs; None without a
+    profile, or if it has ended. Past the deadline the application has no time left and still takes what it can."""
+    remaining = None if application.ended else Remaining.of(application)
+    return None if remaining is None else remaining.claim(target, claimed, most, now_s)
