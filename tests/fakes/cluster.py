@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
+from controller.asks.job_options import JobOptions
 from controller.home import Home
 from controller.machine.proc import boot_id
 from controller.machine.process import find_process
 from controller.master.cluster import ClusterState
 from controller.master.core.application import Application
+from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.core import ClusterOptions
 from controller.master.storage.kept import Kept
 from controller.runs.run_folder import read_summary
@@ -187,6 +189,19 @@ def registration(**changed: Any) -> Registration:
         steady_ms=0, main="app.py", wanted={"0": ExecutorWish()},
     )  # fmt: skip
     return structs.replace(plain, **changed)
+
+
+def application_record(asked: Registration, options: JobOptions, application_id: str = "app") -> ApplicationRecord:
+    """Make the record of an application that was submitted at 0."""
+    return ApplicationRecord(
+        application_id=application_id,
+        token_hash="",
+        registration=asked,
+        started_epoch_s=0.0,
+        started_monotonic_s=0.0,
+        boot_id="",
+        options=options,
+    )
 
 
 def report(application_id: str, executor_id: str, state: str = ExecutorState.RUNNING, **changed: Any) -> ExecutorReport:

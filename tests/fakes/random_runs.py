@@ -17,7 +17,6 @@ from controller.agent.core.decide import ObservedExecutor, OwnStage
 from controller.asks.job_options import JobOptions
 from controller.master.core import goals
 from controller.master.core.application import Application
-from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.capacity import Capacity
 from controller.master.core.executor_state import Executor, ExecutorRecord
 from controller.wire.states import ExecutorState
@@ -36,7 +35,7 @@ from stage_model.history.events import (
 from stage_model.history.profile import profile
 from stage_model.history.run import Run
 from stage_model.history.run_record import ContainerUse, RunFacts, to_record
-from tests.fakes.cluster import registration, use
+from tests.fakes.cluster import application_record, registration, use
 
 SLOTS = 2
 """Slots of an executor."""
@@ -115,15 +114,7 @@ class Story:
     def with_properties(self, *properties: Properties) -> Application:
         """Return the application as if its jobs had these properties, in the order of `jobs`."""
         conf = {"spark.pace.deadline": DEADLINE, "spark.scheduler.mode": "FAIR" if self.fair else "FIFO"}
-        record = ApplicationRecord(
-            application_id="app",
-            token_hash="",
-            registration=registration(conf=conf, age_s=0.0),
-            started_epoch_s=0.0,
-            started_monotonic_s=0.0,
-            boot_id="",
-            options=JobOptions(deadline_s=self.deadline_s),
-        )
+        record = application_record(registration(conf=conf, age_s=0.0), JobOptions(deadline_s=self.deadline_s))
         app = Application(record=record, started_s=0.0, profile_key="app", profile_runs=1, estimate=self.what)
         for number in range(self.executors):
             spec = ExecutorSpec(

@@ -56,7 +56,7 @@ from stage_model.history.gaps import gaps, why_incomplete
 from stage_model.history.profile import parse_profile, profile
 from stage_model.progress import SCHEMA, MemoryProgress, Progress, StageProgress
 from stage_model.units import parse_cores, parse_deadline, parse_duration, parse_memory_mb, parse_priority
-from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report
+from tests.fakes.cluster import FakeCluster, application_record, one_stage_run, registration, report
 from tests.fakes.kube_api import KubeState, executor_pod
 from tests.fakes.messages import made_up
 from tests.fakes.records import run, stage
@@ -360,10 +360,10 @@ def _conf(data: bytes) -> None:
     """Turn the settings of an application, as JSON, into the command line of an executor."""
     conf = msgspec.json.decode(data, type=dict[str, str])
     options = job_options(conf, submitted=NOW, working_dir=Path("/tmp"), default_law="forecast")
-    asked = registration(conf=conf)
+    record = application_record(registration(conf=conf), options)
     for profile_id, wish in (("0", driver.ExecutorWish()), ("1", driver.ExecutorWish(cores=3, heap_mb=100))):
         slots = executor_slots(conf, wish, profile_id, 2.5)
-        msgspec.json.encode(executor_spec("pace-1", "1", asked, options, wish, profile_id, slots))
+        msgspec.json.encode(executor_spec(record, "1", wish, profile_id, slots))
 
 
 CONF_SEEDS = tuple(

@@ -3,15 +3,12 @@ between."""
 
 from __future__ import annotations
 
-import time
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.asks.job_options import JobOptions
 from controller.master.core import goals, planning, remaining
 from controller.master.core.application import Application
-from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.capacity import Capacity
 from controller.master.core.changes import Changes
 from controller.master.core.executor_state import Executor, ExecutorRecord
@@ -32,7 +29,7 @@ from stage_model.history.events import (
 from stage_model.history.profile import Profile, profile
 from stage_model.history.run import Run
 from stage_model.history.run_record import ContainerUse, RunFacts, to_record
-from tests.fakes.cluster import registration, use
+from tests.fakes.cluster import application_record, registration, use
 
 STAGES, TASKS, TASK_MS = 4, 3, 2000
 MOST = Capacity(cores=2.0, slots=2, speed_limit=1.0, executors=2)
@@ -101,15 +98,7 @@ PROFILE = taught()
 
 def application() -> Application:
     """Make an application with a deadline and an executor on each of two workers."""
-    record = ApplicationRecord(
-        application_id="app",
-        token_hash="",
-        registration=registration(),
-        started_epoch_s=time.time(),
-        started_monotonic_s=0.0,
-        boot_id="",
-        options=JobOptions(deadline_s=60.0),
-    )
+    record = application_record(registration(), JobOptions(deadline_s=60.0))
     made = Application(
         record=record, started_s=0.0, profile_key="app", profile_runs=1, estimate=estimate(PROFILE), profile=PROFILE
     )

@@ -103,7 +103,7 @@ class Admission:
         registration, wishes = application.record.registration, application.placement.wanted or {"0": ExecutorWish()}
         for profile_id, wish in wishes.items():
             # settings that cannot be read
-            executor_spec(application.id, "0", registration, application.options, wish, profile_id, slots=1)
+            executor_spec(application.record, "0", wish, profile_id, slots=1)
         check_working_dir(registration.working_dir, self.registry.workers.expected(now_s))
         self.placing.refresh(now_s)
         growing, all_heard = self.growing, self.registry.workers.all_heard(now_s)

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from controller.asks.job_options import JobOptions
+from controller.master.core.application_record import ApplicationRecord
 from controller.runtime.docker.locale_in_image import language_words
 from controller.wire.driver import ExecutorWish, PythonEnvironment, Registration
 from controller.wire.worker import ExecutorSpec, Mount
@@ -116,16 +117,15 @@ def executor_slots(conf: dict[str, str], wish: ExecutorWish, profile_id: str, co
 
 
 def executor_spec(
-    application_id: str,
+    record: ApplicationRecord,
     executor_id: str,
-    registration: Registration,
-    options: JobOptions,
     wish: ExecutorWish,
     profile_id: str,
     slots: int,
     held: Mapping[str, Held] | None = None,
 ) -> ExecutorSpec:
-    """Return the specification of one executor; `held` are the pieces that it has of resources with ids."""
+    """Return the specification of one executor of an application; `held` are the pieces that it has of resources with ids."""
+    application_id, registration, options = record.application_id, record.registration, record.options
     conf = registration.conf
     spark_home = str(PurePosixPath(registration.jars_dir).parent)
     python = _python(registration, options)

@@ -118,10 +118,9 @@ def _new(
     assert worker is not None
     executor_id = str(application.record.next_executor)
     application.record.next_executor += 1
-    registration, options = application.record.registration, application.options
-    slots = executor_slots(registration.conf, wish, profile_id, worker.cores)
-    held = find_all(worker.pools, ResourceSet(options.placement.resources)) or {}
-    spec = executor_spec(application.id, executor_id, registration, options, wish, profile_id, slots, held)
+    slots = executor_slots(application.record.registration.conf, wish, profile_id, worker.cores)
+    held = find_all(worker.pools, ResourceSet(application.options.placement.resources)) or {}
+    spec = executor_spec(application.record, executor_id, wish, profile_id, slots, held)
     record = ExecutorRecord(
         executor_id=executor_id,
         worker_id=worker_id,
@@ -141,14 +140,13 @@ def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, re
     known = application.ended or application.attached or report.executor_id in application.executors
     if known or report.state is not ExecutorState.RUNNING or not report.executor_id.isdecimal():
         return
-    registration, options, wish = application.record.registration, application.options, application.placement.wanted.get("0")
-    wish = wish or ExecutorWish()
-    slots = executor_slots(registration.conf, wish, "0", info.cores)
+    wish = application.placement.wanted.get("0") or ExecutorWish()
+    slots = executor_slots(application.record.registration.conf, wish, "0", info.cores)
     record = ExecutorRecord(
         executor_id=report.executor_id,
         worker_id=info.worker_id,
         profile_id="0",
-        spec=executor_spec(application.id, report.executor_id, registration, options, wish, "0", slots),
+        spec=executor_spec(application.record, report.executor_id, wish, "0", slots),
     )
     application.record.next_executor = max(application.record.next_executor, int(report.executor_id) + 1)
     registry.place(application, Executor(record, ran=True))

@@ -16,10 +16,10 @@ from controller.master.core.executor_spec import (
     executor_spec,
 )
 from controller.submit.bridge_jar import JAR, driver_settings
-from controller.wire.driver import ExecutorWish, PythonEnvironment
+from controller.wire.driver import ExecutorWish, PythonEnvironment, Registration
 from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import BadInput
-from tests.fakes.cluster import registration
+from tests.fakes.cluster import application_record, registration
 
 PYTHON = PythonEnvironment(executable="/venv/bin/python", version="3.11", prefix="/venv", base_prefix="/usr")
 REGISTRATION = registration(
@@ -34,9 +34,13 @@ def memory(conf: dict[str, str], wish: ExecutorWish = WISH, slots: int = 2, *, p
     return executor_memory(conf, wish, slots, python=python)
 
 
+def spec_of(told: Registration, options: JobOptions) -> ExecutorSpec:
+    return executor_spec(application_record(told, options, "app-1"), "3", WISH, "0", 2)
+
+
 def made(conf: dict[str, str] | None = None, **options: object) -> ExecutorSpec:
     told = msgspec.structs.replace(REGISTRATION, conf=conf or {})
-    return executor_spec("app-1", "3", told, JobOptions(**options), WISH, "0", 2)  # type: ignore[arg-type]
+    return spec_of(told, JobOptions(**options))  # type: ignore[arg-type]
 
 
 class TestMemory:
@@ -156,7 +160,7 @@ class TestSpec:
     def test_the_drivers_language_comes_before_the_users_own_words(self) -> None:
         conf = {"spark.executor.extraJavaOptions": "-Dmine=1"}
         told = msgspec.structs.replace(REGISTRATION, environment={"LANG": "de_DE.UTF-8"}, umask=0o027, conf=conf)
-        got = executor_spec("app-1", "3", told, JobOptions(), WISH, "0", 2)
+        got = spec_of(told, JobOptions())
         assert got.java_args.index("-Duser.language=de") < got.java_args.index("-Dmine=1")
         assert (got.environment["LANG"], got.umask) == ("de_DE.UTF-8", 0o027)
 
@@ -167,7 +171,7 @@ class TestSpec:
 
     def test_executors_of_a_driver_that_authenticates_read_their_credentials_from_a_file(self) -> None:
         told = msgspec.structs.replace(REGISTRATION, authenticated=True, credentials=b"hush-hush")
-        spec = executor_spec("app-1", "3", told, JobOptions(), WISH, "0", 2)
+        spec = spec_of(told, JobOptions())
         assert spec.authenticated
         assert spec.environment["HADOOP_TOKEN_FILE_LOCATION"] == "{credentials}"
         assert "hush-hush" not in repr(spec)
@@ -193,9 +197,9 @@ class TestSpec:
         start."""
         assert made().environment["SPARK_HOME"] == "/spark"
         packaged = msgspec.structs.replace(REGISTRATION, jars_dir="/venv/lib/python3.11/site-packages/pyspark/jars")
-        got = executor_spec("app-1", "3", packaged, JobOptions(), WISH, "0", 2)
+        got = spec_of(packaged, JobOptions())
         assert "SPARK_HOME" not in got.environment
-        image_python = executor_spec("app-1", "3", packaged, JobOptions(python="/usr/bin/python3"), WISH, "0", 2)
+        image_python = spec_of(packaged, JobOptions(python="/usr/bin/python3"))
         assert image_python.environment["SPARK_HOME"] == "/venv/lib/python3.11/site-packages/pyspark"
 
 
