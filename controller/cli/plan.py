@@ -22,7 +22,7 @@ from controller.cli.plan_answer import print_plan
 from controller.client import submit_client
 from controller.home import Home
 from controller.machine.local_zone import local_zone
-from controller.master.core.feasibility import plan_without_cluster
+from controller.master.core.plan_reply import plan_without_cluster
 from controller.runs.log_profile import logged_profile
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import read_profile

@@ -16,8 +16,8 @@ from controller.machine.local_zone import local_zone
 from controller.master.core import admission
 from controller.master.core.admission import Arrival, check_feasible
 from controller.master.core.application import Application
-from controller.master.core.feasibility import plan_reply
 from controller.master.core.from_record import make_application
+from controller.master.core.plan_reply import plan_reply
 from controller.master.core.submissions import Submissions
 from controller.master.off_loop import OffLoop, in_turns
 from controller.master.profiles import look_up, profile_of
@@ -57,16 +57,12 @@ class Admitting:
     ) -> PlanReply:
         """Return feasibility, cores and the least possible deadline of a profile on this cluster as it is, alongside the
         other jobs of a pipeline of `uid`'s. Raise `BadInput`."""
-        workers = self.core.check_plan(request, now_s)
+        cluster = self.core.check_plan(request, now_s)
         promised = await in_turns(self.registry.promised(now_s, attached=request.attached))
-        law, grows, untaught = self.core.default_law, self.core.grows(request), dict(self.registry.untaught)
 
         def planned() -> PlanReply:
             profile = profile_of(request, self.profiles)
-            known = () if profile else self.profiles.list()
-            return plan_reply(
-                request, profile, workers, promised, default_law=law, grows=grows, untaught=untaught, profiles=known
-            )
+            return plan_reply(request, profile, cluster, promised, () if profile else self.profiles.list())
 
         return self.core.with_pipeline(request, await off_loop(planned), uid, now_s)
 

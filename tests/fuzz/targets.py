@@ -32,7 +32,7 @@ from controller.home import Home
 from controller.locks import last_holder
 from controller.machine.process import Process
 from controller.master.core.executor_spec import executor_slots, executor_spec
-from controller.master.core.feasibility import plan_reply, plan_without_cluster
+from controller.master.core.plan_reply import ClusterNow, plan_reply, plan_without_cluster
 from controller.master.profiles import profile_of
 from controller.master.storage.identity import begin_life
 from controller.master.storage.store import Store
@@ -250,9 +250,9 @@ def _profile(data: bytes) -> None:
     info = worker.WorkerInfo(worker_id="w", host="h", cores=2.5, memory_mb=4096, runtime="docker", pid=1, boot_id="b")
     with folder() as path:
         store = ProfileStore(path)
-        msgspec.json.encode(plan_reply(request, profile_of(request, store), [info, info]))
+        msgspec.json.encode(plan_reply(request, profile_of(request, store), ClusterNow([info, info])))
         alone = msgspec.structs.replace(request, law="paper", most_cores=None, curve=False)
-        msgspec.json.encode(plan_reply(alone, profile_of(alone, store), [info]))
+        msgspec.json.encode(plan_reply(alone, profile_of(alone, store), ClusterNow([info])))
         known = store.add(parse_profile(data))
         assert store.load(known.key) == known, "what was kept is read back as something else"
 

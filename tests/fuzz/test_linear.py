@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from controller.master.core.actions import Actions
-from controller.master.core.feasibility import plan_reply
+from controller.master.core.plan_reply import ClusterNow, plan_reply
 from controller.master.profiles import profile_of
 from controller.runs.profile_store import ProfileStore
 from controller.wire.command import PlanRequest
@@ -100,7 +100,7 @@ def a_plan_of_many_stages(size: int) -> Work:
     told = profile("k", [record("r", 1, *(stage(f"s{number}", name=f"s{number}") for number in range(size)))])
     request = PlanRequest(profile_json=profile_json(told).decode(), deadline_s=60.0, law="paper")
     worker = WorkerInfo(worker_id="w", host="h", cores=2.0, memory_mb=1, runtime="r", pid=1, boot_id="b")
-    return lambda: plan_reply(request, profile_of(request, ProfileStore(Path("none"))), [worker])
+    return lambda: plan_reply(request, profile_of(request, ProfileStore(Path("none"))), ClusterNow([worker]))
 
 
 def a_match_of_threads_with_many_jobs(size: int) -> Work:

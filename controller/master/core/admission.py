@@ -21,6 +21,7 @@ from controller.master.core.feasibility import feasibility
 from controller.master.core.growing import Growing
 from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
+from controller.master.core.plan_reply import ClusterNow
 from controller.master.core.registry import Registry
 from controller.runtime.shown_paths import not_shown
 from controller.runtime.table import RUNTIMES
@@ -120,19 +121,16 @@ class Admission:
             elif growing and kind and all_heard and (reason := growing.refuses(kind)):
                 raise BadInput(f"no worker has what an executor of this application needs, and {reason}; lower its needs")
 
-    def check_plan(self, request: PlanRequest, now_s: float) -> Sequence[WorkerInfo]:
-        """Return the workers that a plan counts on. Raise `BadInput` for a submission that could not run on them."""
+    def check_plan(self, request: PlanRequest, now_s: float) -> ClusterNow:
+        """Return the cluster that a plan counts on. Raise `BadInput` for a submission that could not run there."""
+        grows = self.growing is not None and not request.attached
         workers = self.registry.workers.expected(now_s, adopts=request.attached)
         if request.working_dir is not None and not request.attached:
             check_working_dir(request.working_dir, workers)
         if request.conf is not None and not request.attached:
             # for an executor that is too large for all workers, another worker may be started
-            check_memory(request.conf, ExecutorWish(), "0", [] if self.grows(request) else workers, python=request.python)
-        return workers
-
-    def grows(self, request: PlanRequest) -> bool:
-        """Return True if workers can be started for what is planned."""
-        return self.growing is not None and not request.attached
+            check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
+        return ClusterNow(workers, grows, self.default_law, dict(self.registry.untaught))
 
     def with_pipeline(self, request: PlanRequest, reply: PlanReply, uid: int, now_s: float) -> PlanReply:
         """Return a plan alongside the other jobs of a pipeline of `uid`'s."""

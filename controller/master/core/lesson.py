@@ -11,7 +11,6 @@ from stage_model.history.run import Run
 
 LastUntaught = Mapping[str, tuple[str, Untaught]]
 """The last run of a job and why it taught nothing, by the key of its profile; jobs whose last run taught have no entry."""
-ALL_TAUGHT: LastUntaught = {}
 
 
 class NoLesson(StrEnum):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controller.master.core.capacity import Capacity, initial
-from controller.master.core.feasibility import plan_reply
+from controller.master.core.plan_reply import ClusterNow, plan_reply
 from controller.master.profiles import profile_of
 from controller.runs.profile_store import ProfileStore
 from controller.wire.command import PlanRequest
@@ -43,7 +43,7 @@ def test_a_plan_costs_no_more_for_a_profile_that_claims_any_number_of_slots_and_
     told = profile("k", [run("r", 1, *(stage(f"s{n}", tasks=many - n, task_cv=0.5) for n in range(20)), slots=many)])
     request = PlanRequest(profile_json=profile_json(told).decode(), deadline_s=60.0, law="paper")
     info = WorkerInfo(worker_id="w", host="h", cores=2.0, memory_mb=1, runtime="r", pid=1, boot_id="b")
-    reply = plan_reply(request, profile_of(request, ProfileStore(tmp_path)), [info])
+    reply = plan_reply(request, profile_of(request, ProfileStore(tmp_path)), ClusterNow([info]))
     assert len(reply.stages) == 20
 
 

@@ -1,0 +1,144 @@
+"""The answer to `sparkpace plan`: the verdict on a deadline (`feasibility`), and what the law makes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from msgspec import structs
+
+from controller.master.core.basis import basis
+from controller.master.core.capacity import Capacity, asked_capacity, capacity, initial
+from controller.master.core.feasibility import feasibility, whole_forecast
+from controller.master.core.lesson import LastUntaught, no_profile
+from controller.wire.command import PlannedStage, PlanReply, PlanRequest
+from controller.wire.worker import WorkerInfo
+from stage_model.deadlines import stage_deadlines
+from stage_model.errors import BadInput
+from stage_model.forecast.curve import curve, reference_slots
+from stage_model.forecast.estimate import ApplicationEstimate, estimate, reference_run
+from stage_model.forecast.promises import NOTHING_PROMISED, Promised
+from stage_model.history.profile import Profile
+from stage_model.laws import LAWS, parse_constants, parse_law
+from stage_model.laws.paper import PaperSettings
+from stage_model.settings import LAW_PREFIX
+from stage_model.units import format_duration
+
+ROUNDING = 0.005
+"""Cores are shown, and so given, to a hundredth."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNow:
+    """The cluster as it is, for a job to come: its workers, whether it can start further ones for that job, the law of jobs
+    that name none, and the jobs whose last run taught nothing."""
+
+    workers: Sequence[WorkerInfo]
+    grows: bool = False
+    default_law: str = "forecast"
+    untaught: LastUntaught = field(default_factory=dict)
+
+
+def plan_reply(
+    request: PlanRequest,
+    profile: Profile | None,
+    cluster: ClusterNow,
+    promised: Promised = NOTHING_PROMISED,
+    profiles: Sequence[str] = (),
+) -> PlanReply:
+    """Answer `sparkpace plan` for a profile (None: none is known); `profiles` are the keys of all there are, for a hint.
+    Whether a deadline can be met is the same under every law; the cores that it takes, and the stages' deadlines, are its
+    law's. Raise `BadInput` for an unusable profile, law or constant, more cores than there are, or an empty cluster that does
+    not grow."""
+    law, workers = _asked_law(request, cluster.default_law), cluster.workers
+    if request.attached:
+        most = asked_capacity(request.conf or {}, workers)
+    else:
+        most = capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
+    if profile is None:
+        reason = no_profile(request.profile or "", cluster.untaught, profiles)
+        return PlanReply(known=False, cluster_cores=most.cores, reason=reason)
+    if not workers and cluster.grows:
+        return PlanReply(known=True, cluster_cores=0.0, reason="no worker is there yet; one is started for what is submitted")
+    if not workers:
+        raise BadInput("no worker has joined, so nothing can be planned; start an agent")
+    return _planned_on(most, profile, request, promised, law)
+
+
+def plan_without_cluster(request: PlanRequest, profile: Profile) -> PlanReply:
+    """Return the plan on as many slots and cores as the profile's last run had slots, without other applications; where more
+    cores are asked for, on as many more executors. Raise `BadInput` as `plan_reply` does."""
+    had = reference_slots(profile)
+    slots = max(had, math.ceil(request.most_cores or 0.0))
+    executors = max(1, math.ceil(reference_run(profile).executors * slots / had))
+    most = Capacity(float(slots), slots, speed_limit=1.0, executors=executors)
+    return _planned_on(most, profile, request, NOTHING_PROMISED, _asked_law(request, "forecast"))
+
+
+def _asked_law(request: PlanRequest, default: str) -> tuple[str, Mapping[str, float]]:
+    """Return the law's name, and the constants."""
+    name = default if request.law is None else parse_law(request.law)
+    return name, parse_constants({LAW_PREFIX + key: str(value) for key, value in request.settings.items()})
+
+
+def _planned_on(
+    most: Capacity, profile: Profile, request: PlanRequest, promised: Promised, law: tuple[str, Mapping[str, float]]
+) -> PlanReply:
+    """Return the plan on these cores; with `most_cores`, on only that many, whatever was promised."""
+    if request.most_cores is not None:
+        if not 0 < request.most_cores <= most.cores + ROUNDING:
+            raise BadInput(f"{request.most_cores:g} cores are not there; accepted: more than 0, at most {most.cores:.2f}")
+        most, promised = replace(most, cores=min(request.most_cores, most.cores)), NOTHING_PROMISED
+    what = estimate(profile, request.arguments)
+    reply = feasibility(what, request.deadline_s, most, priority=request.priority, promised=promised)
+    if request.curve:
+        reply = structs.replace(reply, curve=curve(profile, most.slots, most.cores, most.speed_limit))
+    return _under(*law, reply, what, request.deadline_s, most)
+
+
+def _under(
+    name: str,
+    constants: Mapping[str, float],
+    reply: PlanReply,
+    what: ApplicationEstimate,
+    deadline_s: float | None,
+    most: Capacity,
+) -> PlanReply:
+    """Return the plan as a law makes it: with the cores that it would give, and the stages' deadlines if it follows them."""
+    law, cores, reason = LAWS[name], reply.cores, reply.reason
+    if deadline_s is not None and (reply.feasible or law.always):
+        forecast = whole_forecast(what, most)
+        cores = law.planned_cores(forecast, deadline_s, most.cores, constants)
+        if law.always:
+            takes = format_duration(forecast.time_s(cores))
+            reason += f"; the law {name} gives it {cores:.2f} cores, with which it takes {takes}"
+    followed_s = deadline_s if law.stage_deadlines else None
+    stages = _planned(what, followed_s, most, PaperSettings.from_numbers(constants))
+    forecast = whole_forecast(what, most)
+    return structs.replace(reply, cores=cores, stages=stages, reason=reason, forecast=forecast, basis=basis(what.grounds))
+
+
+def _slots(worker: WorkerInfo, most: int | None) -> int:
+    slots = max(1, -int(-worker.cores // 1))
+    return slots if most is None else max(1, min(slots, most))
+
+
+def _planned(
+    what: ApplicationEstimate, deadline_s: float | None, most: Capacity, constants: PaperSettings
+) -> tuple[PlannedStage, ...]:
+    lengths: Sequence[float | None] = [None] * len(what.stages)
+    if deadline_s is not None:
+        durations = [stage.duration_s for stage in what.stages]
+        alpha, beta = constants.alpha, constants.beta
+        lengths = stage_deadlines(durations, deadline_s=deadline_s, spent_s=what.startup_s, alpha=alpha, beta=beta)
+    return tuple(
+        PlannedStage(
+            name=stage.name,
+            tasks=stage.tasks,
+            work_core_s=round(stage.work_core_s, 3),
+            deadline_s=None if length_s is None else round(length_s, 2),
+            initial_cores=None if length_s is None else initial(stage.work_core_s, length_s, most),
+        )
+        for stage, length_s in zip(what.stages, lengths, strict=True)
+    )
