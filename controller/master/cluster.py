@@ -87,27 +87,19 @@ class ClusterState:
         return self.outside.providing.under_way
 
     def tick(self, now_s: float) -> None:
-        """Do what only time brings about. Applications are admitted and plans are made as calls come in; a pass ends
-        applications whose drivers died, records runs, splits the time of pipelines, places executors, and starts and ends
-        workers. Each application's turn and each other part come whatever goes wrong with the rest."""
+        """Do what only time brings about: record, admit, place and plan, then grow, notify and store. In between, calls are
+        answered as they come. Each application's turn and each other part come whatever goes wrong with the rest."""
         with self.outside.changing(now_s) as changes:
             self.lifecycle.turns(self._dead_drivers(now_s), now_s)
-            with self.parts.guarded("looking after records"):
-                self._record(now_s)
-            with self.parts.guarded("splitting the time of pipelines"):
-                self.submissions.forget(now_s)
-                self.core.pipelines.split_anew(now_s)
-            changes.room()  # executors are placed at the end of the block
-        if self.growing is not None:
-            with self.parts.guarded("starting and ending workers"):
-                self._grow(self.growing, now_s)
+            self.parts.do("looking after records", self._record, now_s)
+            self.parts.do("splitting the time of pipelines", self._admit, now_s)
+            changes.room()  # at the end of the block executors are placed, and agents woken that then come for new plans
+        self.parts.do("starting and ending workers", self._grow, now_s)
         self.notify(now_s)
-        with self.parts.guarded("storing counters"):
-            self.registry.save_counters(now_s)
+        self.parts.do("storing counters", self.registry.save_counters, now_s)
         self.outside.carry_out(self.core.take_effects(), now_s)
         self.store.catch_up(again=True)
-        with self.parts.guarded("emptying the store's log"):
-            self._empty_log(now_s)
+        self.parts.do("emptying the store's log", self._empty_log, now_s)
 
     def _dead_drivers(self, now_s: float) -> set[str]:
         """Return the applications whose drivers were looked for and have ended."""
@@ -124,11 +116,16 @@ class ClusterState:
         self.outside.recording.look(self.applications, now_s)
         self.outside.carry_out(self.core.take_effects(), now_s)
 
-    def _grow(self, growing: Growing, now_s: float) -> None:
+    def _admit(self, now_s: float) -> None:
+        """Drop submissions that do not ask any more, and split the time of pipelines among the jobs that are there now."""
+        self.submissions.forget(now_s)
+        self.core.pipelines.split_anew(now_s)
+
+    def _grow(self, now_s: float) -> None:
         """Take in what the provider has done by now, and let further workers be started or given back."""
-        assert self.outside.providing is not None
-        self.outside.providing.look(now_s)
-        growing.step(now_s)
+        if self.growing is not None and self.outside.providing is not None:
+            self.outside.providing.look(now_s)
+            self.growing.step(now_s)
 
     def notify(self, now_s: float) -> None:
         """Look for what is to be sent to the operator's web hook, where there is one."""

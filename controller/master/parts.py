@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from controller.master.core.guard import Caught
@@ -18,6 +18,11 @@ class Parts:
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
         """The number of failures of each part since it last worked."""
+
+    def do(self, doing: str, part: Callable[[float], None], now_s: float) -> None:
+        """Run a part of a pass as a `guarded` block."""
+        with self.guarded(doing):
+            part(now_s)
 
     @contextmanager
     def guarded(self, doing: str) -> Iterator[None]:
