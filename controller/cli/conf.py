@@ -13,7 +13,7 @@ from controller.machine.files import write_whole
 from controller.submit.attaching import attach_settings, pod_settings
 from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
-from controller.submit.submission import CLASS_PATH, driver_places
+from controller.submit.driver_command import CLASS_PATH, driver_places
 from stage_model.errors import BadInput
 
 OURS = "# Written by `sparkpace conf`, which may write it again. It holds a secret: keep it to yourself.\n"

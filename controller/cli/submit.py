@@ -25,19 +25,12 @@ from controller.submit.before_start import INTERRUPTED, ask_plan, plan_request, 
 from controller.submit.bridge_jar import bridge_jar
 from controller.submit.detached import detach
 from controller.submit.driver_archive import archive_options
+from controller.submit.driver_command import command, driver_file, driver_variables, executor_settings
 from controller.submit.driver_run import DriverRun
 from controller.submit.in_place import go_on_as
 from controller.submit.progress_line import UNPACED, ProgressLine, ending
 from controller.submit.spark_install import SparkInstall, find_spark
-from controller.submit.submission import (
-    Submission,
-    check_own_master,
-    check_submission,
-    command,
-    driver_file,
-    driver_variables,
-    executor_settings,
-)
+from controller.submit.submission import Submission, check_own_master, check_submission
 from stage_model.errors import BadInput, InfeasibleDeadline
 
 CALLED_MS, CALLED_UPTIME = int(time.time() * 1000), uptime()
