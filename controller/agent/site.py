@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -16,7 +14,7 @@ from controller.agent.executors.starting import AdoptingStarter, LaunchingStarte
 from controller.asks.local_limit import parse_local_limit
 from controller.asks.options import AgentOptions
 from controller.home import ORDERS, Home
-from controller.machine.addresses import LOOPBACK, is_loopback
+from controller.machine.addresses import address_towards
 from controller.machine.files import cache_root
 from controller.machine.proc import boot_id
 from controller.runtime.base import Adopter, Starter
@@ -104,13 +102,5 @@ def _folder(options: AgentOptions) -> Path:
 
 
 def _address(options: AgentOptions) -> str:
-    """Return the address of this worker's executors: the given one, else loopback with a loopback master, else that of the
-    way out towards the master."""
-    if options.host is not None:
-        return options.host
-    host = urllib.parse.urlsplit(options.master_url).hostname or LOOPBACK
-    if is_loopback(host):
-        return LOOPBACK
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((host, 9))
-        return str(probe.getsockname()[0])
+    """Return the address of this worker's executors: the given one, else that of the way out towards the master."""
+    return address_towards(options.master_url) if options.host is None else options.host

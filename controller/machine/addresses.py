@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from ipaddress import IPv4Address, ip_address
+from urllib.parse import urlsplit
 
 from stage_model.errors import Unavailable
 
@@ -26,6 +27,17 @@ def is_local(address: str) -> bool:
         except (OSError, ValueError):
             return False
     return address != "0.0.0.0"
+
+
+def address_towards(url: str) -> str:
+    """Return the address of this machine on its way out towards the host of a URL, which may be a loopback. Raise `OSError`
+    where no way leads there."""
+    host = urlsplit(url).hostname or LOOPBACK
+    if is_loopback(host):
+        return LOOPBACK
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, 9))
+        return str(probe.getsockname()[0])
 
 
 def on_this_machine(host: str) -> bool:
