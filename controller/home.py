@@ -198,6 +198,18 @@ class Home:
             )
         return secret
 
+    def check_tokens(self) -> None:
+        """Raise `Unavailable` where others may change the directory; raise as `read_token` does for a token or secret of the
+        master's and its agents' that is there and cannot be used."""
+        mode = stat.S_IMODE(self.path.stat().st_mode)
+        if mode & 0o022:
+            raise Unavailable(f"{self.path} has mode {mode:04o}, so others may change it; run chmod 700 on it")
+        own = (self.admin_token_file, self.submit_token_file, self.metrics_token_file)
+        for file in (*own, *self.agent_tokens.glob("*")):
+            if file.exists():
+                read_token(file)
+        self.notify_secret()
+
     def find_user(self, token: str) -> User | None:
         """Return the user with that token; None if no user has it. As long as its file is there, the token is good."""
         found = None

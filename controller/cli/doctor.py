@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.table import Table
 from controller.cli.checks import check_port
 from controller.cli.common import CountRange, home_option, output_option, print_json, table_console
 from controller.client import submit_client
-from controller.home import Cluster, Home, read_token
+from controller.home import Cluster, Home
 from controller.local.cluster import look
 from controller.local.healing import missing
 from controller.runtime.docker import packet_filter
@@ -136,12 +135,5 @@ def _cluster(home: Home, port: int) -> str:
 def _tokens(home: Home) -> str:
     if not home.path.exists():
         return f"{home.path} will be made by `sparkpace up`"
-    mode = stat.S_IMODE(home.path.stat().st_mode)
-    if mode & 0o022:
-        raise Unavailable(f"{home.path} has mode {mode:04o}, so others may change it; run chmod 700 on it")
-    own = (home.admin_token_file, home.submit_token_file, home.metrics_token_file)
-    for file in (*own, *home.agent_tokens.glob("*")):
-        if file.exists():
-            read_token(file)
-    home.notify_secret()
+    home.check_tokens()
     return str(home.path)
