@@ -7,8 +7,6 @@ or a provably dead driver.
 
 from __future__ import annotations
 
-import logging
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,23 +14,20 @@ from pathlib import Path
 
 from msgspec import structs
 
-from controller.agent.core.apply import SAME_CORES, QuotaChange
 from controller.agent.core.estimates import OtherLoad
-from controller.agent.core.step import ExecutorInput, LoopState, Orders, Snapshot, TimedPlan, next_period_s, step
+from controller.agent.core.step import ExecutorInput, LoopState, Snapshot, TimedPlan, next_period_s, step
 from controller.agent.executors.known import KnownExecutor, KnownExecutors
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.local_use import OVER_CODE
 from controller.agent.executors.resizing import Resizing
 from controller.agent.executors.starting import Spec, Start
+from controller.agent.quota_writer import QuotaWriter
 from controller.agent.report import Outbox, Standing
 from controller.agent.timings import PeriodTimings
 from controller.runtime.base import ExecutorKey, Observed, Runtime
 from controller.wire.states import ExecutorState
 from controller.wire.worker import Desired, WorkerInfo, WorkerSync
-from stage_model.errors import RuntimeFailed
 from stage_model.settings import QuotaSettings
-
-log = logging.getLogger("sparkpace.agent")
 
 UNHEARD_S = 10.0
 """Silence after which an executor that reports through its driver, every 2 s, may have work that is not known here."""
@@ -73,6 +68,9 @@ class Agent:
         self.state = LoopState()
         self.resizing = Resizing(worker, launcher, self.outbox.note)
         self.timings = PeriodTimings(launcher.clock)
+        self.quota_writer = QuotaWriter(
+            self.runtime, self._executors.node_cores, self.timings, self.outbox.note, launcher.clock
+        )
         self._over_limit = over_limit
         self._machine_busy_s, self._other_load, self._takes_needs = machine_busy_s, OtherLoad(), takes_needs
         self._ended: dict[ExecutorKey, str] = {}
@@ -101,7 +99,8 @@ class Agent:
         self.timings.ended("decide")
         for key, error in orders.troubles.items():
             self.outbox.note_trouble(key, error)
-        self._apply(orders, observed)
+        self._tell_needs(observed)
+        self.quota_writer.write(orders, observed, self.state.executors)
         self.timings.ended("write quotas")
         self._reconcile(observed, orders.grants)
         self.outbox.keep(orders.samples)
@@ -181,23 +180,6 @@ class Agent:
 
     # ------------------------------------------------------------------ act
 
-    def _apply(self, orders: Orders, observed: Mapping[ExecutorKey, Observed]) -> None:
-        self._tell_needs(observed)
-        current = {key: observed[key].quota_cores for key in orders.grants if key in observed and observed[key].running}
-        lowered = True
-        for change in orders.changes:  # lowering ones come first
-            node = observed[change.key].node
-            there = {key: cores for key, cores in current.items() if observed[key].node == node}
-            if (change.lowers or lowered or self._has_room(there, change)) and self._set_quota(change):
-                current[change.key] = change.cores
-            elif change.lowers:
-                lowered = False
-
-    def _has_room(self, current: Mapping[ExecutorKey, float | None], change: QuotaChange) -> bool:
-        """Return True if the raise keeps the sum of the quotas really set within the node; asked after a failed lowering."""
-        others = sum(math.inf if cores is None else cores for key, cores in current.items() if key != change.key)
-        return others + change.cores <= self._executors.node_cores + SAME_CORES
-
     def _tell_needs(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         """Tell executors' needs to a runtime that sets cores aside for them."""
         if not self._takes_needs:
@@ -209,28 +191,6 @@ class Agent:
             known.peak = known.peak.after(self.launcher.clock(), history.decision)
             if known.peak.cores is not None:
                 self.runtime.tell_need(key, known.peak.cores)
-
-    def _set_quota(self, change: QuotaChange) -> bool:
-        """Write the quota; return False, and note it, if that failed. A gone executor needs none: that counts as written."""
-        history, clock = self.state.executors.get(change.key), self.launcher.clock
-        begun_s = clock()
-        try:
-            self.runtime.set_quota(change.key, change.cores)
-        except Exception as error:
-            self.timings.add_quota_write(clock() - begun_s, written=False)
-            if not isinstance(error, RuntimeFailed):
-                log.exception("quota %s", change.key.text)  # unforeseen; the other executors get theirs all the same
-            self.outbox.note(f"quota of executor {change.key.executor_id} was not set and will be tried again: {error}")
-            return False
-        self.timings.add_quota_write(clock() - begun_s, written=True)
-        log.info(
-            "quota %s %s -> %.2f cores: %s",
-            change.key.text,
-            "none" if change.before is None else f"{change.before:.2f}",
-            change.cores,
-            history.decision.reason if history and history.decision else "",
-        )
-        return True
 
     def _reconcile(self, observed: Mapping[ExecutorKey, Observed], grants: Mapping[ExecutorKey, float]) -> None:
         desired = self._desired

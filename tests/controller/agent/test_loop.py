@@ -111,7 +111,7 @@ class TestControl:
         assert busy.quotas() == {KEY: 0.55}
 
     def test_an_unchanged_quota_is_not_written(self, busy: FakeWorker) -> None:
-        busy.agent.runtime = stuck = _StuckQuota(busy.host, CLUSTER, "w1")
+        busy.agent.runtime = busy.agent.quota_writer.runtime = stuck = _StuckQuota(busy.host, CLUSTER, "w1")
         stuck.stuck = KEY
         report = busy.tick(0.0)
         # a write would have been refused, and a refused write is reported
@@ -162,7 +162,7 @@ class TestControl:
         worker.tick()
         worker.tick()
         assert worker.quotas() == {KEY: 1.9, OTHER: 0.1}
-        worker.agent.runtime = stuck = _StuckQuota(worker.host, CLUSTER, "w1")
+        worker.agent.runtime = worker.agent.quota_writer.runtime = stuck = _StuckQuota(worker.host, CLUSTER, "w1")
         stuck.stuck = KEY
         worker.want([spec(), spec("other")], [plan(left_s=None), plan("other", left_s=None, priority=100)])
         report = worker.tick()
@@ -351,7 +351,7 @@ class TestTroubleOfOne:
         assert two.tick(0.0).notes == report.notes
 
     def test_an_error_nobody_thought_of_leaves_the_others_their_quotas(self, two: FakeWorker) -> None:
-        two.agent.runtime = stuck = _StuckQuota(two.host, CLUSTER, "w1")
+        two.agent.runtime = two.agent.quota_writer.runtime = stuck = _StuckQuota(two.host, CLUSTER, "w1")
         stuck.stuck, stuck.error, before = KEY, ValueError("what is this?"), two.quotas()[KEY]
         two.want([spec(), spec("other")], [plan(left_s=50.0), plan("other", left_s=50.0)])
         report = two.tick(0.0)

@@ -242,7 +242,7 @@ def test_a_shrink_that_takes_long_is_told_once(worker: FakeWorker) -> None:
 
 
 def test_where_nothing_limits_memory_budgets_move_all_the_same_and_it_is_said_once(worker: FakeWorker) -> None:
-    worker.agent.runtime = worker.launcher.runtime = _NoLimits(worker.host, CLUSTER, "w1")
+    worker.agent.runtime = worker.agent.quota_writer.runtime = worker.launcher.runtime = _NoLimits(worker.host, CLUSTER, "w1")
     alone(worker)
     want(worker, first=1048, second=1048)
     worker.tick()
