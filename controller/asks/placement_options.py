@@ -14,7 +14,7 @@ from controller.asks.job_setting import Reading, by, declared, one_of, true_or_f
 from placement.dependencies import After, parse_after
 from placement.labels import Requirement, parse_requirements
 from placement.policies import POLICIES
-from placement.resources import SCALE, parse_asked
+from placement.resources import SCALE, ResourceSet, parse_asked
 from stage_model.errors import BadInput
 from stage_model.units import comma_separated, parse_duration
 
@@ -109,6 +109,11 @@ class PlacementOptions:
     )
     of_spark: frozenset[str] = frozenset()
     """Resources that Spark itself knows of: its executors learn their ids."""
+
+    @property
+    def pieces(self) -> ResourceSet:
+        """The resources as a set."""
+        return ResourceSet(self.resources)
 
 
 def with_sparks_resources(asked: PlacementOptions, conf: Mapping[str, str]) -> PlacementOptions:

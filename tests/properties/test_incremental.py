@@ -25,6 +25,7 @@ from controller.wire.driver import ExecutorWish
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, WorkerInfo, WorkerReply, WorkerSync
 from master_memory.split import Need
+from placement.fleet import Fleet
 from placement.topology import Topology, parse_topology
 from placement.worker import WorkerState
 from stage_model.errors import BadInput, InfeasibleDeadline
@@ -277,8 +278,8 @@ def world() -> Iterator[World]:
 def from_scratch(kept: Placing, now_s: float) -> Placing:
     """Return the placing that knew nothing but the applications, the workers and the topology."""
     registry, fleet = kept.registry, kept.fleet
-    made = Placing(registry, policy=kept.policy, weights=fleet.weights, draw=fleet._draw)
-    made.topology = kept.topology
+    made = Placing(registry, Fleet(weights=fleet.weights, draw=fleet._draw), kept.policy)
+    made.states.topology = kept.states.topology
     registry.changes.dirty_applications.update(registry.applications)
     registry.changes.dirty_workers.update(registry.workers.by_id)
     made.refresh(now_s)
@@ -314,8 +315,8 @@ def check_kept(world: World) -> None:
         application.placement.requests = {}
     made = from_scratch(kept, now_s)
     assert {w.worker_id: shown(w) for w in kept.fleet.ordered} == {w.worker_id: shown(w) for w in made.fleet.ordered}
-    for name in made._offers:
-        assert unmeasured(kept._needs[name]) == unmeasured(made._needs[name])
+    for name in made.states.offers:
+        assert unmeasured(kept.states.needs[name]) == unmeasured(made.states.needs[name])
     assert lines == {a.id: (made.queue.position(a), made.queue.ahead(a), made.queue.kept(a)) for a in applications}
     assert asked == {a.id: requests(made, a) for a in applications}
     for application in applications:

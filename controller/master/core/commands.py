@@ -94,5 +94,5 @@ class Commands:
 
     def locate_by(self, topology: Topology) -> None:
         """Take another topology, which counts from now on."""
-        self.placing.locate_by(topology)
+        self.placing.states.locate_by(topology)
         self.registry.changes.room()

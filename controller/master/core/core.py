@@ -26,6 +26,7 @@ from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
 from controller.master.core.registry import Registry
 from controller.master.core.submissions import Submissions
+from placement.fleet import Fleet
 from placement.policies import Draw
 from placement.scores import Weights
 
@@ -47,7 +48,7 @@ class Core:
     def __init__(self, life: MasterLife, options: ClusterOptions, draw: Draw, runs: str) -> None:
         self.registry = Registry(life)
         self.workers, self.applications = self.registry.workers, self.registry.applications
-        self.placing = Placing(self.registry, policy=options.placement, weights=options.weights, draw=draw)
+        self.placing = Placing(self.registry, Fleet(weights=options.weights, draw=draw), options.placement)
         self.lifecycle = Lifecycle(self.registry, self.placing)
         self.pipelines, self.submissions = Pipelines(self.registry), Submissions(self.registry)
         self.admission = Admission(self.registry, self.placing, self.pipelines, options.law)

@@ -6,8 +6,8 @@ from msgspec import structs
 
 from controller.master.core import attached, executors
 from controller.master.core.application import Application
+from controller.master.core.data_waits import locality
 from controller.master.core.guard import guarded
-from controller.master.core.locality import locality
 from controller.master.core.outcome import DriverEnd, driver_end
 from controller.master.core.registry import Registry
 from controller.wire.driver import DriverReply, DriverSync, Locality, Registration

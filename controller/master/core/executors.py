@@ -17,7 +17,6 @@ from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, WorkerInfo
 from placement.ids import find_all
 from placement.plan import Evict, Placed, Squeeze
-from placement.resources import ResourceSet
 
 MOST_FAILURES = 10
 """Executors that may fail in a row before the application is ended."""
@@ -119,7 +118,7 @@ def _new(
     executor_id = str(application.record.next_executor)
     application.record.next_executor += 1
     slots = executor_slots(application.record.registration.conf, wish, profile_id, worker.cores)
-    held = find_all(worker.pools, ResourceSet(application.options.placement.resources)) or {}
+    held = find_all(worker.pools, application.options.placement.pieces) or {}
     spec = executor_spec(application.record, executor_id, wish, profile_id, slots, held)
     record = ExecutorRecord(
         executor_id=executor_id,

@@ -11,14 +11,14 @@ from controller.master.core import queue
 from controller.master.core.application import Application
 from controller.master.core.effects import StoreMeta
 from controller.master.core.guard import guarded
-from controller.master.core.placing import Placing
+from controller.master.core.planned_cores import planned_cores
 from controller.master.core.registry import Registry
 from placement.growth import EndWorker, Growth, StartWorker, WorkerType
 
 
 class Growing:
-    def __init__(self, registry: Registry, placing: Placing, growth: Growth) -> None:
-        self.registry, self.placing, self.growth = registry, placing, growth
+    def __init__(self, registry: Registry, growth: Growth) -> None:
+        self.registry, self.growth = registry, growth
         self._leaving: set[str] = set()
 
     def step(self, now_s: float) -> None:
@@ -65,7 +65,7 @@ class Growing:
             with guarded(application, "counting the cores it wants"):
                 wanted = sum(1 if wish.count is None else wish.count for wish in application.placement.wanted.values())
                 there = sum(1 for _ in application.live_executors())
-                total += max(wanted, there) * self.placing.planned_cores(application, now_s)
+                total += max(wanted, there) * planned_cores(application, self.registry.workers, now_s)
         return total
 
     def _begin(self, actions: Sequence[StartWorker | EndWorker]) -> None:

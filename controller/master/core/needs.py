@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from controller.master.core.application import Application, Resident
+from controller.master.core.executor_spec import executor_memory, executor_slots
 from controller.master.core.executor_state import Executor
 from controller.runtime.base import ExecutorKey
+from controller.wire.driver import ExecutorWish
 from controller.wire.worker import ExecutorSpec
 from master_memory.split import Need
 
@@ -18,6 +20,19 @@ def needs(there: Iterable[Resident]) -> list[Need]:
         for application, executor in there
         if executor.record.spec is not None and counts(application, executor)
     ]
+
+
+def need_of_another(application: Application, profile_id: str, wish: ExecutorWish) -> Callable[[float], Need]:
+    """Return a function from a worker's cores to the need of a further executor there; it raises `BadInput` where the
+    executor cannot run."""
+    registration = application.record.registration
+
+    def need(cores: float) -> Need:
+        slots = executor_slots(registration.conf, wish, profile_id, cores)
+        size = executor_memory(registration.conf, wish, slots, python=registration.python is not None)
+        return Need(f"{application.id}/new", size.total_mb, size.off_heap_floor_mb, priority=application.priority())
+
+    return need
 
 
 def counts(application: Application, executor: Executor) -> bool:

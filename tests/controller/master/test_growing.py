@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from controller.master.core import growing
 from controller.master.core.application import Application
 from controller.master.core.growing import Growing
-from controller.master.core.workers import STALE_S
+from controller.master.core.planned_cores import planned_cores
+from controller.master.core.workers import STALE_S, Workers
 from controller.master.providers import CommandProvider, agent_words, check_program
 from controller.wire.command import PlanRequest
 from placement.growth import Growth, Limits, WorkerType
@@ -125,16 +127,14 @@ def test_cores_of_one_that_cannot_be_counted_are_left_out(
 ) -> None:
     small = scene.register("small")
     assert scene.where(small) == ["w1"]
-    planned = scene.state.placing.planned_cores
 
-    def planned_of_others(application: Application, now_s: float) -> float:
+    def planned_of_others(application: Application, workers: Workers, now_s: float) -> float:
         if application.id == small:
             raise OverflowError("on purpose")
-        cores: float = planned(application, now_s)
-        return cores
+        return planned_cores(application, workers, now_s)
 
     scene.register("large", placement_resources="gpu=1")
-    monkeypatch.setattr(scene.state.placing, "planned_cores", planned_of_others)
+    monkeypatch.setattr(growing, "planned_cores", planned_of_others)
     turn(scene, provided, 1)
     assert provided.asked == ["start grown-1 1 cores, 1536 MiB, gpu=1"]
     assert scene.state.applications[small].faults
