@@ -18,6 +18,7 @@ from controller.master.core.admission import Arrival, check_feasible
 from controller.master.core.application import Application
 from controller.master.core.from_record import make_application
 from controller.master.core.plan_reply import plan_reply
+from controller.master.core.promised import promised
 from controller.master.core.submissions import Submissions
 from controller.master.off_loop import OffLoop, in_turns
 from controller.master.profiles import look_up, profile_of
@@ -48,8 +49,8 @@ class Admitting:
         now_s = clock()
         most = self.core.check(application, now_s)
         if most is not None:
-            promised = await in_turns(self.registry.promised(now_s, attached=application.attached))
-            await off_loop(lambda: check_feasible(application, most, now_s, promised))
+            others = await in_turns(promised(self.registry, now_s, attached=application.attached))
+            await off_loop(lambda: check_feasible(application, most, now_s, others))
         return application
 
     async def plan(
@@ -58,11 +59,11 @@ class Admitting:
         """Return feasibility, cores and the least possible deadline of a profile on this cluster as it is, alongside the
         other jobs of a pipeline of `uid`'s. Raise `BadInput`."""
         cluster = self.core.check_plan(request, now_s)
-        promised = await in_turns(self.registry.promised(now_s, attached=request.attached))
+        others = await in_turns(promised(self.registry, now_s, attached=request.attached))
 
         def planned() -> PlanReply:
             profile = profile_of(request, self.profiles)
-            return plan_reply(request, profile, cluster, promised, () if profile else self.profiles.list())
+            return plan_reply(request, profile, cluster, others, () if profile else self.profiles.list())
 
         return self.core.with_pipeline(request, await off_loop(planned), uid, now_s)
 

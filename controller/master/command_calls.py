@@ -9,6 +9,7 @@ from controller.master.admitting import Admitting
 from controller.master.core import commands
 from controller.master.core.application_record import ID
 from controller.master.core.change import changed_record, check_claim
+from controller.master.core.promised import promised
 from controller.master.core.run_ending import stage_spans
 from controller.master.off_loop import OffLoop, in_turns
 from controller.master.outside import Outside
@@ -81,7 +82,7 @@ class CommandCalls:
             to_judge = self.core.claim(application, asked, now_s)
             if to_judge is not None:
                 (claim, most), elapsed_s = to_judge, application.elapsed_s(now_s)
-                others = await in_turns(registry.promised(now_s, but=application_id))
+                others = await in_turns(promised(registry, now_s, but=application_id))
                 await off_loop(lambda: check_claim(claim, others, most, elapsed_s))
                 now_s = clock()
             with self.outside.changing(now_s):

@@ -19,6 +19,7 @@ from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.effects import DropDetails, Effect, Wake, WriteRecord
 from controller.master.core.from_record import LookedUp, make_application
 from controller.master.core.master_life import MasterLife
+from controller.master.core.promised import promised
 from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.worker import ExecutorReport, Sample, WorkerInfo, WorkerSync
 from experiments.simulator import driver
@@ -52,7 +53,7 @@ class SimMaster:
         most = self.core.admission.check(application, now_s)
         if most is not None:
             try:
-                check_feasible(application, most, now_s, _result(self.core.registry.promised(now_s)))
+                check_feasible(application, most, now_s, _result(promised(self.core.registry, now_s)))
             except InfeasibleDeadline:
                 admitted, asked = False, application.options
                 application.record.options = JobOptions(priority=asked.priority, law=asked.law)

@@ -72,6 +72,10 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     untaught: Untaught | None = None
     """The reason why the application taught nothing; None also before its record is written."""
 
+    def drop_environment(self) -> None:
+        """Forget the environment, which may hold secrets of the user's and is needed only as long as executors start."""
+        self.registration = msgspec.structs.replace(self.registration, environment={})
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names that other jobs may use for this application: its own name, the name given at submission if that differs,

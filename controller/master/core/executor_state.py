@@ -45,6 +45,11 @@ class ExecutorRecord(msgspec.Struct, kw_only=True):
     squeezed_by: dict[str, float] = {}
     """Core-seconds withheld from it, by the name of the application that had cores on its worker then."""
 
+    def drop_environment(self) -> None:
+        """Forget the environment, which may hold secrets of the user's and is needed only for the start."""
+        if self.spec is not None:
+            self.spec = msgspec.structs.replace(self.spec, environment={})
+
     @property
     def slots(self) -> int:
         what = self.spec or self.adopted

@@ -5,12 +5,9 @@ live executors are stored now and then.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from msgspec import structs
-
-from controller.master.core import remaining
 from controller.master.core.application import Application, Resident
 from controller.master.core.application_record import ApplicationRecord, skip_unknown_ids
 from controller.master.core.changes import Changes
@@ -27,7 +24,6 @@ from controller.master.core.workers import Workers
 from controller.wire.basis import Untaught
 from controller.wire.states import Outcome
 from stage_model.errors import BadInput
-from stage_model.forecast.promises import Claim, Promised
 
 SAVE_S = 10.0
 """Time after which the counters of live executors are stored again."""
@@ -74,19 +70,6 @@ class Registry:
     def on(self, worker_id: str) -> Sequence[Resident]:
         """Return the executors that were ever placed on a worker, of all applications that are still known."""
         return self._on.get(worker_id, ())
-
-    def promised(self, now_s: float, but: str = "", *, attached: bool = False) -> Generator[None, None, Promised]:
-        """Return what the running applications, but one, were promised: those that share workers with an application that is
-        `attached`, or is not. The work pauses where other work may have its turn."""
-        claims: list[Claim] = []
-        for number, other in enumerate(list(self.applications.values()), 1):
-            if number % AT_A_TIME == 0:
-                yield
-            if other.id != but and other.attached == attached:
-                with guarded(other, "working out what it was promised"):
-                    claims += remaining.promises(other, self.workers.capacity(other, now_s), now_s)
-        cores = sum(info.cores for info in self.workers.expected(now_s, adopts=attached))
-        return Promised(claims, cores)
 
     # ------------------------------------------------------------------ changes
 
@@ -148,14 +131,6 @@ class Registry:
             application.counted_s = now_s
             for executor in application.live_executors():
                 self.changes.effect(StoreExecutor(application.id, executor.record.executor_id))
-
-    def clear_secrets(self, application: Application) -> None:
-        """Drop the environment of an application whose record is written: it may hold secrets of the user's, and is not
-        needed any more."""
-        application.record.registration = structs.replace(application.record.registration, environment={})
-        for executor in application.executors.values():
-            if executor.record.spec is not None:
-                executor.record.spec = structs.replace(executor.record.spec, environment={})
 
     def finished(self, application: Application, removed: Iterable[str]) -> None:
         """Take in that the details of an application whose record is written are dropped, and the applications whose run
