@@ -14,8 +14,9 @@ from controller.asks.job_options import MOST_CHARACTERS
 from controller.asks.job_setting import PREFIX
 from controller.machine.local_zone import local_zone
 from controller.master.core import admission
-from controller.master.core.admission import Arrival, check_feasible
+from controller.master.core.admission import check_feasible
 from controller.master.core.application import Application
+from controller.master.core.arrival import Arrival, new_record
 from controller.master.core.from_record import make_application
 from controller.master.core.plan_reply import plan_reply
 from controller.master.core.promised import promised
@@ -41,7 +42,8 @@ class Admitting:
         """Return the application of a registration, which is not in the registry yet. The caller holds `promising`. Raise
         `BadInput` and `InfeasibleDeadline`."""
         local = datetime.now(local_zone(os.environ))
-        record = self.core.record(registration, Arrival(new_id(), token_hash, time.time(), local, clock()))
+        arrival = Arrival(new_id(), token_hash, time.time(), local, clock())
+        record = new_record(registration, arrival, self.registry.life.boot_id, self.core.default_law)
         started_s, untaught, outlived = record.started_monotonic_s, self.registry.untaught, record.outlived
         application = await off_loop(
             lambda: make_application(record, look_up(record, self.profiles), untaught, started_s, clock(), restored=outlived)

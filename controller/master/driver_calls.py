@@ -11,7 +11,7 @@ from msgspec import structs
 from controller.master.access.tokens import digest, mint
 from controller.master.admitting import Admitting
 from controller.master.core import driver_events, drivers
-from controller.master.core.admission import check_usable, checked_id
+from controller.master.core.arrival import check_usable, checked_id
 from controller.master.off_loop import OffLoop
 from controller.master.outside import Outside
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration

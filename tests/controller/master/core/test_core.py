@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from controller.master.core.admission import Arrival
 from controller.master.core.application import Application
 from controller.master.core.application_record import ApplicationRecord
+from controller.master.core.arrival import Arrival, new_record
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.driver_events import take, unstored
 from controller.master.core.effects import (
@@ -46,7 +46,7 @@ def record(core: Core, now_s: float) -> ApplicationRecord:
     local = datetime(2026, 11, 26, tzinfo=UTC)
     arrival = Arrival("pace-20261126-000000-000001", "hash", 1_795_651_200.0, local, now_s)
     asked = registration(boot_id="boot", pid_namespace="pid:[1]", age_s=0.0)
-    return core.admission.record(structs.replace(asked, credentials=None), arrival)
+    return new_record(structs.replace(asked, credentials=None), arrival, core.registry.life.boot_id, "forecast")
 
 
 def admit(core: Core, now_s: float) -> tuple[Application, list[Effect]]:
