@@ -7,14 +7,10 @@ import os
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from controller.asks.job_options import MOST_CHARACTERS
-from controller.asks.job_setting import PREFIX
 from controller.machine.local_zone import local_zone
 from controller.master.core import admission
-from controller.master.core.admission import check_feasible
 from controller.master.core.application import Application
 from controller.master.core.arrival import Arrival, new_record
 from controller.master.core.from_record import make_application
@@ -26,8 +22,6 @@ from controller.master.profiles import look_up, profile_of
 from controller.runs.profile_store import ProfileStore
 from controller.wire.command import PlanReply, PlanRequest, StartReply, StartRequest
 from controller.wire.driver import NOBODY, Registration
-from stage_model.errors import BadInput
-from stage_model.units import parse_deadline
 
 
 class Admitting:
@@ -52,7 +46,7 @@ class Admitting:
         most = self.core.check(application, now_s)
         if most is not None:
             others = await in_turns(promised(self.registry, now_s, attached=application.attached))
-            await off_loop(lambda: check_feasible(application, most, now_s, others))
+            await off_loop(lambda: admission.check_feasible(application, most, now_s, others))
         return application
 
     async def plan(
@@ -80,12 +74,3 @@ class Admitting:
 
 def new_id() -> str:
     return f"pace-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
-
-
-def asked_deadline_s(registration: Registration) -> float | None:
-    """Return the deadline in seconds after submission; None where the user asked for none, or for an unreadable one."""
-    asked = registration.conf.get(f"{PREFIX}deadline", "")
-    with suppress(BadInput):
-        if 0 < len(asked) <= MOST_CHARACTERS:
-            return parse_deadline(asked, datetime.now(local_zone(os.environ)) - timedelta(seconds=registration.age_s))
-    return None

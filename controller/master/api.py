@@ -26,10 +26,10 @@ from controller.master.access.connections import Connection
 from controller.master.access.peer import Address, find_driver, find_peer, user_groups
 from controller.master.access.tokens import Gatekeeper
 from controller.master.access.vouching import Facts, counted_for, vouched
-from controller.master.admitting import asked_deadline_s
 from controller.master.calls import CALLS, types_of
 from controller.master.cluster import ClusterState
 from controller.master.metrics import FORMAT, metrics
+from controller.master.notify.notifying import asked_deadline_s
 from controller.master.storage.durability import Durability
 from controller.version import VERSION
 from controller.wire import version

@@ -1,17 +1,26 @@
-"""The shell of notifications: looks at all applications in each pass and sends what has happened (`controller.notify`)."""
+"""The shell of notifications: looks at all applications in each pass and sends what has happened (`events`)."""
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
 
+from controller.asks.job_options import MOST_CHARACTERS
+from controller.asks.job_setting import PREFIX
+from controller.machine.local_zone import local_zone
 from controller.master.core.application import Application
 from controller.master.core.guard import guarded
 from controller.master.core.summary import error_pct
 from controller.master.core.view import forecast_end_s
 from controller.master.notify.events import EventWatch, HookEvent, JobLook, body, refused_event
 from controller.master.notify.sender import Sender
+from controller.wire.driver import Registration
 from controller.wire.states import Outcome
+from stage_model.errors import BadInput
+from stage_model.units import parse_deadline
 
 
 class Notifying:
@@ -42,6 +51,15 @@ class Notifying:
         notification_id = uuid.uuid4().hex
         told = body(event, notification_id=notification_id, epoch_s=self._wall(), cluster_id=self._cluster_id)
         self._sender.put(notification_id, told)
+
+
+def asked_deadline_s(registration: Registration) -> float | None:
+    """Return the deadline in seconds after submission; None where the user asked for none, or for an unreadable one."""
+    asked = registration.conf.get(f"{PREFIX}deadline", "")
+    with suppress(BadInput):
+        if 0 < len(asked) <= MOST_CHARACTERS:
+            return parse_deadline(asked, datetime.now(local_zone(os.environ)) - timedelta(seconds=registration.age_s))
+    return None
 
 
 def _look(application: Application, now_s: float) -> JobLook:
