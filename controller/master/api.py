@@ -7,30 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import wait as wait_all
-from contextlib import contextmanager, suppress
-from typing import TypeVar
+from contextlib import contextmanager
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from controller.home import User
-from controller.machine.proc import pid_namespace
-from controller.master.access.bodies import AT_ONCE, BODY_S, EACH_S, MOST, Allowance
+from controller.master.access.bodies import Bodies, path_of
 from controller.master.access.connections import Connection
-from controller.master.access.peer import Address, find_driver, find_peer, user_groups
+from controller.master.access.peer import Address, find_facts, find_peer
 from controller.master.access.tokens import Gatekeeper
-from controller.master.access.vouching import Facts, counted_for, vouched
+from controller.master.access.vouching import counted_for, vouched
 from controller.master.calls import CALLS, types_of
 from controller.master.cluster import ClusterState
 from controller.master.metrics import FORMAT, metrics
 from controller.master.notify.notifying import asked_deadline_s
 from controller.master.storage.durability import Durability
+from controller.master.waiting_agents import WaitingAgents
 from controller.version import VERSION
 from controller.wire import version
 from controller.wire.command import (
@@ -51,9 +49,7 @@ from controller.wire.command import (
 )
 from controller.wire.course import Course, EndedRuns
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
-from controller.wire.message import Message
 from controller.wire.worker import Changed, WorkerReply, WorkerSync
-from stage_model.decoding import UNREADABLE
 from stage_model.errors import (
     BadInput,
     Denied,
@@ -68,8 +64,6 @@ from stage_model.errors import (
 )
 
 log = logging.getLogger("sparkpace.master")
-
-M = TypeVar("M", bound=Message)
 
 LONGEST_WAIT_S = 30.0
 
@@ -86,27 +80,6 @@ STATUS = {
 }
 
 
-class WaitingAgents:
-    """The agents that wait for a newer version of their desired state, and their wake-up."""
-
-    def __init__(self) -> None:
-        self._events: dict[str, asyncio.Event] = {}
-
-    def wake(self, worker_ids: Collection[str]) -> None:
-        for worker_id in worker_ids:
-            event = self._events.pop(worker_id, None)
-            if event:
-                event.set()
-
-    def wake_all(self) -> None:
-        self.wake(list(self._events))
-
-    async def wait(self, worker_id: str, timeout_s: float) -> None:
-        event = self._events.setdefault(worker_id, asyncio.Event())
-        with suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), timeout_s)
-
-
 class Api:
     """Handlers of calls. `clock` is monotonic seconds, `wall` those since the epoch."""
 
@@ -120,7 +93,7 @@ class Api:
     ) -> None:
         self.cluster, self.gate, self.agents, self.clock, self.wall = cluster, gate, agents, clock, wall
         self._scraping = asyncio.Lock()
-        self._allowance = Allowance(AT_ONCE, EACH_S)
+        self._bodies = Bodies(clock)
         self.durability = Durability(cluster.store)
 
     def application(self) -> Starlette:
@@ -151,7 +124,7 @@ class Api:
                 if allow is not None:
                     _count(request, allow(request))
                 numbers = {name: _number(request, name) for name in shape.numbers}
-                body = () if shape.body is None else (await self._body(request, shape.body),)
+                body = () if shape.body is None else (await self._bodies.read(request, shape.body),)
                 answered = await answer(request, *body, **numbers)
                 if request.method == "POST":
                     await self.durability.wait()
@@ -164,7 +137,7 @@ class Api:
             except PaceError as error:
                 return _failure(error)
             except Exception:
-                log.exception("%s %s failed", request.method, _path(request))
+                log.exception("%s %s failed", request.method, path_of(request))
                 return _json(Failure(error="the master failed on this call; see its log"), 500)
 
         return handle
@@ -212,7 +185,7 @@ class Api:
     async def register(self, request: Request, said: Registration) -> Registered:
         # an application that registers again was submitted before
         with self._telling_a_refusal(said.name if said.application_id is None else None, lambda: asked_deadline_s(said)):
-            facts = await asyncio.to_thread(_facts, said, self.gate.user(_token(request)), _ends(request))
+            facts = await asyncio.to_thread(find_facts, said, self.gate.user(_token(request)), _ends(request))
             return await self.cluster.drivers.register(vouched(said, facts), self.clock)
 
     async def driver_sync(self, request: Request, said: DriverSync) -> DriverReply:
@@ -287,7 +260,7 @@ class Api:
             await self.agents.wait(worker_id, min(LONGEST_WAIT_S, wait))
         return Changed(version=self.cluster.lifecycle.version(worker_id))
 
-    # ------------------------------------------------------------------ refusals, bodies
+    # ------------------------------------------------------------------ refusals
 
     @contextmanager
     def _telling_a_refusal(self, name: str | None, deadline_s: Callable[[], float | None]) -> Iterator[None]:
@@ -298,44 +271,6 @@ class Api:
             if name is not None:
                 self.cluster.refused(name, str(error), deadline_s())
             raise
-
-    async def _body(self, request: Request, kind: type[M]) -> M:
-        """Return the body of a call. Raise `BadInput`, `TooLarge`, `TooMuch` and `TooSlow`."""
-        try:
-            async with asyncio.timeout(BODY_S):
-                data = await self._read(request, MOST[kind])
-        except TimeoutError:
-            raise TooSlow(f"the body of {_path(request)} took over {BODY_S:g} s; send it faster, or less") from None
-        except ClientDisconnect:
-            raise TooSlow(f"the connection closed before the body of {_path(request)} was complete; send it again") from None
-        try:
-            return msgspec.json.decode(data, type=kind)
-        except UNREADABLE as error:
-            raise BadInput(f"the body of {_path(request)} is not a valid {kind.__name__}: {error}") from error
-
-    async def _read(self, request: Request, most: int) -> bytearray:
-        announced, owner = int(request.headers.get("content-length", 0)), request.state.owner
-        if announced > most:
-            raise TooLarge(f"the body of {_path(request)} is over {most} bytes; send less")
-        self._allow(owner, announced)  # all at once, so that a refusal takes nothing of what the next try needs
-        data = bytearray()
-        async for chunk in request.stream():
-            data += chunk
-            if len(data) > most:
-                raise TooLarge(f"the body of {_path(request)} is over {most} bytes; send less")
-            if not announced:
-                self._allow(owner, len(chunk))
-        return data
-
-    def _allow(self, owner: str, size: int) -> None:
-        if not self._allowance.take(owner, size, self.clock()):
-            raise TooMuch(
-                f"{owner} has exceeded the upload limit ({AT_ONCE >> 20} MiB, then {EACH_S >> 20} MiB/s); retry shortly"
-            )
-
-
-def _path(request: Request) -> str:
-    return ascii(request.url.path[:200])[1:-1]
 
 
 def _count(request: Request, owner: str) -> None:
@@ -355,22 +290,6 @@ def _ends(request: Request) -> tuple[Address, Address] | None:
     """Return the other end of the call's connection, and ours."""
     client, server = request.client, request.scope.get("server")
     return None if client is None or not server else (Address(client.host, client.port), Address(server[0], server[1] or 0))
-
-
-def _facts(said: Registration, user: User | None, ends: tuple[Address, Address] | None) -> Facts:
-    """Return the facts that the kernel and the user database have about the sender of a registration."""
-    peer = find_peer(*ends) if ends else None
-    here = said.process.is_this_boot()
-    inode = peer.inode if peer else None
-    return Facts(
-        address=ends[0].host if ends else "nowhere",
-        user=user,
-        peer_uid=peer.uid if peer else None,
-        in_sight=here and said.process.is_numbered_here(),
-        driver=find_driver(said.process, said.uid, inode) if here else None,
-        groups=user_groups(said.uid),
-        namespace=pid_namespace(),
-    )
 
 
 def _number(request: Request, name: str) -> int:
@@ -393,5 +312,5 @@ def _failure(error: PaceError) -> Response:
 def _no_such_call(request: Request, error: Exception) -> Response:
     """Answer a call that only a newer master has, or none."""
     assert isinstance(error, HTTPException)
-    sentence = f"this master (Sparkpace {VERSION}) has no call {request.method} {_path(request)}"
+    sentence = f"this master (Sparkpace {VERSION}) has no call {request.method} {path_of(request)}"
     return _json(Failure(error=sentence, exit_code=Unavailable.exit_code), error.status_code)

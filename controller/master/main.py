@@ -21,7 +21,7 @@ from controller.machine.process import allow_files
 from controller.machine.service_log import log_to_stderr
 from controller.master.access.connections import REQUEST_S, MasterServer, watched
 from controller.master.access.tokens import Gatekeeper
-from controller.master.api import Api, WaitingAgents
+from controller.master.api import Api
 from controller.master.cluster import ClusterState
 from controller.master.core.core import ClusterOptions
 from controller.master.notify.notifying import Notifying
@@ -29,6 +29,7 @@ from controller.master.notify.sender import Sender
 from controller.master.providers import make_provider
 from controller.master.storage.kept import Kept
 from controller.master.topology_file import TopologyFile
+from controller.master.waiting_agents import WaitingAgents
 from placement.growth import Growth
 from placement.scores import parse_weights
 

@@ -17,7 +17,8 @@ import uvicorn
 from controller.client import LastingClient, MasterClient
 from controller.home import Home
 from controller.master.access.tokens import Gatekeeper
-from controller.master.api import Api, WaitingAgents
+from controller.master.api import Api
+from controller.master.waiting_agents import WaitingAgents
 from controller.ui.entrance import Entrance
 from controller.ui.main import _loopback, new_word
 from controller.ui.poller import Poller

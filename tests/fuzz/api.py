@@ -19,7 +19,8 @@ import msgspec
 
 from controller.home import User
 from controller.master.access.tokens import Gatekeeper
-from controller.master.api import Api, WaitingAgents
+from controller.master.api import Api
+from controller.master.waiting_agents import WaitingAgents
 from controller.wire.version import HEADER, SPOKEN
 from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report, sample, use
 from tests.properties.test_plan_cache import taught

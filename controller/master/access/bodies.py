@@ -1,15 +1,26 @@
 """Limits of how much calls may bring and how fast, before their content is looked at: a master has one memory and one loop
 for all.
 
-`Allowance` is pure; `api` reads by it. What may be in a body is said by its type (`controller.wire`).
+`Allowance` is pure. What may be in a body is said by its type (`controller.wire`).
 """
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
 
 from controller.wire.command import Change, DriverEnded, Labels, PlanRequest, StartRequest
 from controller.wire.driver import DriverSync, Registration
 from controller.wire.message import Message
 from controller.wire.worker import WorkerSync
+from stage_model.decoding import UNREADABLE
+from stage_model.errors import BadInput, TooLarge, TooMuch, TooSlow
+
+M = TypeVar("M", bound=Message)
 
 MIB = 1 << 20
 MOST: dict[type[Message], int] = {
@@ -52,3 +63,52 @@ class Allowance:
     def _left_of(self, owner: str, now_s: float) -> float:
         left, at_s = self._left.get(owner, (self._at_once, now_s))
         return min(float(self._at_once), left + self._each_s * (now_s - at_s))
+
+
+class Bodies:
+    """The reader of the bodies of calls. `clock` is monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._allowance = clock, Allowance(AT_ONCE, EACH_S)
+
+    async def read(self, request: Request, kind: type[M]) -> M:
+        """Return the body of a call, which counts for its `state.owner`. Raise `BadInput`, `TooLarge`, `TooMuch` and
+        `TooSlow`."""
+        try:
+            async with asyncio.timeout(BODY_S):
+                data = await self._read(request, MOST[kind])
+        except TimeoutError:
+            raise TooSlow(f"the body of {path_of(request)} took over {BODY_S:g} s; send it faster, or less") from None
+        except ClientDisconnect:
+            raise TooSlow(
+                f"the connection closed before the body of {path_of(request)} was complete; send it again"
+            ) from None
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except UNREADABLE as error:
+            raise BadInput(f"the body of {path_of(request)} is not a valid {kind.__name__}: {error}") from error
+
+    async def _read(self, request: Request, most: int) -> bytearray:
+        announced, owner = int(request.headers.get("content-length", 0)), request.state.owner
+        if announced > most:
+            raise TooLarge(f"the body of {path_of(request)} is over {most} bytes; send less")
+        self._allow(owner, announced)  # all at once, so that a refusal takes nothing of what the next try needs
+        data = bytearray()
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > most:
+                raise TooLarge(f"the body of {path_of(request)} is over {most} bytes; send less")
+            if not announced:
+                self._allow(owner, len(chunk))
+        return data
+
+    def _allow(self, owner: str, size: int) -> None:
+        if not self._allowance.take(owner, size, self._clock()):
+            raise TooMuch(
+                f"{owner} has exceeded the upload limit ({AT_ONCE >> 20} MiB, then {EACH_S >> 20} MiB/s); retry shortly"
+            )
+
+
+def path_of(request: Request) -> str:
+    """Return the path of a call, as it can be shown."""
+    return ascii(request.url.path[:200])[1:-1]

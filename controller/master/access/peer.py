@@ -11,11 +11,14 @@ import os
 import pwd
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from controller.home import User
 from controller.machine import proc
 from controller.machine.proc import PROC
 from controller.machine.process import Process
+from controller.wire.driver import Registration
 
 LOOKS = 3
 """The kernel's table of connections changes while it is read, so what is not found is looked for again."""
@@ -46,6 +49,38 @@ class DriverSeen(NamedTuple):
     groups: frozenset[int]
     nested: bool
     connected: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts about the sender of a registration, beyond what it says. `user`: the owner of its token, None: several may have
+    it. `address`: where the connection comes from; `peer_uid`: the uid of its other end, None: that end is not of this host.
+    `in_sight`: the process it names would be seen from here; `driver`: that process. `groups`: of the uid that it says, by
+    the user database here; `namespace`: of process numbers here."""
+
+    address: str
+    user: User | None = None
+    peer_uid: int | None = None
+    in_sight: bool = False
+    driver: DriverSeen | None = None
+    groups: frozenset[int] = frozenset()
+    namespace: str = ""
+
+
+def find_facts(said: Registration, user: User | None, ends: tuple[Address, Address] | None) -> Facts:
+    """Return the facts that the kernel and the user database have about the sender of a registration."""
+    peer = find_peer(*ends) if ends else None
+    here = said.process.is_this_boot()
+    inode = peer.inode if peer else None
+    return Facts(
+        address=ends[0].host if ends else "nowhere",
+        user=user,
+        peer_uid=peer.uid if peer else None,
+        in_sight=here and said.process.is_numbered_here(),
+        driver=find_driver(said.process, said.uid, inode) if here else None,
+        groups=user_groups(said.uid),
+        namespace=proc.pid_namespace(),
+    )
 
 
 def find_peer(other: Address, here: Address) -> OtherEnd | None:

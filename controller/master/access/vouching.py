@@ -8,30 +8,12 @@ by itself vouches for no one, and root is believed of the kernel only. What the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from msgspec import structs
 
 from controller.home import User
-from controller.master.access.peer import DriverSeen
+from controller.master.access.peer import Facts
 from controller.wire.driver import NOBODY, Registration
 from stage_model.errors import Denied
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Facts about the sender of a registration, beyond what it says. `user`: the owner of its token, None: several may have
-    it. `address`: where the connection comes from; `peer_uid`: the uid of its other end, None: that end is not of this host.
-    `in_sight`: the process it names would be seen from here; `driver`: that process. `groups`: of the uid that it says, by
-    the user database here; `namespace`: of process numbers here."""
-
-    address: str
-    user: User | None = None
-    peer_uid: int | None = None
-    in_sight: bool = False
-    driver: DriverSeen | None = None
-    groups: frozenset[int] = frozenset()
-    namespace: str = ""
 
 
 def vouched(said: Registration, facts: Facts) -> Registration:

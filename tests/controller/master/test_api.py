@@ -19,12 +19,13 @@ import pytest
 from starlette.routing import Route
 
 from controller.home import User
-from controller.master import api
+from controller.master.access import bodies
 from controller.master.access.bodies import MOST
 from controller.master.access.peer import Address, find_peer
 from controller.master.access.tokens import Gatekeeper
-from controller.master.api import Api, WaitingAgents
+from controller.master.api import Api
 from controller.master.calls import CALLS, types_of
+from controller.master.waiting_agents import WaitingAgents
 from controller.wire.driver import DriverSync, Registration
 from controller.wire.message import Message
 from controller.wire.version import HEADER, SPOKEN
@@ -217,7 +218,7 @@ def test_an_application_that_floods_is_refused_for_a_while_and_its_neighbour_is_
 
 
 def test_a_body_that_does_not_come_is_waited_for_a_while_only(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "BODY_S", 0.01)
+    monkeypatch.setattr(bodies, "BODY_S", 0.01)
     answer = call("POST", "/v1/plan", chunks=iter([b"{", b'"profile"']))
     assert (call.status, answer["exit_code"]) == (408, 69)
     assert_names(answer["error"], "/v1/plan", "0.01 s")

@@ -13,8 +13,8 @@ from msgspec import structs
 from controller.home import User
 from controller.machine.proc import boot_id
 from controller.machine.process import Process
-from controller.master.access.peer import Address, DriverSeen, find_driver, find_peer
-from controller.master.access.vouching import Facts, vouched
+from controller.master.access.peer import Address, DriverSeen, Facts, find_driver, find_peer
+from controller.master.access.vouching import vouched
 from controller.runtime.docker.engine import DockerRuntime
 from stage_model.errors import Denied
 from tests.fakes.cluster import registration

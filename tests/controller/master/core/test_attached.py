@@ -12,8 +12,8 @@ from msgspec import structs
 
 from controller.home import User
 from controller.machine.proc import boot_id
-from controller.master.access.peer import DriverSeen
-from controller.master.access.vouching import Facts, vouched
+from controller.master.access.peer import DriverSeen, Facts
+from controller.master.access.vouching import vouched
 from controller.master.core import attached
 from controller.wire.driver import NOBODY, AttachedExecutor, ExecutorProcess
 from controller.wire.worker import Desired
