@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -17,20 +16,15 @@ from controller.cli.common import print_json
 from controller.cli.plan_answer import print_plan
 from controller.cli.submit_completion import SubmitCommand, complete_submit
 from controller.client import submit_client
-from controller.home import Home, find_home
+from controller.home import find_home
 from controller.machine.proc import uptime
 from controller.runtime.engines import find_java
-from controller.submit.authentication import in_memory, path_of
 from controller.submit.before_start import INTERRUPTED, ask_plan, plan_request, wait_for_predecessors
-from controller.submit.bridge_jar import bridge_jar
-from controller.submit.detached import detach
-from controller.submit.driver_archive import archive_options
-from controller.submit.driver_command import command, driver_file, driver_variables, executor_settings
-from controller.submit.driver_run import DriverRun
-from controller.submit.in_place import go_on_as
-from controller.submit.progress_line import UNPACED, ProgressLine, ending
-from controller.submit.spark_install import SparkInstall, find_spark
-from controller.submit.submission import Submission, check_own_master, check_submission
+from controller.submit.driver_command import driver_file, executor_settings
+from controller.submit.progress_line import note
+from controller.submit.running import detach, run_driver
+from controller.submit.spark_install import find_spark
+from controller.submit.submission import check_own_master, check_submission
 from stage_model.errors import BadInput, InfeasibleDeadline
 
 CALLED_MS, CALLED_UPTIME = int(time.time() * 1000), uptime()
@@ -86,40 +80,10 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         context.exit(detach(job, arguments, home, client, click.echo))
     console = Console(stderr=True, highlight=False)
     try:
-        job = wait_for_predecessors(job, request, partial(submit_client, home), partial(_note, console))
+        job = wait_for_predecessors(job, request, partial(submit_client, home), partial(note, console))
     except KeyboardInterrupt:
         context.exit(INTERRUPTED)
-    context.exit(_run(job, home, spark, settings, java.home, console))
-
-
-def _run(
-    job: Submission, home: Home, spark: SparkInstall, settings: Mapping[str, str], java_home: Path, console: Console
-) -> int:
-    """Run the driver, which reads `settings`; return the command's exit code. With `--exec`, this process becomes the
-    driver."""
-    cluster = home.need_cluster()  # the one before the wait may be another by now
-    variables = {**os.environ, **spark.environment}
-    if job.master is None:
-        variables |= driver_variables(cluster, os.environ) | archive_options(os.environ, java_home, spark, bridge_jar())
-    with in_memory(settings) as file:
-        words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ, file=path_of(file))
-        if "exec" in job.arguments.flags:
-            go_on_as(words, variables, passed=(file,))
-        line = ProgressLine(console)
-        run = DriverRun(submit_client(home), job.submission)
-        try:
-            code = run.run(words, variables, line.show, passed=(file,))
-        finally:
-            line.clear()
-    if run.view is not None:
-        _note(console, ending(run.view, interrupted=run.interrupted))
-    elif run.unknown and code == 0:
-        _note(console, UNPACED)
-    return code
-
-
-def _note(console: Console, text: str) -> None:
-    console.print(f"sparkpace: {text}", soft_wrap=True, markup=False)
+    context.exit(run_driver(job, home, spark, settings, java.home, console))
 
 
 def _submitted_ms(given: str | None) -> int:

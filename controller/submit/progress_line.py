@@ -50,6 +50,11 @@ class ProgressLine:
         self._console.print(Text(text), soft_wrap=True)
 
 
+def note(console: Console, text: str) -> None:
+    """Print a line of `submit`'s own."""
+    console.print(f"sparkpace: {text}", soft_wrap=True, markup=False)
+
+
 def late_warning(view: ApplicationView) -> str | None:
     """Return a warning when the forecast end has passed the deadline; else None."""
     if view.forecast_end_s is None or view.deadline_s is None or view.forecast_end_s <= view.deadline_s:

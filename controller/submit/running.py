@@ -1,21 +1,57 @@
-"""A submission in the background: the same command again, watched until its application is registered."""
+"""The two ways to run a checked submission: here, to the end of its driver, and in the background."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from controller.client import MasterClient
+from rich.console import Console
+
+from controller.client import MasterClient, submit_client
 from controller.home import Home
 from controller.machine.log_files import tail
 from controller.start import ours
-from controller.submit.driver_run import find
+from controller.submit.authentication import in_memory, path_of
+from controller.submit.bridge_jar import bridge_jar
+from controller.submit.driver_archive import archive_options
+from controller.submit.driver_command import command, driver_variables
+from controller.submit.driver_run import DriverRun, find
+from controller.submit.in_place import go_on_as
+from controller.submit.progress_line import UNPACED, ProgressLine, ending, note
+from controller.submit.spark_install import SparkInstall
 from controller.submit.submission import Submission
 
 REGISTER_S = 120.0
 """Longest wait of `--detach` for the application to register; a loaded machine took 47 s to the first task."""
+
+
+def run_driver(
+    job: Submission, home: Home, spark: SparkInstall, settings: Mapping[str, str], java_home: Path, console: Console
+) -> int:
+    """Run the driver, which reads `settings`; return the command's exit code. With `--exec`, this process becomes the
+    driver."""
+    cluster = home.need_cluster()  # the one before the wait may be another by now
+    variables = {**os.environ, **spark.environment}
+    if job.master is None:
+        variables |= driver_variables(cluster, os.environ) | archive_options(os.environ, java_home, spark, bridge_jar())
+    with in_memory(settings) as file:
+        words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ, file=path_of(file))
+        if "exec" in job.arguments.flags:
+            go_on_as(words, variables, passed=(file,))
+        line = ProgressLine(console)
+        run = DriverRun(submit_client(home), job.submission)
+        try:
+            code = run.run(words, variables, line.show, passed=(file,))
+        finally:
+            line.clear()
+    if run.view is not None:
+        note(console, ending(run.view, interrupted=run.interrupted))
+    elif run.unknown and code == 0:
+        note(console, UNPACED)
+    return code
 
 
 def detach(job: Submission, arguments: Sequence[str], home: Home, client: MasterClient, say: Callable[..., None]) -> int:
