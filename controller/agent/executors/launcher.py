@@ -19,9 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-import msgspec
-from msgspec import structs
-
 from controller.agent.executors.launch import Site
 from controller.agent.executors.starting import ExecutorStarter, Spec, Start
 from controller.agent.threads import Beat
@@ -29,7 +26,6 @@ from controller.machine.back_off import BackOff
 from controller.machine.files import write_whole
 from controller.runtime.base import ExecutorKey, Runtime
 from controller.wire.states import ExecutorState
-from controller.wire.worker import ExecutorSpec
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
@@ -161,7 +157,7 @@ class Launcher:
         try:
             if not self._wanted(key):
                 return
-            self._remember(key, start.spec)
+            write_whole(self._record(key), self._starter.kept_spec(start.spec), lasting=False)
             self._starter.start(start, lambda: self._cores[key], lambda: self._wanted(key))
             self.images = self._starter.images()
             self._retry.pop(key, None)
@@ -201,7 +197,3 @@ class Launcher:
         finally:
             with self._lock:
                 self._stopping.discard(key)
-
-    def _remember(self, key: ExecutorKey, spec: Spec) -> None:
-        shown = structs.replace(spec, environment={}) if isinstance(spec, ExecutorSpec) else spec
-        write_whole(self._record(key), msgspec.json.encode(shown), lasting=False)

@@ -46,8 +46,11 @@ class ExecutorStarter(Protocol):
         """Start the executor unless it is not `wanted` any more; `cores` gives the newest grant. Raise `RuntimeRefused`,
         `RuntimeFailed` and `OSError`."""
 
+    def kept_spec(self, spec: Spec) -> bytes:
+        """Return what is remembered of an executor's spec, as JSON: all but its environment."""
+
     def read_spec(self, data: bytes) -> Spec:
-        """Read an executor's spec, remembered as JSON. Raise the exceptions in `UNREADABLE`."""
+        """Read a `kept_spec`. Raise the exceptions in `UNREADABLE`."""
 
     def images(self) -> tuple[str, ...]:
         """Return the executor images that are here, as far as is known."""
@@ -65,6 +68,9 @@ class AdoptingStarter:
         serves = Serves(spec.spark_application_id, spec.executor_id, spec.driver_url)
         claim = ProcessClaim(spec.process.process, spec.process.uid)
         self._runtime.adopt(Adoption(start.key, claim, serves, cores(), spec.host, spec.slots))
+
+    def kept_spec(self, spec: Spec) -> bytes:
+        return msgspec.json.encode(spec)
 
     def read_spec(self, data: bytes) -> AdoptedSpec:
         return msgspec.json.decode(data, type=AdoptedSpec)
@@ -96,6 +102,10 @@ class LaunchingStarter:
         self.runtime.start(replace(launch, cores=cores()))
         if spec.image and full_image_name(spec.image) not in self.images():
             self._images = None
+
+    def kept_spec(self, spec: Spec) -> bytes:
+        assert isinstance(spec, ExecutorSpec)
+        return msgspec.json.encode(msgspec.structs.replace(spec, environment={}))
 
     def read_spec(self, data: bytes) -> ExecutorSpec:
         return msgspec.json.decode(data, type=ExecutorSpec)
