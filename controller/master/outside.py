@@ -112,8 +112,9 @@ class Outside:
 
     def _drop_details(self, effect: DropDetails, now_s: float) -> None:
         application, records = self.registry.applications[effect.application_id], self.core.lifecycle.records
-        for record in (application.record, *(executor.record for executor in application.executors.values())):
-            record.drop_environment()
+        application.record.drop_environment()
+        for executor in application.executors.values():
+            executor.record.drop_environment()
         with Caught() as problem, self.store.transaction():
             self._put_application(application, live=False)
             for executor in application.executors.values():
