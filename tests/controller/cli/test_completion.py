@@ -20,6 +20,7 @@ from controller.runs.profile_store import ProfileStore
 from controller.wire.command import WorkerView
 from controller.wire.states import ApplicationState
 from stage_model.history.profile import profile
+from stage_model.laws import LAWS
 from tests.fakes.commands import served_home, write_cluster
 from tests.fakes.master import Server
 from tests.fakes.records import run, stage
@@ -84,7 +85,7 @@ def test_words_of_submit(home: tuple[Home, Server]) -> None:
     assert not {"--kill", "--submission"} & set(offered("submit", "--"))
     assert offered("submit", "--deadline", "90s", "--dea") == []
     assert offered("submit", "--mount", ".", "--mou") == ["--mount"]
-    assert offered("submit", "--law", "") == ["paper", "forecast", "constant"]
+    assert offered("submit", "--law", "") == list(LAWS)
     assert offered("submit", "--exec", "--priority", "h") == ["high"]
     assert offered("submit", "--after", "pace") == ["pace-20261121-a"]
     assert offered("submit", "--profile", "s") == ["small@app.py"]
