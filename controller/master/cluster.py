@@ -2,7 +2,7 @@
 
 Every call comes in on one thread with `now_s` (monotonic seconds). What must survive a restart is stored before a call is
 answered, or control goes on from memory where the disk is full. Calls of drivers, agents and people go into the core by
-`driver_calls`, `agent_calls` and `command_calls`; what only time brings about is done by `tick`.
+`report_calls` and `command_calls`; what only time brings about is done by `tick`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from controller.machine.proc import boot_id, pid_namespace
 from controller.master.admitting import Admitting
-from controller.master.agent_calls import AgentCalls
 from controller.master.command_calls import CommandCalls
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.growing import Growing
 from controller.master.core.guard import guarded
 from controller.master.core.master_life import MasterLife
-from controller.master.driver_calls import DriverCalls
 from controller.master.notify.notifying import Notifying
 from controller.master.outside import Outside
 from controller.master.parts import Parts
 from controller.master.providers import Provider
 from controller.master.providing import Providing
 from controller.master.recording import Recording
+from controller.master.report_calls import AgentCalls, DriverCalls
 from controller.master.restoring import restore
 from controller.master.storage.kept import Kept
 from placement.growth import Growth

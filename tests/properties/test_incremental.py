@@ -279,7 +279,7 @@ def from_scratch(kept: Placing, now_s: float) -> Placing:
     """Return the placing that knew nothing but the applications, the workers and the topology."""
     registry, fleet = kept.registry, kept.fleet
     made = Placing(registry, Fleet(weights=fleet.weights, draw=fleet._draw), kept.policy)
-    made.states.topology = kept.states.topology
+    made.states.locate_by(kept.states.topology)
     registry.changes.dirty_applications.update(registry.applications)
     registry.changes.dirty_workers.update(registry.workers.by_id)
     made.refresh(now_s)
@@ -292,8 +292,7 @@ def shown(worker: WorkerState) -> tuple[object, ...]:
 
 
 def unmeasured(needs: list[Need]) -> list[Need]:
-    """Return the needs without what no decision of placement looks at: the measured use of memory, which changes with each
-    report."""
+    """Return the needs without the use of memory, which changes with each report and which no decision looks at."""
     return [replace(need, budget_mb=None, execution_mb=0, storage_mb=0) for need in needs]
 
 

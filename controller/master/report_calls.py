@@ -1,5 +1,7 @@
-"""Drivers' calls: a registration and reports go into the core (`core.drivers`, `core.driver_events`) once they are stored,
-and the answer comes out."""
+"""Calls of drivers and agents: what they report goes into the core, and the answer comes out.
+
+A driver's registration and events are stored first (`core.drivers`, `core.driver_events`). The effects of an agent's report
+are carried out before it is answered (`core.agents`)."""
 
 from __future__ import annotations
 
@@ -10,11 +12,12 @@ from msgspec import structs
 
 from controller.master.access.tokens import digest, mint
 from controller.master.admitting import Admitting
-from controller.master.core import driver_events, drivers
+from controller.master.core import agents, driver_events, drivers
 from controller.master.core.arrival import check_usable, checked_id
 from controller.master.off_loop import OffLoop
 from controller.master.outside import Outside
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
+from controller.wire.worker import Desired, WorkerReply, WorkerSync
 
 
 class DriverCalls:
@@ -73,3 +76,19 @@ class DriverCalls:
     def token_hash(self, application_id: str) -> str | None:
         """Return the hash of the application's token; None for an application that is not known here."""
         return self.core.token_hash(application_id)
+
+
+class AgentCalls:
+    def __init__(self, core: agents.Agents, outside: Outside) -> None:
+        self.core, self.outside = core, outside
+
+    def sync(self, worker_id: str, sync: WorkerSync, now_s: float) -> WorkerReply:
+        """Take an agent's report in; the reply holds the desired state of its worker. Raise `Denied` for a report of another
+        worker than the one whose agent sent it."""
+        with self.outside.changing(now_s):
+            self.core.take(worker_id, sync, now_s)
+        return self.core.reply(worker_id, now_s)
+
+    def desired(self, worker_id: str, now_s: float) -> Desired:
+        """Return the desired state of a worker at this time."""
+        return self.core.desired(worker_id, now_s)
