@@ -7,7 +7,6 @@ import contextlib
 import logging
 import signal
 import socket
-import ssl
 import time
 
 import uvicorn
@@ -19,7 +18,7 @@ from controller.machine.addresses import bound_socket, url_of
 from controller.machine.authority import certify, names_of
 from controller.machine.process import allow_files
 from controller.machine.service_log import log_to_stderr
-from controller.master.access.connections import REQUEST_S, MasterServer, watched
+from controller.master.access.connections import MasterServer
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api
 from controller.master.cluster import ClusterState
@@ -64,22 +63,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         cluster.notifying = Notifying(sender, kept.identity.cluster_id, time.time)
     gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token, home.find_user, home.find_metrics_token)
     api = Api(cluster, gate, agents, time.monotonic, time.time)
-    config = uvicorn.Config(
-        watched(api.application()),
-        log_config=None,
-        access_log=False,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        timeout_keep_alive=int(REQUEST_S),
-        proxy_headers=False,  # the kernel says who calls, not a header
-        timeout_graceful_shutdown=2,
-        ssl_certfile=home.master_certificate,
-    )
-    config.load()
-    assert config.ssl is not None
-    config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
-    server = MasterServer(config, listening, files, agents.wake_all)
+    server = MasterServer(api.application(), home.master_certificate, listening, files, agents.wake_all)
     topology = TopologyFile(options.topology) if options.topology else None
     ticking = asyncio.create_task(_tick(cluster, topology))
     ticking.add_done_callback(lambda task: _ended(task, server))

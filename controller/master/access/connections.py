@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import uvicorn
@@ -165,7 +167,7 @@ class Connection(asyncio.Protocol):
         self._limit(waits=not self._calls)
 
 
-def watched(app: ASGIApp) -> ASGIApp:
+def _watched(app: ASGIApp) -> ASGIApp:
     """Return the same application, of whose calls each `Connection` learns."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
@@ -179,15 +181,34 @@ def watched(app: ASGIApp) -> ASGIApp:
     return call
 
 
+def _config(app: ASGIApp, certificate: Path) -> uvicorn.Config:
+    config = uvicorn.Config(
+        _watched(app),
+        log_config=None,
+        access_log=False,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        timeout_keep_alive=int(REQUEST_S),
+        proxy_headers=False,  # the kernel says who calls, not a header
+        timeout_graceful_shutdown=2,
+        ssl_certfile=certificate,
+    )
+    config.load()
+    assert config.ssl is not None
+    config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
+    return config
+
+
 class MasterServer(uvicorn.Server):
-    """uvicorn's server of a `watched` application, which accepts the connections of `listening` itself: `serve(sockets=[])`.
-    `files`: the number that this process may have open. `ending` is called before the server waits for the calls under
-    way."""
+    """uvicorn's server of an application with the key and `certificate`, which accepts the connections of `listening` itself:
+    `serve(sockets=[])`. `files`: the number that this process may have open. `ending` is called before the server waits for
+    the calls under way."""
 
     def __init__(
-        self, config: uvicorn.Config, listening: socket.socket, files: int, ending: Callable[[], None] = lambda: None
+        self, app: ASGIApp, certificate: Path, listening: socket.socket, files: int, ending: Callable[[], None]
     ) -> None:
-        super().__init__(config)
+        super().__init__(_config(app, certificate))
         self._listening, self._ending = listening, ending
         self.guests: Guests[Connection] = Guests(max(16, min(MOST, files - OTHER_FILES)), MOST_OF_ONE)
 
