@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from controller.master.access.bodies import Bodies, path_of
+from controller.master.access.bodies import Bodies, path_called
 from controller.master.access.connections import Connection
 from controller.master.access.peer import Address, find_facts, find_peer
 from controller.master.access.tokens import Gatekeeper
@@ -137,7 +137,7 @@ class Api:
             except PaceError as error:
                 return _failure(error)
             except Exception:
-                log.exception("%s %s failed", request.method, path_of(request))
+                log.exception("%s %s failed", request.method, path_called(request))
                 return _json(Failure(error="the master failed on this call; see its log"), 500)
 
         return handle
@@ -312,5 +312,5 @@ def _failure(error: PaceError) -> Response:
 def _no_such_call(request: Request, error: Exception) -> Response:
     """Answer a call that only a newer master has, or none."""
     assert isinstance(error, HTTPException)
-    sentence = f"this master (Sparkpace {VERSION}) has no call {request.method} {path_of(request)}"
+    sentence = f"this master (Sparkpace {VERSION}) has no call {request.method} {path_called(request)}"
     return _json(Failure(error=sentence, exit_code=Unavailable.exit_code), error.status_code)

@@ -78,26 +78,26 @@ class Bodies:
             async with asyncio.timeout(BODY_S):
                 data = await self._read(request, MOST[kind])
         except TimeoutError:
-            raise TooSlow(f"the body of {path_of(request)} took over {BODY_S:g} s; send it faster, or less") from None
+            raise TooSlow(f"the body of {path_called(request)} took over {BODY_S:g} s; send it faster, or less") from None
         except ClientDisconnect:
             raise TooSlow(
-                f"the connection closed before the body of {path_of(request)} was complete; send it again"
+                f"the connection closed before the body of {path_called(request)} was complete; send it again"
             ) from None
         try:
             return msgspec.json.decode(data, type=kind)
         except UNREADABLE as error:
-            raise BadInput(f"the body of {path_of(request)} is not a valid {kind.__name__}: {error}") from error
+            raise BadInput(f"the body of {path_called(request)} is not a valid {kind.__name__}: {error}") from error
 
     async def _read(self, request: Request, most: int) -> bytearray:
         announced, owner = int(request.headers.get("content-length", 0)), request.state.owner
         if announced > most:
-            raise TooLarge(f"the body of {path_of(request)} is over {most} bytes; send less")
+            raise TooLarge(f"the body of {path_called(request)} is over {most} bytes; send less")
         self._allow(owner, announced)  # all at once, so that a refusal takes nothing of what the next try needs
         data = bytearray()
         async for chunk in request.stream():
             data += chunk
             if len(data) > most:
-                raise TooLarge(f"the body of {path_of(request)} is over {most} bytes; send less")
+                raise TooLarge(f"the body of {path_called(request)} is over {most} bytes; send less")
             if not announced:
                 self._allow(owner, len(chunk))
         return data
@@ -109,6 +109,6 @@ class Bodies:
             )
 
 
-def path_of(request: Request) -> str:
+def path_called(request: Request) -> str:
     """Return the path of a call, as it can be shown."""
     return ascii(request.url.path[:200])[1:-1]

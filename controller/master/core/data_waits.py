@@ -16,7 +16,7 @@ from placement.data_wait import DataWait, Patience
 from placement.locality import DataOutlook, expected_requests
 
 
-def shares(application: Application) -> dict[str, float]:
+def data_shares(application: Application) -> dict[str, float]:
     """Return each host's share of the application's input."""
     return application.placement.shares(application.options.placement.prefer)
 
@@ -38,7 +38,7 @@ def patience(application: Application, queue: Queue, now_s: float) -> Patience |
         elapsed_s=application.elapsed_s(now_s),
         last=waits[-1] if waits else None,
         duration_s=lambda name: _duration_s(known[name]) if name in known else None,
-        ahead=lambda: [shares(known[name]) for name in queue.before(application)],
+        ahead=lambda: [data_shares(known[name]) for name in queue.before(application)],
     )
 
 

@@ -11,7 +11,7 @@ from controller.master.core import queue
 from controller.master.core.application import Application
 from controller.master.core.effects import StoreMeta
 from controller.master.core.guard import guarded
-from controller.master.core.planned_cores import planned_cores
+from controller.master.core.planned_peak import planned_peak
 from controller.master.core.registry import Registry
 from placement.growth import EndWorker, Growth, StartWorker, WorkerType
 
@@ -65,7 +65,7 @@ class Growing:
             with guarded(application, "counting the cores it wants"):
                 wanted = sum(1 if wish.count is None else wish.count for wish in application.placement.wanted.values())
                 there = sum(1 for _ in application.live_executors())
-                total += max(wanted, there) * planned_cores(application, self.registry.workers, now_s)
+                total += max(wanted, there) * planned_peak(application, self.registry.workers, now_s)
         return total
 
     def _begin(self, actions: Sequence[StartWorker | EndWorker]) -> None:

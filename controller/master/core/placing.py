@@ -12,10 +12,10 @@ from controller.master.core import data_waits
 from controller.master.core.application import Application
 from controller.master.core.needs import need_of_another
 from controller.master.core.placement_state import CachedRequest
-from controller.master.core.planned_cores import planned_cores
+from controller.master.core.planned_peak import planned_peak
 from controller.master.core.queue import Queue, Workers, rank_of
 from controller.master.core.registry import Registry
-from controller.master.core.worker_states import WorkerStates, group
+from controller.master.core.worker_states import WorkerStates, own_group
 from controller.runtime.base import full_image_name
 from controller.wire.driver import ExecutorWish
 from master_memory.room import Newcomer
@@ -95,7 +95,7 @@ class Placing:
         cached = self._cached(application, profile_id, wish)
         if labels and cached.ever:
             return None
-        request = replace(cached.request, cores=planned_cores(application, self.registry.workers, now_s))
+        request = replace(cached.request, cores=planned_peak(application, self.registry.workers, now_s))
         need_on = need_of_another(application, profile_id, wish)
         return needed_type(
             request if labels else replace(request, labels=()),
@@ -117,7 +117,7 @@ class Placing:
         waits_for_data = cached.request.prefer or application.waits_for_data
         request = replace(
             cached.request,
-            cores=planned_cores(application, self.registry.workers, now_s),
+            cores=planned_peak(application, self.registry.workers, now_s),
             patience=data_waits.patience(application, self.queue, now_s) if waits_for_data else None,
             ahead=self.queue.ahead(application),
             kept=self.queue.kept(application).union(*(one.placement.evicting for one in others if rank_of(one) < mine)),
@@ -143,7 +143,7 @@ class Placing:
         ever = each[0] if len(each) == 1 else Workers().union(*each)
         if not application.waits_for_data:
             return ever
-        hosts = data_waits.shares(application)
+        hosts = data_waits.data_shares(application)
         return Workers(name for name in ever if (worker := self.fleet.get(name)) and worker.host in hosts)
 
     def _hopeless(self, application: Application, cached: CachedRequest) -> bool:
@@ -153,7 +153,7 @@ class Placing:
 
     def _request(self, application: Application, profile_id: str, wish: ExecutorWish) -> tuple[Request, Newcomer]:
         """Return the request without applications ahead of it, its cores and its patience."""
-        options, prefer = application.options.placement, data_waits.shares(application)
+        options, prefer = application.options.placement, data_waits.data_shares(application)
         request = Request(
             application_id=application.id,
             priority=application.priority(),
@@ -162,7 +162,7 @@ class Placing:
             pieces=options.pieces,
             ports=options.ports,
             labels=options.labels,
-            group=group(application),
+            group=own_group(application),
             apart=options.apart,
             image=full_image_name(application.options.image or ""),
             prefer=prefer,

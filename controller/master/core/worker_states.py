@@ -11,7 +11,7 @@ from controller.master.core import needs
 from controller.master.core.application import Application
 from controller.master.core.executor_state import Executor
 from controller.master.core.guard import guarded
-from controller.master.core.planned_cores import planned_cores
+from controller.master.core.planned_peak import planned_peak
 from controller.master.core.registry import Registry
 from controller.runtime.base import ExecutorKey
 from controller.wire.driver import Registration
@@ -87,7 +87,7 @@ class WorkerStates:
         assert spec is not None, "executors that are adopted are on workers that nothing is placed on"
         cores = float(spec.slots)
         with guarded(application, "planning its cores"):
-            cores = planned_cores(application, self.registry.workers, now_s)
+            cores = planned_peak(application, self.registry.workers, now_s)
         return Occupant(
             key=ExecutorKey(application.id, executor.record.executor_id).text,
             application_id=application.id,
@@ -96,12 +96,12 @@ class WorkerStates:
             least_mb=spec.memory_mb + (spec.off_heap_floor_mb or 0) if counts else 0,
             held=executor.record.held,
             ports=options.ports,
-            group=group(application),
+            group=own_group(application),
             apart=options.apart,
             ending=not counts,
         )
 
 
-def group(application: Application) -> str:
+def own_group(application: Application) -> str:
     """Return the name that others want to be apart from: the group that the application names, else its own name."""
     return application.options.placement.group or application.name

@@ -11,7 +11,7 @@ import pytest
 from controller.master.core import growing
 from controller.master.core.application import Application
 from controller.master.core.growing import Growing
-from controller.master.core.planned_cores import planned_cores
+from controller.master.core.planned_peak import planned_peak
 from controller.master.core.workers import STALE_S, Workers
 from controller.master.providers import CommandProvider, agent_words, check_program
 from controller.wire.command import PlanRequest
@@ -131,10 +131,10 @@ def test_cores_of_one_that_cannot_be_counted_are_left_out(
     def planned_of_others(application: Application, workers: Workers, now_s: float) -> float:
         if application.id == small:
             raise OverflowError("on purpose")
-        return planned_cores(application, workers, now_s)
+        return planned_peak(application, workers, now_s)
 
     scene.register("large", placement_resources="gpu=1")
-    monkeypatch.setattr(growing, "planned_cores", planned_of_others)
+    monkeypatch.setattr(growing, "planned_peak", planned_of_others)
     turn(scene, provided, 1)
     assert provided.asked == ["start grown-1 1 cores, 1536 MiB, gpu=1"]
     assert scene.state.applications[small].faults

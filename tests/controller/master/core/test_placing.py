@@ -8,7 +8,7 @@ import pytest
 
 from controller.master.core import worker_states
 from controller.master.core.application import Application
-from controller.master.core.planned_cores import planned_cores
+from controller.master.core.planned_peak import planned_peak
 from controller.master.core.workers import Workers
 from controller.wire.driver import ExecutorWish
 from placement.topology import parse_topology
@@ -46,9 +46,9 @@ def test_one_whose_cores_cannot_be_planned_counts_with_its_slots_and_others_are_
     def planned_of_others(application: Application, workers: Workers, now_s: float) -> float:
         if application.id == broken:
             raise OverflowError("on purpose")
-        return planned_cores(application, workers, now_s)
+        return planned_peak(application, workers, now_s)
 
-    monkeypatch.setattr(worker_states, "planned_cores", planned_of_others)
+    monkeypatch.setattr(worker_states, "planned_peak", planned_of_others)
     other = scene.register("other")
     assert scene.where(other) == ["w1"]
     (one,) = [o for o in scene.state.placing.fleet.get("w1").occupants.values() if o.application_id == broken]

@@ -1,4 +1,4 @@
-"""The cores that are planned for one executor of an application: placement and growth leave room for them."""
+"""The peak of cores that is planned for one executor of an application: placement and growth leave room for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from controller.master.core.workers import Workers
 from stage_model.settings import QuotaSettings
 
 
-def planned_cores(application: Application, workers: Workers, now_s: float) -> float:
+def planned_peak(application: Application, workers: Workers, now_s: float) -> float:
     """Return the peak that is planned for one executor: the floor without a profile, all it can use with a profile and no
     deadline, else its share of the least cores for the deadline as they were at submission."""
     what, deadline_s = application.estimate, application.options.deadline_s
