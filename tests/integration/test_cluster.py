@@ -117,7 +117,7 @@ def test_hostile_progress_files_disturb_neither_job_nor_agent(cluster: LocalClus
     child = cluster.agent_child(worker).pid
 
     def await_samples(count: int) -> None:
-        """Wait for so many more: every period writes one for the executor, and reads its file first."""
+        """Wait for that number of further samples: every period writes one for the executor, and reads its file first."""
         number = len(cluster.samples(view.application_id)) + count
         eventually(lambda: len(cluster.samples(view.application_id)) >= number, "further samples")
 
