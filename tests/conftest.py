@@ -148,7 +148,7 @@ def spark35_python() -> Path:
     return Path(given)
 
 
-TOGETHER = {
+TOGETHER: dict[str, tuple[str, ...]] = {
     "kubernetes": ("test_kubernetes", "test_node_image."),
     "bridge": ("test_bridge", "test_driver_process.", "test_event_listener.", "test_steady_clock."),
 }
