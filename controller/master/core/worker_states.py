@@ -39,17 +39,18 @@ class WorkerStates:
         self.topology, self._located = topology, False
 
     def take_offers(self, now_s: float) -> bool:
-        """Take in which workers there are; return True if one has come, has gone, or offers something else."""
-        offers = self.registry.workers.starting(now_s)
-        if offers is self.offers and self._located:
+        """Take in which workers there are; return True if one has come, has gone, offers something else, or may be located
+        elsewhere."""
+        offers, located = self.registry.workers.starting(now_s), self._located
+        if offers is self.offers and located:
             return False
         gone = [name for name in self.offers if name not in offers]
-        new = [info for name, info in offers.items() if not self._located or self.offers.get(name) is not info]
+        new = [info for name, info in offers.items() if not located or self.offers.get(name) is not info]
         self.offers, self._located = offers, True
         if gone or new:
             self.fleet.change(gone, [self._state(info) for info in new])
             self.registry.changes.dirty_workers.update(info.worker_id for info in new)
-        return bool(gone or new)
+        return bool(gone or new or not located)
 
     def occupy(self, now_s: float) -> None:
         """Take in the executors on workers on which something has changed."""
