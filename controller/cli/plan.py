@@ -121,8 +121,8 @@ def _request(given: Mapping[str, Any], now: datetime) -> PlanRequest:
 
 
 def _of_logs(logs: tuple[Path, ...], request: PlanRequest, log_cores: str | None) -> PlanReply:
-    known, told = logged_profile(logs, None if log_cores is None else parse_cores(log_cores, option="--log-cores"))
-    for sentence in told:
+    known, remarks = logged_profile(logs, None if log_cores is None else parse_cores(log_cores, option="--log-cores"))
+    for sentence in remarks:
         click.echo(f"sparkpace: {sentence}", err=True)
     return plan_without_cluster(request, known)
 

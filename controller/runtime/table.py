@@ -77,7 +77,7 @@ class RuntimeRow:
     limits: str = "executors are as their cluster manager starts them"
     """Limits of executors besides their memory and quota, for `sparkpace doctor`."""
     prepares: str = "executors' Java"
-    """Name of what `Starter.java` makes or finds, for a person who waits for it."""
+    """Name of what `Starter.java` makes or finds, to show while it is made."""
     paces: str = ""
     """Name of the executors that other cluster managers start, for a person."""
     spark_master: str = ""

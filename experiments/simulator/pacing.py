@@ -111,7 +111,7 @@ class Pacing:
     def _start(self, paced: PacedApp, worker: SimWorker, known: Executor) -> None:
         executor = self.engine.start(paced.app, worker, self.quota.floor)
         executor.name = known.record.executor_id
-        assert executor.slots == known.record.slots, "the virtual executor is the one that the master has placed"
+        assert executor.slots == known.record.slots, "a virtual executor has as many slots as the master placed"
         one = _Tracked(ExecutorKey(paced.application.id, executor.name), executor, known, paced)
         paced.executors.append(one)
         self.on_worker.setdefault(worker.name, []).append(one)
@@ -231,9 +231,9 @@ class Pacing:
                     records_running=running,
                 )
             )
-        told = Progress(schema=SCHEMA, executor=executor.name, sequence=one.sequence, stages=tuple(stages))
+        progress = Progress(schema=SCHEMA, executor=executor.name, sequence=one.sequence, stages=tuple(stages))
         observed = Observed(one.key, True, executor.ordered, executor.cpu_core_s, 0, throttled_s=executor.throttled_s)
-        return ExecutorInput(executor.slots, observed, told if executor.ready else None, self.quota.floor)
+        return ExecutorInput(executor.slots, observed, progress if executor.ready else None, self.quota.floor)
 
     def _write(self, one: _Tracked, change: QuotaChange) -> None:
         self.engine.set_quota(one.executor, change.cores)

@@ -71,7 +71,7 @@ class Pipelines:
         found = self._plan([*others, job], now_s)
         return "" if found.feasible else _refusal(job.pipeline, _left_s(job, now_s), 0.0, found)
 
-    def split_anew(self, now_s: float) -> None:
+    def split_again(self, now_s: float) -> None:
         """Split the time of each pipeline that is not the same as when its time was last split, a few at a time, those first
         whose last split is longest ago. After a restart, nothing is split on the cores of some workers while others may
         report."""

@@ -72,8 +72,8 @@ class KnownContainer:
 
 
 class KnownContainers:
-    """The containers by executor. `records` is a directory only for their records. `gone` is called for one that the engine
-    does not list any more."""
+    """The containers by executor. `records` is a directory only for their records. `gone` is called for a
+    container that the engine does not list any more."""
 
     def __init__(
         self,

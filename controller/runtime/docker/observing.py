@@ -26,8 +26,8 @@ NOTICED_S = 0.1
 
 
 class Observer:
-    """The states of known containers. `gone` is called for one that was removed from outside. `clock` is monotonic
-    seconds."""
+    """The states of known containers. `gone` is called for a container that was removed from outside. `clock` gives
+    monotonic seconds."""
 
     def __init__(
         self,

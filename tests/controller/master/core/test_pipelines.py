@@ -67,7 +67,7 @@ def test_who_joins_gets_its_share_and_the_others_get_new_ones(cluster: FakeClust
     assert len(cluster.state.applications[first].record.changes) == 1, "nothing came or ended"
 
 
-def test_what_is_left_is_split_anew_when_a_job_ends(cluster: FakeCluster) -> None:
+def test_what_is_left_is_split_again_when_a_job_ends(cluster: FakeCluster) -> None:
     first = join(cluster, "a", "66s")
     second = join(cluster, "b", "66s", after=first)
     third = join(cluster, "c", "66s", after=second)
