@@ -161,4 +161,5 @@ def choose_runtime(wanted: str) -> Choice:
             reasons.append(str(error))
             continue
         return Choice(row.name, "; ".join(reasons))
-    return Choice(choose_runtime(last.name).name, "; ".join(reasons))
+    last.check()
+    return Choice(last.name, "; ".join(reasons))
