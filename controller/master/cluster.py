@@ -118,7 +118,7 @@ class ClusterState:
     def _admit(self, now_s: float) -> None:
         """Drop submissions that do not ask any more, and split the time of pipelines among the jobs that are there now."""
         self.submissions.forget(now_s)
-        self.core.pipelines.split_anew(now_s)
+        self.core.pipelines.split_again(now_s)
 
     def _grow(self, now_s: float) -> None:
         """Take in what the provider has done by now, and let further workers be started or given back."""
