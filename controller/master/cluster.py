@@ -87,10 +87,13 @@ class ClusterState:
         return self.outside.providing.under_way
 
     def tick(self, now_s: float) -> None:
-        """Do what only time brings about. Applications are admitted and plans are made as calls come in; a pass ends
-        applications whose drivers died, records runs, splits the time of pipelines, places executors, and starts and ends
-        workers. Each application's turn and each other part come whatever goes wrong with the rest."""
+        """Do what only time brings about. Applications are admitted and plans are made as calls come in; a pass gives up the
+        executors of lost workers, ends applications whose drivers died, records runs, splits the time of pipelines, places
+        executors, and starts and ends workers. Each application's turn and each other part come whatever goes wrong with the
+        rest."""
         with self.outside.changing(now_s) as changes:
+            with self.parts.guarded("looking for silent workers"):
+                self.core.silence.look(now_s)
             self.lifecycle.turns(self._dead_drivers(now_s), now_s)
             with self.parts.guarded("looking after records"):
                 self._record(now_s)
