@@ -22,9 +22,13 @@ from tests.fakes.placed import Scene
 
 LOST_S = ClusterOptions().lost_after_s
 ROOM: dict[str, Any] = {"memory_mb": 16000}
-HOSTS = {"w1": ROOM, "w2": {**ROOM, "resources": {"gpu": 1}}, "w3": {**ROOM, "resources": {"gpu": 1}}}
+HOSTS: dict[str, dict[str, Any]] = {
+    "w1": ROOM,
+    "w2": {**ROOM, "resources": {"gpu": 1}},
+    "w3": {**ROOM, "resources": {"gpu": 1}},
+}
 GPU = {"placement_resources": "gpu=1"}
-WANTED = {"both": (2, {}), "first": (1, GPU), "second": (1, GPU)}
+WANTED: dict[str, tuple[int, dict[str, str]]] = {"both": (2, {}), "first": (1, GPU), "second": (1, GPU)}
 BACK_S = 15
 
 

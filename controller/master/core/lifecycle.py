@@ -131,8 +131,8 @@ class Lifecycle:
             return False
         if self.registry.life.sees(application.record):
             return application.id in dead
-        heard_of = (e for e in application.live_executors() if not self.registry.workers.is_lost(e.record.worker_id))
-        running = any(e.report and e.report.state is ExecutorState.RUNNING for e in heard_of)
+        reported = (e for e in application.live_executors() if not self.registry.workers.is_lost(e.record.worker_id))
+        running = any(e.report and e.report.state is ExecutorState.RUNNING for e in reported)
         return not running and silent_s > SILENCE_S
 
     def _word_to_come(self, application: Application, dead: Collection[str], now_s: float) -> bool:
