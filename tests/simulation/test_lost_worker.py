@@ -92,7 +92,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_an_agent_that_was_cut_off_for_too_long_ends_what_was_given_up(world: World, restarts: bool) -> None:
-    """It makes no difference whether the agent has started again meanwhile and has found its executor."""
+    """The agent may have started again meanwhile and found its executor, which makes no difference."""
     kept, late = world.running("w1"), world.running("w2")
     world.pass_by(25, "w2")
     world.pass_by(2)

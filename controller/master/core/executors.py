@@ -186,7 +186,7 @@ def gone(application: Application, executor: Executor, code: int | None, reason:
         application.placement.fail(steady=lived_s > STEADY_S)
 
 
-def give_up(application: Application, executor: Executor, reason: str, registry: Registry) -> None:
+def lose(application: Application, executor: Executor, reason: str, registry: Registry) -> None:
     """Count the executor of a lost worker as gone, for which its application is not to blame."""
     executor.record.gone = last_word(executor, None, reason)
     application.placement.lost += not executor.record.planned_end

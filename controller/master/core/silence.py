@@ -93,7 +93,7 @@ class Silence:
         for application, executor in self._live(worker):
             if not application.attached and now_s - application.heard_s < STALE_S:
                 with guarded(application, "giving up an executor of a lost worker"):
-                    executors.give_up(application, executor, worker.silence, self.registry)
+                    executors.lose(application, executor, worker.silence, self.registry)
 
     def _live(self, worker: Worker) -> list[Resident]:
         """Return the live executors of a worker, without those of applications that have ended."""
