@@ -7,7 +7,6 @@ import org.apache.spark.SparkConf;
 /** The settings a driver needs from its start (driver-settings.properties): adds what can still be added, names the rest. */
 final class DriverSettings {
   private static final Predicate<String> OFF_HEAP = key -> key.startsWith("spark.memory.") || key.startsWith("spark.buffer.");
-  private static final String TIMEOUT = "spark.network.timeout", READING = "spark.shuffle.io.connectionTimeout";
 
   static void complete(SparkConf conf) {
     Properties required = required();
@@ -18,8 +17,6 @@ final class DriverSettings {
     // Off-heap memory can still be switched on: only executors use it. A size that the user has set stays.
     if (Arrays.stream(conf.getAll()).noneMatch(entry -> entry._1().startsWith("spark.memory.offHeap.")))
       required.stringPropertyNames().stream().filter(OFF_HEAP).forEach(key -> conf.setIfMissing(key, required.getProperty(key)));
-    if (required.getProperty(TIMEOUT).equals(conf.get(TIMEOUT, ""))) // else Spark's default is Spark's own, or the user's
-      conf.setIfMissing(READING, required.getProperty(READING)); // executors take it from here
     String ui = System.getenv("SPARK_LOCAL_IP"); // WebUI.bind reads nothing else
     if (conf.getBoolean("spark.ui.enabled", true) && (ui == null || ui.equals("0.0.0.0")))
       Terminal.say("warning: Spark's UI listens on all addresses of this machine; start the driver with SPARK_LOCAL_IP=127.0.0.1"
@@ -41,7 +38,7 @@ final class DriverSettings {
   static void name(SparkConf conf, String mend) {
     if (conf.contains("spark.pace.submission")) return; // `sparkpace submit` has set everything
     TreeSet<String> missing = new TreeSet<>(required().stringPropertyNames());
-    missing.removeIf(OFF_HEAP.or(READING::equals).or(conf::contains));
+    missing.removeIf(OFF_HEAP.or("spark.shuffle.io.connectionTimeout"::equals).or(conf::contains));
     if (!missing.isEmpty())
       Terminal.say("warning: " + String.join(" and ", missing) + (missing.size() == 1 ? " was" : " were")
           + " not set when the driver started, so a squeezed executor may be taken for lost; " + mend);
