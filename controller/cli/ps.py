@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -69,7 +69,7 @@ def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, pri
         table_console().print(_list(views, client.workers()), soft_wrap=True)
 
 
-def _list(views: list[ApplicationView], workers: list[WorkerView]) -> Group:
+def _list(views: list[ApplicationView], workers: Sequence[WorkerView]) -> Group:
     waiting = [view for view in views if view.queue_position is not None and not view.ended]
     lines = (Text(f"{view.application_id} waits, place {view.queue_position}: {view.reason}") for view in waiting)
     return Group(applications_table(views), *lines, *silences(workers))
