@@ -193,6 +193,11 @@ class Workers:
         worker = self.by_id.get(worker_id)
         return worker is None or worker.lost
 
+    def is_host_lost(self, boot_id: str) -> bool:
+        """Return True for a host of which workers are known here, if each of them is lost."""
+        there = [worker.lost for worker in self.by_id.values() if worker.info.boot_id == boot_id]
+        return bool(there) and all(there)
+
     def capacity(self, application: Application, now_s: float) -> Capacity:
         """Return the most an application can get: of the workers that it has executors on, but silent ones, else of all that
         are there. An application that has ended had all of them."""

@@ -23,7 +23,7 @@ from tests.fakes.refusals import assert_names
 from tests.properties.test_plan_cache import taught
 
 LOST_S = ClusterOptions().lost_after_s
-ELSEWHERE = {"boot_id": "another host", "uid": 1000}
+ELSEWHERE: dict[str, Any] = {"boot_id": "another host", "uid": 1000}
 
 
 class Hosts:
@@ -31,6 +31,8 @@ class Hosts:
 
     def __init__(self, cluster: FakeCluster, *workers: str, **registered: Any) -> None:
         self.cluster, self.workers, self.mute = cluster, workers, False
+        self.boots: dict[str, str] = {}
+        """Boots of workers that are on other hosts than the master."""
         self.replies: dict[str, WorkerReply] = {}
         for worker in workers:
             cluster.worker(worker)
@@ -51,7 +53,8 @@ class Hosts:
 
     def reports(self, worker: str) -> WorkerReply:
         specs = self.cluster.state.agents.desired(worker, self.cluster.now_s).executors
-        self.replies[worker] = self.cluster.worker(worker, *(report(one.application_id, one.executor_id) for one in specs))
+        running = (report(one.application_id, one.executor_id) for one in specs)
+        self.replies[worker] = self.cluster.worker(worker, *running, boot=self.boots.get(worker, ""))
         return self.replies[worker]
 
     def on(self, worker: str) -> str:
@@ -211,6 +214,17 @@ def test_a_driver_on_a_lost_host_is_gone_when_the_last_word_of_its_executors_is_
     hosts.pass_by(2.0, "w1")
     assert cluster.view(hosts.job).outcome == "driver_died"
     assert cluster.worker("w1", report(hosts.job, "1")).desired.stopped == (f"{hosts.job}/1",)
+
+
+def test_a_driver_on_a_lost_host_is_gone_although_an_executor_elsewhere_still_waits_for_it(cluster: FakeCluster) -> None:
+    hosts = Hosts(cluster, "w1", "w2", **ELSEWHERE)
+    hosts.boots["w2"] = ELSEWHERE["boot_id"]
+    hosts.pass_by(1.0)
+    hosts.mute = True
+    hosts.pass_by(SILENCE_S - 1, "w2")
+    assert not hosts.application.ended
+    hosts.pass_by(2.0, "w2")
+    assert cluster.view(hosts.job).outcome == "driver_died"
 
 
 def test_a_driver_lives_as_long_as_one_of_its_executors_is_reported(cluster: FakeCluster) -> None:
