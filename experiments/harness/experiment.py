@@ -181,8 +181,9 @@ def _perform(step: str, orders: list[Order], cluster: LocalCluster, session: Ses
     if any(order.stock for order in orders):
         [order], cores = orders, cluster.capacity().values()
         show(f"{step}: on stock Spark")
-        workers = len(cores) if order.stock_workers is None else order.stock_workers
-        job, inside = run_alone(cluster.folder, step, order, workers=workers, cores_each=max(cores), limit_s=SLICE_S)
+        wanted = math.fsum(cores) if order.stock_cores is None else order.stock_cores
+        workers = math.ceil(wanted / max(cores))
+        job, inside = run_alone(cluster.folder, step, order, workers=workers, cores_each=wanted / workers, limit_s=SLICE_S)
         return watch.record(step, session, cluster, inside, [job])
     jobs = cluster.perform(step, orders, limit_s=SLICE_S, show=show)
     for order, job in zip(sorted(orders, key=lambda order: order.delay_s), jobs, strict=True):

@@ -51,7 +51,7 @@ class Drivers:
             for report in worker.reports:
                 if report.application_id == application.id:
                     with guarded(application, "taking over an executor"):
-                        executors.adopt(application, worker.info, report, self.registry)
+                        executors.take_over(application, worker.info, report, self.registry)
 
     def check_number(self, uid: int) -> None:
         """Raise `TooMuch` where as many applications run or wait as may."""

@@ -15,11 +15,11 @@ from dataclasses import replace
 from controller.asks.pipeline_options import MOST_JOBS
 from controller.master.core import planning
 from controller.master.core.application import Application, Target
-from controller.master.core.change import change, changed_record
 from controller.master.core.dependencies import Job, WaitingJob
 from controller.master.core.feasibility import rounded_up
 from controller.master.core.guard import guarded
 from controller.master.core.registry import Registry
+from controller.master.core.set_command import change, changed_record
 from controller.wire.command import Change
 from controller.wire.driver import NOBODY
 from stage_model.errors import BadInput, InfeasibleDeadline

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from stage_model.history.events import JobEnd, JobStart, StageSubmitted
-from stage_model.history.gaps import why_incomplete
+from stage_model.history.gaps import gaps, why_incomplete
 from stage_model.history.profile import RunRecord
 from stage_model.history.run_record import ContainerUse, RunFacts, to_record
 from tests.fakes.spark_events import Story, info
@@ -109,6 +109,22 @@ def test_a_job_that_spark_cancels_after_the_application_s_end_was_under_way_then
     story.job_end(0, failure="Job 0 cancelled because SparkContext was shut down")
     assert (story.run.complete, story.run.seems_well) == (True, False)
     assert "1 job did not end" in why_incomplete(story.run)
+
+
+def test_a_job_that_the_program_cancelled_may_end_after_the_application() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.whole(READ)
+    story.job_end(0)
+    story.job(1, info(1))
+    story.submit(info(1))
+    story.end()
+    assert not story.run.seems_well
+    story.ms += 5
+    story.complete(info(1), failure=CANCELLED)
+    story.job_end(1, failure=CANCELLED)
+    assert (story.run.complete, story.run.seems_well) == (True, True)
+    assert gaps(story.run) == ()
 
 
 def test_a_job_that_failed_while_the_program_went_on_is_no_reason_to_learn_nothing() -> None:

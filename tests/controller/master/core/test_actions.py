@@ -12,7 +12,7 @@ from controller.master.core import planning
 from controller.master.core.actions import MOST_AIMS, Actions
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity
-from controller.master.core.change import claim_after
+from controller.master.core.set_command import claim_after
 from controller.wire.command import Change
 from stage_model.forecast.estimate import estimate
 from stage_model.forecast.promises import Claim
