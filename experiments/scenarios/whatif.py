@@ -1,6 +1,6 @@
 """The accuracy of what `sparkpace plan EVENTLOG --curve` says. Each application runs on all cores and leaves an event log;
 from only these logs its time with fewer cores is predicted. Then it runs with that many, constantly: with a quota of ours, or
-on fewer workers of stock Spark.
+on stock Spark with workers of that many cores altogether.
 
 Predicted and real times both are of event logs, so they are from the same moment of the driver to the same other.
 """
@@ -29,7 +29,7 @@ DEADLINE_S = 3600.0
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`logs`: runs on all cores that teach. `cores`: sizes that are predicted, and run `repetitions` times. `error_pct`: the
     most that real times may differ from predicted ones in the mean, `most_error_pct` in each application's mean at one size.
-    `stock`: everything runs on stock Spark, on workers of one slot and at most one core.
+    `stock`: everything runs on stock Spark, with one slot for each worker; the cluster's workers have one core each.
     Nothing is drawn at random here: `seed` is kept because every experiment has one."""
 
     applications: dict[str, tuple[str, ...]]
