@@ -2,6 +2,10 @@
 
 One thread posts the newest report and takes the desired state from the reply; another hangs on the master's change notice,
 so that stage events act at once. Orders of a foreign cluster or an older master generation are refused.
+
+After a cut of the network the master hears of this worker within 4 s: the kernel repeats what opens a connection after 1 s
+and 3 s, and a new connection is begun 1 s after one that did not open within 5 s. So a cut of 25 s is shorter than the time
+after which a worker is lost (`--lost-after`).
 """
 
 from __future__ import annotations
@@ -29,7 +33,9 @@ log = logging.getLogger("sparkpace.agent")
 NOTICE_WAIT_S = 20
 REPEAT_S = 2.0
 """Longest time between two reports to the master."""
-BACK_OFF = BackOff(first_s=0.5, most_s=5.0)
+BACK_OFF = BackOff(first_s=0.5, most_s=1.0)
+OPENS_S, ANSWERS_S = 5.0, 10.0
+"""Patience with a master until a connection is open, and until a report is answered."""
 
 
 class Refused(Exception):
@@ -68,8 +74,8 @@ class Link:
     """The link. `wake` is called on a link thread when an answer brings another version of the desired state."""
 
     def __init__(self, url: str, ca: Path, token: str, worker_id: str, orders: OrderFilter, wake: Callable[[], None]) -> None:
-        self._reports = to_master(url, ca, 10.0)
-        self._notices = to_master(url, ca, NOTICE_WAIT_S + 10)
+        self._reports = to_master(url, ca, ANSWERS_S, OPENS_S)
+        self._notices = to_master(url, ca, NOTICE_WAIT_S + ANSWERS_S, OPENS_S)
         self._headers = {
             "Authorization": f"Bearer {token}",
             "Content-Type": "application/json",

@@ -50,6 +50,8 @@ class MasterOptions:
     """Weights of placement's scores, as `placement.scores.parse_weights` reads them."""
     topology: Path | None
     """File of networks with their hosts, racks and switches (`placement.topology`); read again when it changes."""
+    lost_after_s: float
+    """Seconds without a report after which a worker is lost."""
     growth: GrowthOptions | None
     """Provider that starts workers for executors that fit nowhere; None: no provider does."""
     notify: Receiver | None

@@ -22,6 +22,8 @@ LEAST_TMP_MB = 16
 LEAST_MB = 512
 """Smallest memory of a worker: an executor of Spark hardly starts in less."""
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
+SHORTEST_LOST_S, LONGEST_LOST_S = 15.0, 86_400.0
+"""Bounds of `--lost-after`: an agent that died reports again within a few seconds, and people hear of a silence at 10 s."""
 SHORTEST_INTERVAL_S = 0.1
 """Shortest time between two looks: the master answers others, too, and no one reads faster."""
 
@@ -62,6 +64,11 @@ def check_namespace(name: str, *, option: str) -> str:
 def parse_period(text: str, *, option: str) -> float:
     """Return the control period in seconds. Raise `BadInput`."""
     return _duration_within(text, option, SHORTEST_PERIOD_S, LONGEST_PERIOD_S, "200ms to 60s")
+
+
+def parse_lost_after(text: str, *, option: str) -> float:
+    """Return the seconds without a report after which a worker is lost. Raise `BadInput`."""
+    return _duration_within(text, option, SHORTEST_LOST_S, LONGEST_LOST_S, "15s to 1d, longer than an agent takes to restart")
 
 
 def parse_interval(text: str) -> float:

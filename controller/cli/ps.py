@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -11,10 +11,10 @@ from rich.console import Group
 from rich.text import Text
 
 from controller.cli.common import home_option, output_option, print_json, table_console
-from controller.cli.tables import applications_table
+from controller.cli.tables import applications_table, silences
 from controller.client import submit_client
 from controller.home import Home
-from controller.wire.command import ApplicationView
+from controller.wire.command import ApplicationView, WorkerView
 from controller.wire.states import ApplicationState
 from stage_model.units import parse_priority
 
@@ -58,17 +58,18 @@ def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, pri
     """List the applications, running and ended.
 
     CORES shows granted of demanded cores, DEBT the core-seconds that are not repaid yet. Lines below the table say why
-    applications wait.
+    applications wait, and which workers do not report.
     """
     chosen = Selection(states, name, None if priority is None else parse_priority(priority))
-    views = chosen(submit_client(home).applications())
+    client = submit_client(home)
+    views = chosen(client.applications())
     if as_json:
         print_json(views)
     else:
-        table_console().print(_list(views), soft_wrap=True)
+        table_console().print(_list(views, client.workers()), soft_wrap=True)
 
 
-def _list(views: list[ApplicationView]) -> Group:
+def _list(views: list[ApplicationView], workers: Sequence[WorkerView]) -> Group:
     waiting = [view for view in views if view.queue_position is not None and not view.ended]
     lines = (Text(f"{view.application_id} waits, place {view.queue_position}: {view.reason}") for view in waiting)
-    return Group(applications_table(views), *lines)
+    return Group(applications_table(views), *lines, *silences(workers))

@@ -13,6 +13,7 @@ from controller.cli.checks import (
     check_memory_mb,
     check_namespace,
     checked_folders,
+    parse_lost_after,
     parse_notify,
     parse_period,
     parse_tmp_limit,
@@ -173,6 +174,13 @@ MASTER = (
     ),
     ServiceOption(
         "topology", "File that lists networks with their hosts, racks and switches.", kind=NamedPath(), read=checked_topology
+    ),
+    ServiceOption(
+        "lost-after",
+        "Give up the executors of a worker after this time without a report, 15s to 1d.",
+        field="lost_after_s",
+        parse=parse_lost_after,
+        default="30s",
     ),
     ServiceOption(
         "notify",

@@ -7,10 +7,11 @@ Only what fits 120 columns; `ps --output json` has everything. Not covered: the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from controller.machine.printable import printable
 from controller.wire.command import ApplicationView, WorkerView
@@ -60,6 +61,11 @@ def workers_table(workers: Sequence[WorkerView]) -> Table:
             f"{format_duration(worker.seen_s_ago)} ago",
         )
     return table
+
+
+def silences(workers: Iterable[WorkerView]) -> list[Text]:
+    """Return a line for each worker that does not report."""
+    return [Text(worker.silence) for worker in workers if worker.silence]
 
 
 def actions_table(actions: Sequence[Mapping[str, Any]]) -> Table:

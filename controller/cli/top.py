@@ -13,7 +13,7 @@ from rich.text import Text
 
 from controller.cli.checks import parse_interval
 from controller.cli.common import can_redraw, home_option, output_option, print_json, table_console
-from controller.cli.tables import applications_table, workers_table
+from controller.cli.tables import applications_table, silences, workers_table
 from controller.client import MasterClient, submit_client
 from controller.home import Home
 
@@ -68,10 +68,10 @@ def _picture(client: MasterClient) -> Group:
     """Look at the master once; return a line of sums and two tables."""
     views, workers = client.applications(), client.workers()
     running = [view for view in views if not view.ended]
-    cores = sum(worker.cores for worker in workers)
+    cores = sum(worker.cores for worker in workers if not worker.silence)
     granted, demanded = sum(v.granted_cores for v in running), sum(v.demand_cores for v in running)
     line = (
         f"{len(running)} running, {len(views) - len(running)} ended · "
         f"{granted:.2f} of {cores:.2f} cores granted, {demanded:.2f} demanded"
     )
-    return Group(Text(line), Text(), applications_table(running), Text(), workers_table(workers))
+    return Group(Text(line), Text(), applications_table(running), Text(), workers_table(workers), *silences(workers))

@@ -73,17 +73,19 @@ class HttpConnection:
                 self.close()
 
 
-def to_master(url: str, ca: Path, timeout_s: float) -> HttpConnection:
+def to_master(url: str, ca: Path, timeout_s: float, opens_s: float | None = None) -> HttpConnection:
     """Return a connection to the master at `url`, which has to prove itself by the CA before anything is sent to it: a
-    request raises `Unavailable` where another server answers or `ca` cannot be used.
+    request raises `Unavailable` where another server answers or `ca` cannot be used. The connection must open within
+    `opens_s` (None: `timeout_s`).
 
     Raise `BadInput` for a URL that cannot be a master's."""
     host, port = address_of(url)
 
     def connect() -> http.client.HTTPConnection:
-        connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=pinning(ca))
+        connection = http.client.HTTPSConnection(host, port, timeout=opens_s or timeout_s, context=pinning(ca))
         try:
             connection.connect()
+            connection.sock.settimeout(timeout_s)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             raise  # it hung up, as a dying server does
         except ssl.SSLError as error:

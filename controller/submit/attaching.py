@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from controller.home import Cluster, Home
 from controller.machine.addresses import is_loopback
-from controller.submit.bridge_jar import JAR, bridge_jar, driver_settings
+from controller.submit.bridge_jar import JAR, bridge_jar, driver_settings, unsaid
 from stage_model.errors import BadInput
 
 JARS, PLUGINS = "spark.jars", "spark.plugins"
@@ -59,4 +59,4 @@ def _attaching(cluster: Cluster) -> dict[str, str]:
 def joined(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
     """Return our settings where the user says nothing; of lists (jars, plugins) both."""
     lists = {key: f"{users[key]},{ours[key]}" for key in (JARS, PLUGINS) if users.get(key, "").strip()}
-    return {**{key: value for key, value in ours.items() if key not in users}, **lists}
+    return {**unsaid(ours, users), **lists}

@@ -17,7 +17,7 @@ from controller.machine.addresses import LOOPBACK, is_loopback
 from controller.machine.files import why_unreadable
 from controller.submit.attaching import JARS, attach_settings, joined
 from controller.submit.authentication import authenticated
-from controller.submit.bridge_jar import bridge_jar, driver_settings
+from controller.submit.bridge_jar import bridge_jar, driver_settings, unsaid
 from controller.submit.deploy_mode import check_deploy_mode
 from controller.submit.spark_install import SparkInstall
 from controller.submit.submission import INSTANCES, Submission
@@ -122,7 +122,7 @@ def _users_settings(job: Submission, spark: SparkInstall, environment: Mapping[s
 
 def _our_settings(users: Mapping[str, str]) -> dict[str, str]:
     """Return what a driver needs from its start and the user did not say."""
-    ours = {key: value for key, value in driver_settings().items() if key not in users}
+    ours = unsaid(driver_settings(), users)
     if any(key.startswith(OFF_HEAP) for key in users):
         # a user who sets off-heap memory keeps that size, and Spark's pages with it
         ours = {key: value for key, value in ours.items() if not key.startswith((OFF_HEAP, PAGES))}

@@ -256,9 +256,10 @@ class ApplicationList(Message, frozen=True, kw_only=True):
 
 
 class WorkerView(WorkerInfo, frozen=True, kw_only=True):
-    """A worker, with the seconds since its last report to the master."""
+    """A worker, with the seconds since its last report to the master, and a sentence on its silence, if it is silent."""
 
     seen_s_ago: float
+    silence: str = ""
 
 
 class WorkerList(Message, frozen=True, kw_only=True):

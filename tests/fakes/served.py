@@ -51,7 +51,7 @@ class ServedMaster:
         make_ca(self.home)
         self.cluster = FakeCluster(path, keep_runs=keep_runs)
         self.calls: list[str] = []
-        gate = Gatekeeper(self.home.admin_token(), self.home.submit_token(), lambda _: None)
+        gate = Gatekeeper(self.home.admin_token(), self.home.submit_token(), self.home.find_agent_token)
         inner = Api(self.cluster.state, gate, WaitingAgents(), lambda: self.cluster.now_s, lambda: 1e9).application()
 
         async def counted(scope, receive, send):  # type: ignore[no-untyped-def]

@@ -54,8 +54,8 @@ class FakeWorker:
     """A worker whose `host` outlives `agent`: `restart` begins another life of the agent on the same machine and
     directory."""
 
-    def __init__(self, folder: Path, cores: float = 2.0, period_s: float = 1.0) -> None:
-        self.folder, self.cores, self.period_s = folder, cores, period_s
+    def __init__(self, folder: Path, cores: float = 2.0, period_s: float = 1.0, worker_id: str = "w1") -> None:
+        self.folder, self.cores, self.period_s, self.worker_id = folder, cores, period_s, worker_id
         self.now_s = 1000.0
         self.host = FakeHost(lambda: self.now_s)
         self.lives = 0
@@ -71,7 +71,7 @@ class FakeWorker:
 
     def restart(self) -> None:
         self.lives += 1
-        self.runtime = FakeRuntime(self.host, CLUSTER, "w1")
+        self.runtime = FakeRuntime(self.host, CLUSTER, self.worker_id)
         self.site = Site(
             host="127.0.0.1",
             home=self.folder / "home",
@@ -89,7 +89,7 @@ class FakeWorker:
             clock=lambda: self.now_s,
         )
         worker = WorkerInfo(
-            worker_id="w1",
+            worker_id=self.worker_id,
             host="127.0.0.1",
             cores=self.cores,
             memory_mb=4096,

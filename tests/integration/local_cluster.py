@@ -179,6 +179,7 @@ class LocalCluster:
         (conf / "spark-defaults.conf").write_text(self._defaults())
         self.command(
             *("up", "--runtime", self.runtime, "--port", "0", *size),
+            *("--lost-after", "1h"),  # an agent that a test has killed may be away for long on a busy machine
             *("--allow-mount", str(self.home.path.parent / "shown"), *options),
             timeout_s=600.0,  # the first one on a machine may pull an image
         )

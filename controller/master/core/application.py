@@ -245,6 +245,10 @@ class Application:
     def live_executors(self) -> Iterable[Executor]:
         return (e for e in self.executors.values() if e.live)
 
+    def present_executors(self) -> Iterable[Executor]:
+        """Return the live executors on workers that report."""
+        return (e for e in self.executors.values() if e.present)
+
     def worker_ids(self) -> set[str]:
         """Return the workers that have an executor of the application, or have one to clean up."""
         return {e.record.worker_id for e in self.executors.values() if not e.cleaned}
@@ -252,7 +256,7 @@ class Application:
     def starved(self) -> dict[str, int]:
         """Return `least_waiting` of each resource profile by itself: a stage runs only on executors of its own profile."""
         alike = defaultdict[str, list[tuple[str, int, Starvation]]](list)
-        for e in self.live_executors():
+        for e in self.present_executors():
             if e.ran:
                 alike[e.record.profile_id].append((e.record.executor_id, e.record.slots, e.starvation))
         return {name: tasks for executors in alike.values() for name, tasks in least_waiting(executors).items()}
@@ -261,7 +265,7 @@ class Application:
         """Return the slots of its executors; `worker_id`: of those that the agent there divides demands among: its own, and
         those that are not starved."""
         starved = {} if worker_id is None else self.starved()
-        here = (e.record for e in self.live_executors())
+        here = (e.record for e in self.present_executors())
         return sum(r.slots for r in here if r.executor_id not in starved or r.worker_id == worker_id)
 
     def debt_core_s(self) -> float:
@@ -272,7 +276,7 @@ class Application:
     def late_since_s(self) -> float | None:
         """Return the time since when a forecast of the application has been past its deadline without a break, seconds after
         submission; None if no forecast is."""
-        since = (e.record.late_since_s for e in self.executors.values() if e.live or self.ended)
+        since = (e.record.late_since_s for e in self.executors.values() if e.present or self.ended)
         return min((one for one in since if one is not None), default=None)
 
     def gone(self) -> tuple[ExecutorGone, ...]:

@@ -3,7 +3,8 @@ returns the effects, which the shell carries out (`controller.master.outside`).
 
     admit   admission: whether an application is taken in; pipelines: deadlines of jobs that have one end together;
             submissions: which drivers that wait for other jobs may start
-    place   lifecycle: each application's executors, its driver's death; placing: on which workers there is room
+    place   lifecycle: each application's executors, its driver's death; placing: on which workers there is room; silence:
+            workers that do not report, and the executors that are lost with them
     plan    agents: what each worker should be like, with the plans of its applications (`planning`)
     record  records: the records of runs that have ended
 
@@ -25,6 +26,7 @@ from controller.master.core.master_life import MasterLife
 from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
 from controller.master.core.registry import Registry
+from controller.master.core.silence import Silence
 from controller.master.core.submissions import Submissions
 from placement.fleet import Fleet
 from placement.policies import Draw
@@ -34,12 +36,13 @@ from placement.scores import Weights
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
     """Options of a cluster. `law` and `placement` are those of applications that name none, `memory` divides a worker's
-    off-heap memory."""
+    off-heap memory. A worker without a report for `lost_after_s` is lost."""
 
     law: str = "forecast"
     memory: str = "equal"
     placement: str = "spread"
     weights: Weights = field(default_factory=Weights)
+    lost_after_s: float = 30.0
 
 
 class Core:
@@ -50,6 +53,7 @@ class Core:
         self.workers, self.applications = self.registry.workers, self.registry.applications
         self.placing = Placing(self.registry, Fleet(weights=options.weights, draw=draw), options.placement)
         self.lifecycle = Lifecycle(self.registry, self.placing)
+        self.silence = Silence(self.registry, options.lost_after_s)
         self.pipelines, self.submissions = Pipelines(self.registry), Submissions(self.registry)
         self.admission = Admission(self.registry, self.placing, self.pipelines, options.law)
         self.drivers = Drivers(self.registry)

@@ -71,9 +71,17 @@ class Executor:
     at_risk: bool = False
     """True if the user was informed of what the agent reports as a risk to the deadline."""
 
+    silent: bool = False
+    """True while its worker does not report, but others do (`silence`)."""
+
     @property
     def live(self) -> bool:
         return self.record.gone is None
+
+    @property
+    def present(self) -> bool:
+        """True if the executor is live and plans count on it."""
+        return self.live and not self.silent
 
     def use(self) -> dict[StageKey, StageUse]:
         """Return the counters per stage attempt over all lives of the agent: counts of tasks are the executor's own, CPU adds

@@ -183,6 +183,14 @@ def gone(application: Application, executor: Executor, code: int | None, reason:
         application.placement.fail(steady=lived_s > STEADY_S)
 
 
+def lose(application: Application, executor: Executor, reason: str, registry: Registry) -> None:
+    """Count the executor of a lost worker as gone, for which its application is not to blame."""
+    executor.record.gone = last_word(executor, None, reason)
+    application.placement.lost += not executor.record.planned_end
+    application.notify(f"executor {executor.record.executor_id} is given up: {reason}")
+    registry.save_executor(application, executor)
+
+
 def last_word(executor: Executor, code: int | None, reason: str) -> ExecutorGone:
     """Return the executor's end, for its driver."""
     # 137 and 143 are SIGKILL and SIGTERM: somebody outside ended it, so it is no fault of the application's

@@ -28,7 +28,7 @@ master has taken the report."""
 HEARD_S = 2.5
 """A driver that has reported within this time lives: bridges speak every second."""
 SILENCE_S = 60.0
-"""A driver that cannot be seen from here and was silent for this long, with no executor running, is gone."""
+"""A driver that cannot be seen from here and was silent for this long, with no executor known to run, is gone."""
 
 
 class Lifecycle:
@@ -123,7 +123,8 @@ class Lifecycle:
     def _driver_gone(self, application: Application, dead: Collection[str], now_s: float) -> bool:
         """Return True if the driver is gone. A driver whose exit code is known is gone. The process of a silent driver on the
         master's host is looked for, and may be `dead`. A silent driver elsewhere, or in a container that cannot be looked
-        into, is gone when no executor of it runs either."""
+        into, is gone when no executor of it runs either, or its own host is lost. Reports of lost workers are too old to
+        count."""
         if application.record.exit_code is not None:
             return True
         silent_s = now_s - application.heard_s
@@ -131,8 +132,11 @@ class Lifecycle:
             return False
         if self.registry.life.sees(application.record):
             return application.id in dead
-        running = any(e.report and e.report.state is ExecutorState.RUNNING for e in application.live_executors())
-        return not running and silent_s > SILENCE_S
+        workers = self.registry.workers
+        reported = (e for e in application.live_executors() if not workers.is_lost(e.record.worker_id))
+        running = any(e.report and e.report.state is ExecutorState.RUNNING for e in reported)
+        lives = running and not workers.is_host_lost(application.record.registration.boot_id)
+        return not lives and silent_s > SILENCE_S
 
     def _word_to_come(self, application: Application, dead: Collection[str], now_s: float) -> bool:
         """Return True if a report of how the driver ended is still to come for an application that has ended: from `submit`

@@ -140,9 +140,9 @@ def _initial_cores(goal: StageGoal, what: StageEstimate | None, most: Capacity) 
 
 
 def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[StageUse]:
-    """Return the stage's counters of executors on other workers, and of lost ones anywhere: their ended tasks count, those
-    that ran are to be run again. Of the worker's own executors only the CPU that earlier lives of its agent have seen counts,
-    because the agent knows the tasks that ended before it."""
+    """Return the stage's counters of executors on other workers, and of lost or silent ones anywhere: their ended tasks
+    count, those that ran are to be run again. Of the worker's own executors only the CPU that earlier lives of its agent have
+    seen counts, because the agent knows the tasks that ended before it."""
     uses = []
     for executor in application.executors.values():
         here = executor.live and executor.record.worker_id == worker_id
@@ -151,7 +151,7 @@ def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[
             continue
         if here:
             use = structs.replace(use, done=0, records=0.0, **_NOTHING_RUNS)
-        elif not executor.live:
+        elif not executor.present:
             records, core_s = use.records - use.records_running, use.cpu_core_s - use.cpu_running_core_s
             use = structs.replace(use, records=records, cpu_core_s=core_s, **_NOTHING_RUNS)
         uses.append(use)

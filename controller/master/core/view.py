@@ -89,7 +89,7 @@ def _latest_end_s(running: list[Executor]) -> float | None:
 
 
 def _running(application: Application) -> list[Executor]:
-    return [e for e in application.executors.values() if e.live and e.report and e.report.state is ExecutorState.RUNNING]
+    return [e for e in application.present_executors() if e.report and e.report.state is ExecutorState.RUNNING]
 
 
 def _reason(application: Application) -> str:

@@ -19,6 +19,7 @@ from controller.master.core.capacity import Capacity, asked_capacity, capacity, 
 from controller.master.core.changes import Changes
 from controller.master.core.effects import StoreMeta
 from controller.master.core.executor_spec import executor_slots
+from controller.master.core.executor_state import Executor
 from controller.runtime.base import ExecutorKey
 from controller.wire.command import WorkerView
 from controller.wire.driver import ExecutorWish
@@ -31,7 +32,7 @@ from stage_model.nearest import nearest_names
 Labels = dict[str, dict[str, str | None]]
 
 STALE_S = 10.0
-"""A worker without a report for this long gets no new executors."""
+"""A worker without a report for this long gets no new executors, and plans do not count on it."""
 
 
 class Worker:
@@ -43,6 +44,10 @@ class Worker:
         self.instance = ""
         self.samples_acknowledged = 0
         self.closing = False
+        self.silence = ""
+        """The sentence on its silence (`silence`); empty while it reports."""
+        self.lost = False
+        """True if it has been silent for so long that its executors are given up."""
         self.timings: Timings | None = None
         """The timings of its agent's life; None: it reports none."""
         self.reports: tuple[ExecutorReport, ...] = ()
@@ -181,29 +186,37 @@ class Workers:
 
     def views(self, now_s: float) -> list[WorkerView]:
         heard = [w for w in self.by_id.values() if w.seen_s > -math.inf]
-        return [WorkerView(**structs.asdict(w.info), seen_s_ago=round(now_s - w.seen_s, 3)) for w in heard]
+        return [WorkerView(**structs.asdict(w.info), seen_s_ago=round(now_s - w.seen_s, 3), silence=w.silence) for w in heard]
+
+    def is_lost(self, worker_id: str) -> bool:
+        """Return True for a worker that is lost, or not known any more."""
+        worker = self.by_id.get(worker_id)
+        return worker is None or worker.lost
+
+    def is_host_lost(self, boot_id: str) -> bool:
+        """Return True for a host of which workers are known here, if each of them is lost."""
+        there = [worker.lost for worker in self.by_id.values() if worker.info.boot_id == boot_id]
+        return bool(there) and all(there)
 
     def capacity(self, application: Application, now_s: float) -> Capacity:
-        """Return the most an application can get: of the workers it has executors on, else of all that are there."""
-        executors = application.executors.values()
-        mine = dict.fromkeys(e.record.worker_id for e in executors if e.live or application.ended)
+        """Return the most an application can get: of the workers that it has executors on, but silent ones, else of all that
+        are there. An application that has ended had all of them."""
+        mine = [e for e in application.executors.values() if e.present or application.ended]
+        names = dict.fromkeys(e.record.worker_id for e in mine)
+        infos = [self.by_id[name].info for name in names if name in self.by_id]
         if application.attached:
-            there = [self.by_id[name].info for name in mine if name in self.by_id] or self.adopting(now_s)
-            return attached_capacity(application, there)
-        infos = (
-            [self.by_id[name].info for name in mine if name in self.by_id] if mine else list(self.starting(now_s).values())
-        )
+            return attached_capacity(application, mine, infos or self.adopting(now_s))
+        infos = infos if mine else list(self.starting(now_s).values())
         conf = application.record.registration.conf
         wish = next(iter(application.placement.wanted.values()), ExecutorWish())
         most = most_executors(conf, wish.count)
         return capacity(infos, lambda info: executor_slots(conf, wish, "0", info.cores), most)
 
 
-def attached_capacity(application: Application, workers: Sequence[WorkerInfo]) -> Capacity:
+def attached_capacity(application: Application, executors: Sequence[Executor], workers: Sequence[WorkerInfo]) -> Capacity:
     """Return what the workers of the application's executors have for them; before there are any, what its settings ask
     for."""
     slots_on = Counter[str]()
-    executors = [e for e in application.executors.values() if e.live or application.ended]
     for executor in executors:
         slots_on[executor.record.worker_id] += executor.record.slots
     if not executors:

@@ -297,6 +297,7 @@ class ClusterPage {
     this.chart = new Chart("Cores granted over time, by application", { time: true, height: 280, unit: "cores",
       empty: "No application has been granted cores in this time." });
     this.since = element("p", { class: "quiet" });
+    this.silences = element("p", { id: "silences" });
     this.workers = new Table("Workers", [
       ["Worker", (worker) => worker.worker_id], ["Host", (worker) => worker.host], ["Runtime", (worker) => worker.runtime],
       ["Cores", (worker) => cores(worker.cores), true], ["Memory", (worker) => memory(worker.memory_mb), true],
@@ -324,7 +325,7 @@ class ClusterPage {
     ], "None is remembered.");
     this.node = element("div", {}, element("h1", {}, "Cluster"), this.sums, element("h2", {}, "Grants"), this.chart.node, this.since,
       element("h2", {}, "Waiting"), this.waiting.node, element("h2", {}, "Running"), this.running.node,
-      element("h2", {}, "Workers"), this.workers.node, element("h2", {}, "Ended"), this.ended.node);
+      element("h2", {}, "Workers"), this.silences, this.workers.node, element("h2", {}, "Ended"), this.ended.node);
   }
 
   past({ times, grants }) {
@@ -336,7 +337,7 @@ class ClusterPage {
   cluster({ at, trouble, applications, workers }) {
     const alive = applications.filter((view) => !ended(view));
     const sum = (field) => alive.reduce((total, view) => total + view[field], 0);
-    const all = workers.reduce((total, worker) => total + worker.cores, 0);
+    const all = workers.reduce((total, worker) => total + (worker.silence ? 0 : worker.cores), 0);
     say(this.sums, `${alive.length} running or waiting, ${applications.length - alive.length} ended · ` +
       `${cores(sum("granted_cores"))} of ${cores(all)} cores granted, ${cores(sum("demand_cores"))} demanded, ` +
       `${cores(sum("used_cores"))} used`);
@@ -344,7 +345,8 @@ class ClusterPage {
     this.pipelines = applications.some((view) => view.pipeline);
     if (!trouble && at > (this.times.at(-1) ?? 0)) this.add(at, alive);
     this.drawStack();
-    this.workers.show(workers, (worker) => worker.worker_id);
+    say(this.silences, workers.map((worker) => worker.silence).filter(Boolean).join(". "));
+    this.workers.show(workers, (worker) => worker.worker_id, (worker) => Boolean(worker.silence));
     const waits = alive.filter((view) => view.state === "waiting" || view.place != null);
     waits.sort((one, other) => (one.place ?? Infinity) - (other.place ?? Infinity));
     this.waiting.show(waits, (view) => view.application_id);

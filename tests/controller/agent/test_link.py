@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.link import Link, OrderFilter, Refused
+from controller.agent.link import ANSWERS_S, BACK_OFF, OPENS_S, Link, OrderFilter, Refused
 from controller.home import Home
+from controller.master.core.core import ClusterOptions
 from controller.wire.worker import Desired, WorkerReply, WorkerSync
 from tests.fakes.master import TOKEN, serving
 from tests.fakes.messages import made_up
@@ -68,3 +69,12 @@ def test_orders_of_a_newer_version_are_not_obeyed_which_is_told_once_and_tried_a
     assert_names(told, "'3'", "'1'")
     assert link.take() == []
     assert not woken.is_set()
+
+
+def test_an_agent_is_back_after_a_cut_of_25_s_before_its_worker_is_lost() -> None:
+    """The kernel repeats what opens a connection 1 s and 3 s after the first try (RFC 6298), where nothing says that it is in
+    vain."""
+    last_report_s, cut_s, last_repeat_s = 1.0, 25.0, 3.0
+    next_try_s = OPENS_S - last_repeat_s + BACK_OFF.most_s
+    assert last_report_s + cut_s + next_try_s < ClusterOptions().lost_after_s
+    assert cut_s > ANSWERS_S, "a kept connection is given up meanwhile"

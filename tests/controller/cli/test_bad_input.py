@@ -174,6 +174,7 @@ UP = table("""
     --allow-mount /no/such/root | --allow-mount /no/such/root
     --law fair | --law
     --keep-runs 0 | --keep-runs
+    --lost-after 5s | --lost-after 15s
     --worker cores=1 | --worker memory "cores=0.8 memory=6g"
     --worker "cores=1 memory=2g size=3" | "'size=3'"
     --worker "cores=-1 memory=2g" | --worker cores "'-1'"

@@ -1,5 +1,5 @@
 """Checks of what services are given: a web hook's URL by a file, which is in no list of processes and in no sentence;
-addresses."""
+addresses; the time after which a worker is lost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.cli.checks import absolute_notify, check_address, parse_notify
+from controller.agent.supervisor import BACK_OFF
+from controller.cli.checks import SHORTEST_LOST_S, absolute_notify, check_address, parse_lost_after, parse_notify
+from controller.master.core.workers import STALE_S
 from stage_model.errors import BadInput
 
 
@@ -60,3 +62,14 @@ def test_a_master_may_listen_at_any_address(host: str) -> None:
 def test_what_is_no_address_is_refused(host: str) -> None:
     with pytest.raises(BadInput, match=f"'{host}'"):
         check_address(host)
+
+
+def test_a_worker_is_lost_after_15_s_to_a_day() -> None:
+    assert [parse_lost_after(text, option="--lost-after") for text in ("15s", "45s", "1d")] == [15.0, 45.0, 86_400.0]
+
+
+@pytest.mark.parametrize("text", ["14s", "0", "-30s", "25h", "soon", ""])
+def test_a_worker_is_not_lost_before_its_agent_could_start_again(text: str) -> None:
+    with pytest.raises(BadInput, match=f"--lost-after '{text}' .*15s to 1d"):
+        parse_lost_after(text, option="--lost-after")
+    assert STALE_S + BACK_OFF.first_s < SHORTEST_LOST_S, "people hear of it first"

@@ -31,6 +31,7 @@ SAMPLES = {
     "namespace": "jobs",
     "name": "gate.example",
     "keep-runs": "7",
+    "lost-after": "45s",
     "placement-weights": "data=4",
     "topology": "racks",
     "notify": "@hook",

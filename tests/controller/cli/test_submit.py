@@ -291,6 +291,7 @@ def test_a_job_of_another_cluster_manager_is_attached_by_settings_alone(place: P
     assert settings["spark.plugins"] == "org.example.Mine,org.sparkpace.bridge.PacePlugin"
     assert settings["spark.pace.master"] == f"sparkpace://127.0.0.1:{place.master.server_port}"
     assert (settings["spark.pace.deadline"], settings["spark.network.timeout"]) == ("90.000s", "600s")
+    assert settings["spark.shuffle.io.connectionTimeout"] == "120s"
     ours = {key for key in settings if key.startswith(("spark.memory.", "spark.authenticate", "spark.driver."))}
     assert (ours, place.file) == (set(), {})
 
@@ -343,6 +344,7 @@ def test_the_users_own_settings_win(place: Place) -> None:
     assert result.exit_code == 0, result.output
     settings = place.settings
     assert "spark.network.timeout" not in settings
+    assert "spark.shuffle.io.connectionTimeout" not in settings, "it follows the user's"
     assert "spark.executor.heartbeatInterval" not in settings  # it is there as -c, once
     assert settings["spark.driver.host"] == "here"
     assert place.words[place.words.index("--driver-class-path") + 1] == f"{JAR}:/from/file.jar"

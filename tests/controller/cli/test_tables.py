@@ -115,6 +115,14 @@ def test_top_leaves_ended_applications_out(home: tuple[Home, Server]) -> None:
     assert "aggregate-by-key" not in shown
 
 
+def test_ps_and_top_say_which_workers_do_not_report(home: tuple[Home, Server]) -> None:
+    silence = "worker w2 has not reported for 14s; after 30s it is lost"
+    home[1].workers = (WORKER, structs.replace(WORKER, worker_id="w2", seen_s_ago=14.2, silence=silence))
+    for command in ("ps", "top"):
+        assert run(command).stdout.splitlines()[-1] == silence
+    assert "10.85 of 1.70 cores granted" in run("top").stdout, "no one counts on its cores"
+
+
 def looks(home: tuple[Home, Server], term: str) -> str:
     """Run `top` for three intervals; return what it writes to such a terminal. Each look finds another name, and Ctrl-C ends
     the third."""

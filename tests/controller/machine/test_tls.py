@@ -121,3 +121,15 @@ def test_a_master_that_listens_for_others_is_called_by_each_of_this_machines_add
 
 def test_the_names_may_be_of_any_kind(home: Home) -> None:
     certify(home.ca_key_file, home.ca_file, home.master_certificate, names_of("::1", ["a-b.example", "10.1.2.3"]))
+
+
+def test_a_connection_may_have_less_time_to_open_than_a_request_has_for_its_answer(home: Home) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as mute,
+        closing(to_master(f"https://127.0.0.1:{mute.getsockname()[1]}", home.ca_file, 600.0, 0.2)) as connection,
+        pytest.raises(TimeoutError),
+    ):
+        connection.ask("GET", "/", None, {})
+    with serving(home) as master, closing(to_master(master.url, home.ca_file, 600.0, 30.0)) as connection:
+        connection.ask("GET", "/v1/health", None, {})
+        assert connection._kept is None or connection._kept.sock.gettimeout() == 600.0

@@ -38,7 +38,7 @@ final class DriverSettings {
   static void name(SparkConf conf, String mend) {
     if (conf.contains("spark.pace.submission")) return; // `sparkpace submit` has set everything
     TreeSet<String> missing = new TreeSet<>(required().stringPropertyNames());
-    missing.removeIf(OFF_HEAP.or(conf::contains));
+    missing.removeIf(OFF_HEAP.or("spark.shuffle.io.connectionTimeout"::equals).or(conf::contains));
     if (!missing.isEmpty())
       Terminal.say("warning: " + String.join(" and ", missing) + (missing.size() == 1 ? " was" : " were")
           + " not set when the driver started, so a squeezed executor may be taken for lost; " + mend);
