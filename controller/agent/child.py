@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import uuid
+from functools import partial
 
 from controller.agent.link import Link, OrderFilter
 from controller.agent.loop import Agent, Received
@@ -78,7 +79,7 @@ class Child:
         )
         self.wake, self.stop = threading.Event(), threading.Event()
         self.threads = Threads(self.stop, self.agent.outbox.note)
-        token = home.agent_token(options.worker_id)
+        token = partial(home.agent_token, options.worker_id)
         self.link = Link(options.master_url, home.ca_file, token, options.worker_id, self.orders, self.wake.set)
 
     def run(self) -> int:
