@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import wait as wait_all
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TypeVar
 
 import msgspec
@@ -19,18 +19,19 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from controller.home import User
-from controller.machine.proc import pid_namespace
 from controller.master.access.bodies import AT_ONCE, BODY_S, EACH_S, MOST, Allowance
 from controller.master.access.connections import Connection
-from controller.master.access.peer import Address, find_driver, find_peer, user_groups
+from controller.master.access.facts import facts_about
+from controller.master.access.peer import Address, find_peer
 from controller.master.access.tokens import Gatekeeper
-from controller.master.access.vouching import Facts, counted_for, vouched
+from controller.master.access.vouching import counted_for, vouched
 from controller.master.admitting import asked_deadline_s
 from controller.master.calls import CALLS, types_of
 from controller.master.cluster import ClusterState
+from controller.master.join_calls import JoinCalls
 from controller.master.metrics import FORMAT, metrics
 from controller.master.storage.durability import Durability
+from controller.master.waiting_agents import WaitingAgents
 from controller.version import VERSION
 from controller.wire import version
 from controller.wire.command import (
@@ -51,6 +52,7 @@ from controller.wire.command import (
 )
 from controller.wire.course import Course, EndedRuns
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
+from controller.wire.joining import Authority, JoinCheck, JoinFound, JoinRequest, NewIdentity
 from controller.wire.message import Message
 from controller.wire.worker import Changed, WorkerReply, WorkerSync
 from stage_model.decoding import UNREADABLE
@@ -86,27 +88,6 @@ STATUS = {
 }
 
 
-class WaitingAgents:
-    """The agents that wait for a newer version of their desired state, and their wake-up."""
-
-    def __init__(self) -> None:
-        self._events: dict[str, asyncio.Event] = {}
-
-    def wake(self, worker_ids: Collection[str]) -> None:
-        for worker_id in worker_ids:
-            event = self._events.pop(worker_id, None)
-            if event:
-                event.set()
-
-    def wake_all(self) -> None:
-        self.wake(list(self._events))
-
-    async def wait(self, worker_id: str, timeout_s: float) -> None:
-        event = self._events.setdefault(worker_id, asyncio.Event())
-        with suppress(TimeoutError):
-            await asyncio.wait_for(event.wait(), timeout_s)
-
-
 class Api:
     """Handlers of calls. `clock` is monotonic seconds, `wall` those since the epoch."""
 
@@ -114,11 +95,13 @@ class Api:
         self,
         cluster: ClusterState,
         gate: Gatekeeper,
+        joining: JoinCalls,
         agents: WaitingAgents,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        self.cluster, self.gate, self.agents, self.clock, self.wall = cluster, gate, agents, clock, wall
+        self.cluster, self.gate, self.joining, self.agents = cluster, gate, joining, agents
+        self.clock, self.wall = clock, wall
         self._scraping = asyncio.Lock()
         self._allowance = Allowance(AT_ONCE, EACH_S)
         self.durability = Durability(cluster.store)
@@ -130,6 +113,7 @@ class Api:
             "admin": self._admin,
             "application": self._own,
             "worker": self._worker,
+            "join": self._join,
         }
         routes = []
         for call in CALLS:
@@ -191,6 +175,9 @@ class Api:
         self.gate.worker(_token(request), request.path_params["id"])
         return f"worker {request.path_params['id']}"
 
+    def _join(self, request: Request) -> str:
+        return self.joining.allow(_token(request), self.wall())
+
     # ------------------------------------------------------------------ anybody
 
     async def health(self, _: Request) -> Health:
@@ -212,7 +199,7 @@ class Api:
     async def register(self, request: Request, said: Registration) -> Registered:
         # an application that registers again was submitted before
         with self._telling_a_refusal(said.name if said.application_id is None else None, lambda: asked_deadline_s(said)):
-            facts = await asyncio.to_thread(_facts, said, self.gate.user(_token(request)), _ends(request))
+            facts = await asyncio.to_thread(facts_about, said, self.gate.user(_token(request)), _ends(request))
             return await self.cluster.drivers.register(vouched(said, facts), self.clock)
 
     async def driver_sync(self, request: Request, said: DriverSync) -> DriverReply:
@@ -285,7 +272,24 @@ class Api:
         worker_id = request.path_params["id"]
         if self.cluster.lifecycle.version(worker_id) == seen:
             await self.agents.wait(worker_id, min(LONGEST_WAIT_S, wait))
-        return Changed(version=self.cluster.lifecycle.version(worker_id))
+        reported = self.cluster.workers.has_reported(worker_id)
+        return Changed(version=self.cluster.lifecycle.version(worker_id), reported=reported)
+
+    # ------------------------------------------------------------------ machines that join
+
+    async def authority(self, _: Request) -> Authority:
+        return self.joining.authority(self.wall())
+
+    async def check_join(self, _: Request, said: JoinCheck) -> JoinFound:
+        return await self.joining.check(said)
+
+    async def join(self, request: Request, said: JoinRequest) -> Empty:
+        await self.joining.join(_token(request), said, self.wall())
+        return Empty()
+
+    async def renew(self, request: Request, said: NewIdentity) -> Empty:
+        await self.joining.renew(request.path_params["id"], said)
+        return Empty()
 
     # ------------------------------------------------------------------ refusals, bodies
 
@@ -355,22 +359,6 @@ def _ends(request: Request) -> tuple[Address, Address] | None:
     """Return the other end of the call's connection, and ours."""
     client, server = request.client, request.scope.get("server")
     return None if client is None or not server else (Address(client.host, client.port), Address(server[0], server[1] or 0))
-
-
-def _facts(said: Registration, user: User | None, ends: tuple[Address, Address] | None) -> Facts:
-    """Return the facts that the kernel and the user database have about the sender of a registration."""
-    peer = find_peer(*ends) if ends else None
-    here = said.process.is_this_boot()
-    inode = peer.inode if peer else None
-    return Facts(
-        address=ends[0].host if ends else "nowhere",
-        user=user,
-        peer_uid=peer.uid if peer else None,
-        in_sight=here and said.process.is_numbered_here(),
-        driver=find_driver(said.process, said.uid, inode) if here else None,
-        groups=user_groups(said.uid),
-        namespace=pid_namespace(),
-    )
 
 
 def _number(request: Request, name: str) -> int:

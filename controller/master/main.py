@@ -21,14 +21,16 @@ from controller.machine.process import allow_files
 from controller.machine.service_log import log_to_stderr
 from controller.master.access.connections import REQUEST_S, MasterServer, watched
 from controller.master.access.tokens import Gatekeeper
-from controller.master.api import Api, WaitingAgents
+from controller.master.api import Api
 from controller.master.cluster import ClusterState
 from controller.master.core.core import ClusterOptions
+from controller.master.join_calls import JoinCalls
 from controller.master.notify.notifying import Notifying
 from controller.master.notify.sender import Sender
 from controller.master.providers import make_provider
 from controller.master.storage.kept import Kept
 from controller.master.topology_file import TopologyFile
+from controller.master.waiting_agents import WaitingAgents
 from placement.growth import Growth
 from placement.scores import parse_weights
 
@@ -62,7 +64,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         sender = Sender(options.notify, home.notify_secret(), time.monotonic)
         cluster.notifying = Notifying(sender, kept.identity.cluster_id, time.time)
     gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token, home.find_user, home.find_metrics_token)
-    api = Api(cluster, gate, agents, time.monotonic, time.time)
+    api = Api(cluster, gate, JoinCalls(home, options.host), agents, time.monotonic, time.time)
     config = uvicorn.Config(
         watched(api.application()),
         log_config=None,

@@ -238,6 +238,7 @@ class WorkerReply(Message, frozen=True, kw_only=True):
 
 
 class Changed(Message, frozen=True, kw_only=True):
-    """The answer to GET /v1/workers/ID/changes."""
+    """The answer to GET /v1/workers/ID/changes. `reported`: the worker has reported in this life of the master."""
 
     version: int
+    reported: bool = False

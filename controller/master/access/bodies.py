@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from controller.wire.command import Change, DriverEnded, Labels, PlanRequest, StartRequest
 from controller.wire.driver import DriverSync, Registration
+from controller.wire.joining import JoinCheck, JoinRequest, NewIdentity
 from controller.wire.message import Message
 from controller.wire.worker import WorkerSync
 
@@ -21,6 +22,9 @@ MOST: dict[type[Message], int] = {
     Change: MIB // 16,
     DriverEnded: MIB // 16,
     Labels: MIB // 16,
+    JoinCheck: MIB // 16,
+    JoinRequest: MIB // 16,
+    NewIdentity: MIB // 16,
 }
 """Most bytes of a body by its type."""
 BODY_S = 20.0

@@ -89,6 +89,11 @@ class Workers:
             self._save()
         return worker, joins
 
+    def has_reported(self, worker_id: str) -> bool:
+        """Return True if the worker has reported in this life of the master."""
+        worker = self.by_id.get(worker_id)
+        return worker is not None and worker.seen_s > -math.inf
+
     def _save(self) -> None:
         self._fresh = None
         self._changes.effect(StoreMeta("workers"))
