@@ -29,7 +29,7 @@ def make_site(options: AgentOptions) -> Site:
     # resolved: an executor's own directories must lie below the mask of the home, also where a link leads to it
     home, row = options.home.resolve(), RUNTIMES[options.runtime]
     return Site(
-        host=_address(options),
+        host=executors_address(options),
         home=home,
         local_root=(home / "local").resolve(),
         run_root=(home / "runs").resolve(),
@@ -52,7 +52,7 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
     row = RUNTIMES[options.runtime]
     return WorkerInfo(
         worker_id=options.worker_id,
-        host=_address(options),
+        host=executors_address(options),
         cores=options.cores * options.nodes,
         memory_mb=options.memory_mb,
         runtime=options.runtime,
@@ -103,7 +103,7 @@ def _folder(options: AgentOptions) -> Path:
     return Home(options.home).agent(options.worker_id)
 
 
-def _address(options: AgentOptions) -> str:
+def executors_address(options: AgentOptions) -> str:
     """Return the address of this worker's executors: the given one, else loopback with a loopback master, else that of the
     way out towards the master."""
     if options.host is not None:

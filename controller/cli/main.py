@@ -44,6 +44,9 @@ SECTIONS = {
         "master": "services:master",
         "agent": "services:agent",
         "token": "services:token",
+        "join-token": "joining:join_token",
+        "join": "joining:join",
+        "renew": "joining:renew",
     },
 }
 """Commands in the sections of `--help`, each with its place: a module of this package, and the command's name there. A module
