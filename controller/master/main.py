@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import ssl
 import time
+from collections.abc import Callable
 
 import uvicorn
 
@@ -19,6 +21,7 @@ from controller.machine.addresses import bound_socket, url_of
 from controller.machine.authority import certify, names_of
 from controller.machine.process import allow_files
 from controller.machine.service_log import log_to_stderr
+from controller.machine.watchdog import Watchdog
 from controller.master.access.connections import REQUEST_S, MasterServer, watched
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api
@@ -82,7 +85,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
     config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
     server = MasterServer(config, listening, files, agents.wake_all)
     topology = TopologyFile(options.topology) if options.topology else None
-    ticking = asyncio.create_task(_tick(cluster, topology))
+    ticking = asyncio.create_task(_tick(cluster, topology, Watchdog(os.environ).beat))
     ticking.add_done_callback(lambda task: _ended(task, server))
     log.info(
         "cluster %s, generation %d, on %s:%d",
@@ -107,8 +110,9 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         signal.raise_signal(told[0])
 
 
-async def _tick(cluster: ClusterState, topology: TopologyFile | None) -> None:
+async def _tick(cluster: ClusterState, topology: TopologyFile | None, beat: Callable[[], None] = lambda: None) -> None:
     while True:
+        beat()
         if topology:
             with cluster.parts.guarded("reading the topology"):
                 if (new := topology.changed()) is not None:
