@@ -100,6 +100,10 @@ class MasterClient:
         """Change labels of a worker; the answer has all of them."""
         return self._call("POST", f"/v1/workers/{_quoted(worker_id)}/labels", Labels, msgspec.json.encode(labels))
 
+    def end_worker(self, worker_id: str) -> None:
+        """Ask for the end of a worker's agent; return before it has ended."""
+        self._request("POST", f"/v1/workers/{_quoted(worker_id)}/end", b"{}")
+
     def end_started_workers(self) -> None:
         """Give back the workers that the master had a provider start; return when this is done."""
         self._request("POST", "/v1/started-workers/end", b"{}")

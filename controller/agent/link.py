@@ -68,7 +68,8 @@ class AcceptedReply(NamedTuple):
 
 class Link:
     """The link. `token` reads the worker's token, also again while the agent runs, as it may be renewed; it may raise
-    `PaceError`. `wake` is called on a link thread when an answer brings another version of the desired state."""
+    `PaceError`. `wake` is called on a link thread when an answer brings another version of the desired state, or the order to
+    leave."""
 
     def __init__(
         self,
@@ -155,7 +156,7 @@ class Link:
         self.version = max(self.version, reply.desired.version)
         with self._lock:
             self._answers.append(AcceptedReply(reply, sent, time.monotonic()))
-        if reply.desired.version != self._accepted:
+        if reply.desired.version != self._accepted or reply.desired.leave:  # which is not left until the period is over
             self._accepted = reply.desired.version
             self._wake()
 

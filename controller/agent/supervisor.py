@@ -33,6 +33,8 @@ CLEAN_STOP_S = 10.0
 OPENING_S = 15.0
 """Time after which opening the quotas is given up, and tried again: a hang must not take the supervisor with it."""
 LOOK_S = 1.0
+LEFT_CODE = 79
+"""Exit code of a child that the master has ended: no other is to come."""
 CHILD = ours("controller.agent.child")
 OPENER = ours("controller.agent.open_quotas")
 
@@ -72,6 +74,9 @@ class Supervisor:
             keep_small(self._logs)
             if self._stopping.is_set():
                 break
+            if code == LEFT_CODE:
+                _say("the master has ended this worker")
+                return 0
             if time.monotonic() - started_s > STEADY_S:
                 failures = 0
             failures += 1

@@ -263,6 +263,10 @@ class Api:
     async def label(self, request: Request, asked: Labels) -> Labels:
         return Labels(labels=dict(self.cluster.commands.label(request.path_params["id"], asked.labels, self.clock())))
 
+    async def end_worker(self, request: Request) -> Empty:
+        self.cluster.commands.end_worker(request.path_params["id"], self.clock())
+        return Empty()
+
     # ------------------------------------------------------------------ agents
 
     async def worker_sync(self, request: Request, said: WorkerSync) -> WorkerReply:

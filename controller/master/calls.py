@@ -42,6 +42,7 @@ CALLS = (
     Call("GET", "/v1/workers", "submit", "workers"),
     Call("POST", "/v1/started-workers/end", "admin", "end_started_workers"),
     Call("POST", "/v1/workers/{id}/labels", "admin", "label"),
+    Call("POST", "/v1/workers/{id}/end", "admin", "end_worker"),
     Call("POST", "/v1/workers/{id}/sync", "worker", "worker_sync"),
     Call("GET", "/v1/workers/{id}/changes", "worker", "worker_changes"),
     Call("POST", "/v1/workers/{id}/identity", "worker", "renew"),

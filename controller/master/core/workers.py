@@ -36,13 +36,14 @@ STALE_S = 10.0
 
 class Worker:
     """A worker by its last report. `instance` is the life of its agent that numbers the samples; `closing`: it is given
-    back."""
+    back; `leaving`: its agent is to end, `left`: it has said that it ends."""
 
     def __init__(self, info: WorkerInfo) -> None:
         self.info, self.seen_s = info, -math.inf
         self.instance = ""
         self.samples_acknowledged = 0
         self.closing = False
+        self.leaving, self.left = False, False
         self.timings: Timings | None = None
         """The timings of its agent's life; None: it reports none."""
         self.reports: tuple[ExecutorReport, ...] = ()
@@ -81,6 +82,8 @@ class Workers:
         worker = self.by_id.setdefault(info.worker_id, Worker(info))
         joins, differs = now_s - worker.seen_s >= STALE_S, worker.info != info
         worker.seen_s = now_s
+        if worker.left:  # another agent of that name
+            worker.left = worker.leaving = worker.closing = False
         if differs:
             worker.info = info
         if joins:
@@ -156,6 +159,13 @@ class Workers:
             self.by_id[worker_id].closing = True
             self._fresh = None
 
+    def end(self, worker_id: str) -> None:
+        """Have the agent of a worker end. Raise `BadInput` for an unknown worker."""
+        if worker_id not in self.by_id:
+            raise BadInput(f"worker {worker_id[:80]!r} is not known here; {nearest_names(worker_id, self.by_id)}")
+        self.close(worker_id)
+        self.by_id[worker_id].leaving = True
+
     def forget_silent(self, worker_id: str, now_s: float) -> bool:
         """Forget a worker that was given back once it is silent; a last report may still be on its way. Return True if it is
         gone."""
@@ -185,7 +195,7 @@ class Workers:
         return fresh or [w.info for w in self.by_id.values() if w.seen_s == -math.inf and w.info.adopts == adopts]
 
     def views(self, now_s: float) -> list[WorkerView]:
-        heard = [w for w in self.by_id.values() if w.seen_s > -math.inf]
+        heard = [w for w in self.by_id.values() if w.seen_s > -math.inf and not w.left]
         return [WorkerView(**structs.asdict(w.info), seen_s_ago=round(now_s - w.seen_s, 3)) for w in heard]
 
     def capacity(self, application: Application, now_s: float) -> Capacity:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,14 @@ from controller.asks.join_token import JoinToken
 from controller.cli.config import table_text
 from controller.client import MasterClient, admin_client
 from controller.home import HASHED, Home, read_token
-from controller.local import joining
+from controller.local.cluster import look
 from controller.local.joining import Joining, join_cluster, renew_identity
 from controller.machine.tls import certificate_in, fingerprint
 from controller.machine.waiting import wait_until
 from controller.master.access.join_tokens import JoinTokens
 from controller.master.access.tokens import digest
 from controller.start import ours
-from controller.wire.joining import NewIdentity
+from controller.wire.joining import JoinRequest, NewIdentity
 from experiments.harness.live_cluster import free_port
 from stage_model.errors import BadInput, Denied, Unavailable
 from tests.fakes.options import agent_options
@@ -160,9 +161,9 @@ def test_a_name_that_is_taken_meanwhile_is_refused_and_stays(master: ServedMaste
     client = MasterClient(master.url, master.home.ca_file, make_token(master).bearer)
     own = master.home.make_agent_token("m2").read_text()
     with pytest.raises(BadInput, match="m2"):
-        client.join(joining.JoinRequest(worker_id="m2", digest="0" * 64))
+        client.join(JoinRequest(worker_id="m2", digest="0" * 64))
     with pytest.raises(BadInput, match="not usable"):
-        client.join(joining.JoinRequest(worker_id="../m2", digest="0" * 64))
+        client.join(JoinRequest(worker_id="../m2", digest="0" * 64))
     assert (master.home.agent_tokens / "m2").read_text() == own
 
 
@@ -196,7 +197,7 @@ def test_a_renewal_that_was_cut_short_is_ended_by_the_next_one(master: ServedMas
     assert second != first
     with pytest.raises(Denied):
         MasterClient(master.url, home.ca_file, first).reported("m2")
-    # the master has heard of the next token, and this side has died before it took it
+    # the master has the next token, and this side has died before it took it
     following = home.agent_tokens / ".m2.next"
     following.write_text("the-third-one\n")
     following.chmod(0o600)
@@ -218,37 +219,69 @@ def command(*words: str, home: Home, stdin: str = "") -> subprocess.CompletedPro
     return subprocess.run(words, input=stdin, capture_output=True, text=True, check=False, cwd="/")
 
 
+@contextmanager
+def serving(there: Home, log: Path, port: int) -> Iterator[str]:
+    """Run a master in a process of its own; yield its URL."""
+    with log.open("wb") as out:
+        words = ours("controller.cli.main", "master", "--home", str(there.path), "--port", str(port))
+        process = subprocess.Popen(words, stdout=out, stderr=out)
+    try:
+        assert wait_until(lambda: there.ca_file.exists() and "Started" in log.read_text(), PATIENCE_S), log.read_text()
+        yield f"https://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE_S) == -signal.SIGTERM
+
+
+def joined(url: str, there: Home, home: Home) -> str:
+    """Let a worker join by the commands, and its agent start; return the token that it joined with."""
+    made = command("join-token", home=there)
+    assert made.returncode == 0, made.stderr
+    options = ("--worker-id", "m2", "--cores", "0.5", "--memory", "512m", "--runtime", "process", "--host", "127.0.0.1")
+    done = command("join", url, "-", *options, home=home, stdin=made.stdout)
+    assert done.returncode == 0, done.stderr
+    assert made.stdout.strip() not in done.stdout + done.stderr
+    assert [worker.worker_id for worker in admin_client(there, url).workers()] == ["m2"]
+    return made.stdout.strip()
+
+
 def test_a_machine_joins_by_one_command_and_its_token_is_renewed_and_revoked_while_it_serves(
     tmp_path: Path, home: Home
 ) -> None:
-    there, url = Home(tmp_path / "master"), f"https://127.0.0.1:{free_port()}"
-    log = tmp_path / "log"
-    with log.open("wb") as out:
-        words = ours("controller.cli.main", "master", "--home", str(there.path), "--port", url.rpartition(":")[2])
-        serving = subprocess.Popen(words, stdout=out, stderr=out)
-    try:
-        assert wait_until(lambda: there.ca_file.exists() and "Started" in log.read_text(), PATIENCE_S), log.read_text()
-        made = command("join-token", home=there)
-        assert made.returncode == 0, made.stderr
-        options = ("--worker-id", "m2", "--cores", "0.5", "--memory", "512m", "--runtime", "process", "--host", "127.0.0.1")
-        joined = command("join", url, "-", *options, home=home, stdin=made.stdout)
-        assert joined.returncode == 0, joined.stderr
-        client = admin_client(there, url)
-        assert [worker.worker_id for worker in client.workers()] == ["m2"]
+    there, log, agent_log = Home(tmp_path / "master"), tmp_path / "log", home.logs / "agent-m2.log"
+    with serving(there, log, free_port()) as url:
+        token = joined(url, there, home)
+        try:
+            client = admin_client(there, url)
+            assert command("renew", home=home).returncode == 0
+            since_s = time.monotonic()
 
-        def heard_again() -> bool:
-            """Return True once a report has come that was not on its way when this was called first."""
-            return client.workers()[0].seen_s_ago < time.monotonic() - since_s
+            def heard_again() -> bool:
+                return client.workers()[0].seen_s_ago < time.monotonic() - since_s
 
-        assert command("renew", home=home).returncode == 0
-        since_s = time.monotonic()
-        assert wait_until(heard_again, PATIENCE_S), (home.logs / "agent-m2.log").read_text()
-        agent_log = home.logs / "agent-m2.log"
-        assert command("token", "m2", "--revoke", home=there).returncode == 0
-        assert wait_until(lambda: "status 401" in agent_log.read_text(), PATIENCE_S), agent_log.read_text()
-        assert made.stdout.strip() not in log.read_text() + agent_log.read_text() + joined.stdout + joined.stderr
-    finally:
-        ended = command("down", home=home)
-        serving.terminate()
-        assert serving.wait(PATIENCE_S) == -signal.SIGTERM
-    assert ended.returncode == 0, ended.stderr
+            assert wait_until(heard_again, PATIENCE_S), agent_log.read_text()
+            assert command("token", "m2", "--revoke", home=there).returncode == 0
+            assert wait_until(lambda: "status 401" in agent_log.read_text(), PATIENCE_S), agent_log.read_text()
+            assert token not in log.read_text() + agent_log.read_text()
+        finally:
+            ended = command("down", home=home)
+        assert ended.returncode == 0, ended.stderr
+
+
+def test_down_names_an_agent_elsewhere_and_ends_it_with_all(tmp_path: Path, home: Home) -> None:
+    there, log, port = Home(tmp_path / "master"), tmp_path / "log", free_port()
+    with serving(there, log, port) as url:
+        joined(url, there, home)
+        left = command("down", home=there)
+        assert left.returncode == 0, left.stderr
+        assert "the agent of m2 on 127.0.0.1" in left.stderr
+        assert "down --all" in left.stderr
+        assert look(home, None).names() == ["the agent of m2"]
+    with serving(there, log, port) as url:
+        assert wait_until(lambda: bool(admin_client(there, url).workers()), PATIENCE_S)
+        ended = command("down", "--all", home=there)
+        assert ended.returncode == 0, ended.stderr
+        assert "m2" not in ended.stderr
+    agent_log = home.logs / "agent-m2.log"
+    assert wait_until(lambda: look(home, None).names() == [], PATIENCE_S), agent_log.read_text()
+    assert "the master has ended this worker" in agent_log.read_text()

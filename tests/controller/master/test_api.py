@@ -247,7 +247,7 @@ MAY = {
     "GET /v1/runs": USERS,
     "GET /v1/workers": USERS,
     "POST /v1/started-workers/end": {"admin"},
-    "POST /v1/workers/{id}/labels": {"admin"},
+    **{f"POST /v1/workers/{{id}}/{what}": {"admin"} for what in ("end", "labels")},
     "POST /v1/workers/{id}/sync": {"own worker"},
     "GET /v1/workers/{id}/changes": {"own worker"},
     "POST /v1/workers/{id}/identity": {"own worker"},
