@@ -7,14 +7,13 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 
-from controller.runtime.engines import find_java
+from controller.runtime.engines import VERSION_PROGRAM, find_java
 from controller.submit.bridge_jar import bridge_jar
 from controller.submit.spark_install import find_spark
 from controller.wire.joining import DriverNeeds
 from stage_model.errors import Unavailable
 
 ANSWER_S = 30.0
-_VERSION = 'import sys; print("%d.%d" % sys.version_info[:2])'
 
 
 def find_driver_needs(environment: Mapping[str, str]) -> DriverNeeds:
@@ -37,7 +36,7 @@ def python_version(program: str) -> str:
     if not program:
         return ""
     try:
-        words = [program, "-I", "-c", _VERSION]
+        words = [program, "-I", "-c", VERSION_PROGRAM]
         return subprocess.run(words, capture_output=True, text=True, timeout=ANSWER_S, check=True).stdout.strip()
     except (OSError, ValueError, subprocess.SubprocessError):
         return ""
