@@ -104,6 +104,15 @@ def test_a_masters_own_workers_are_renewed_by_themselves_and_others_are_left(hom
     assert home.find_agent_token("m2") == HASHED + digest("of m2")
 
 
+def test_a_home_that_has_joined_gets_no_cluster_of_its_own(home: Home, tmp_path: Path) -> None:
+    joined = Home(tmp_path / "joined")
+    joined.create_folders()
+    joined.ca_file.write_bytes(home.ca_file.read_bytes())
+    assert_refused(run("up", "--home", str(joined.path)), 2, joined.path, "`sparkpace agent`", "--home")
+    assert joined.ca_file.read_bytes() == home.ca_file.read_bytes()
+    assert not joined.admin_token_file.exists()
+
+
 def test_a_home_without_a_worker_has_nothing_to_renew(tmp_path: Path) -> None:
     assert_refused(run("renew", "--home", str(tmp_path / "none")), 69, "sparkpace join")
 
