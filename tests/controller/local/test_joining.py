@@ -215,7 +215,7 @@ def test_a_worker_of_the_masters_home_is_not_renewed_from_outside(master: Served
 
 def command(*words: str, home: Home, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run `sparkpace` as a process of its own: what it leaves behind is not this process's."""
-    words = ours("controller.cli.main", words[0], "--home", str(home.path), *words[1:])
+    words = ours("controller.cli.main", *words, "--home", str(home.path))
     return subprocess.run(words, input=stdin, capture_output=True, text=True, check=False, cwd="/")
 
 
@@ -253,6 +253,8 @@ def test_a_machine_joins_by_one_command_and_its_token_is_renewed_and_revoked_whi
         token = joined(url, there, home)
         try:
             client = admin_client(there, url)
+            checked = command("config", "check", home=home)
+            assert (checked.returncode, checked.stdout.count("\n")) == (0, 1), checked  # `agent` needs no other option
             assert command("renew", home=home).returncode == 0
             since_s = time.monotonic()
 
