@@ -289,7 +289,7 @@ class PacedPods:
             self.too_old = str(error)
         if error.pod_gone:
             self.by_uid.pop(patch.pod.uid, None)
-        elif executor.parting:
+        elif patch.cpu in executor.parting[:1]:  # not an earlier wish, which was under way when the executor was let go
             executor.pause.failed(now_s, pod_resize.RETRY_S)
         else:
             executor.done = pod_resize.refused(executor.done, patch.pod, now_s, wholly=error.wholly)

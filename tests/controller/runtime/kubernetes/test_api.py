@@ -17,6 +17,7 @@ from controller.agent.open_quotas import let_go_all, open_all
 from controller.runtime.base import ExecutorKey
 from controller.runtime.kubernetes.api import KubernetesApi, PatchRefused, ServerAway
 from controller.runtime.kubernetes.executors import AT_ONCE, KubernetesRuntime
+from controller.runtime.kubernetes.paced_pods import Pause
 from controller.runtime.kubernetes.pod_cpu import CpuM, PodCpu
 from controller.runtime.kubernetes.pod_resize import RETRY_S
 from stage_model.errors import RuntimeFailed, RuntimeRefused
@@ -508,6 +509,20 @@ def test_some_patches_are_under_way_together_and_never_two_of_one_pod(
     has_limit(standin, names, 800)
     assert (state.most_at_once, state.most_of_one_pod) == (AT_ONCE, 1)
     assert "answer" not in caplog.text, "one was given up while it waited, so they were not under way together"
+
+
+def test_a_wish_that_is_refused_once_its_executor_is_let_go_does_not_delay_giving_back(standin: World) -> None:
+    state, (runtime, names) = standin.standin, many(standin, 1)
+    has_limit(standin, names, 300)
+    state.orders.gate.clear()
+    runtime.set_quota(ExecutorKey("app", "0"), 0.6)
+    standin.until(lambda: state.under_way)
+    [executor] = runtime._pods.known.values()
+    runtime.stop(executor.record.key)
+    state.orders.refuse = [(422, b'{"kind":"Status","message":"odd","code":422}', "application/json")]
+    state.orders.gate.set()
+    has_limit(standin, names, 500)
+    assert executor.pause == Pause(), "it was not put off"
 
 
 def test_all_of_many_pods_are_given_back_before_a_stop_is_over(standin: World) -> None:
