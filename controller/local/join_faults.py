@@ -17,13 +17,15 @@ CLOCK_S = 60.0
 class Here:
     """Findings on the machine that wants to join. `missing` are paths that drivers need and that are not here,
     `python` is the version of their Python here (empty: it does not run). `address` is that of its executors, at `port`
-    (None: they are other cluster managers'); `greeted`: it reaches the master's machine at any port."""
+    (None: they are other cluster managers'); `greeted`: it reaches the master's machine at any port. `unknown` is the
+    machine's own name if it does not resolve here, else empty."""
 
     missing: frozenset[str] = frozenset()
     python: str = ""
     address: str = ""
     port: int | None = None
     greeted: bool = True
+    unknown: str = ""
 
 
 def clock_fault(master_s: float, here_s: float) -> str:
@@ -40,6 +42,11 @@ def clock_fault(master_s: float, here_s: float) -> str:
 def join_faults(worker_id: str, master_host: str, row: RuntimeRow, found: JoinFound, here: Here) -> list[str]:
     """Return the faults by what the master has found and what is here, for a worker with the runtime of that row."""
     faults = list(_faults_of_paths(found.needs, row, here)) if row.starts else []
+    if row.starts and here.unknown:
+        faults.append(
+            f"this machine's own name {here.unknown!r} does not resolve here, so Spark's executors would not start; add it "
+            f"to /etc/hosts here, with the address {here.address}"
+        )
     if found.taken:
         faults.append(
             f"the master knows a worker {worker_id} already; give another --worker-id here, or withdraw that one's "

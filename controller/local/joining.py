@@ -149,6 +149,7 @@ def _find_faults(joining: Joining, client: MasterClient) -> list[str]:
         address=address,
         port=port,
         greeted=found.port is None or is_greeted(master_host, found.port, words),
+        unknown=_unknown_name(),
     )
     return join_faults(options.worker_id, master_host, row, found, here)
 
@@ -171,6 +172,16 @@ def _is_here(path: str) -> bool:
         return Path(path).exists()
     except OSError:  # below what this user may not look into
         return False
+
+
+def _unknown_name() -> str:
+    """Return this machine's own name if it does not resolve here, else nothing."""
+    name = socket.gethostname()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return name
+    return ""
 
 
 def _write_home(joining: Joining, ca: Path, secret: str) -> None:

@@ -70,6 +70,13 @@ def test_a_firewall_in_either_direction_is_mended_on_its_own_side() -> None:
     assert_names(said, "10.0.0.5 at port 40001", "firewall of the master's machine")
 
 
+def test_a_machine_that_does_not_resolve_its_own_name() -> None:
+    here = replace(HERE, unknown="pluto")
+    [said] = faults(here=here)
+    assert_names(said, "'pluto'", "/etc/hosts", "10.0.0.7", HERE_SIDE)
+    assert faults(here=here, runtime="adopt") == []
+
+
 def test_all_faults_are_named_at_once() -> None:
     assert len(faults(structs.replace(FOUND, taken=True, reached=False), replace(HERE, greeted=False, python="3.13"))) == 4
 
