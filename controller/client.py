@@ -1,6 +1,6 @@
 """The commands' way to the master: typed calls over its HTTP API, errors as sentences.
 
-Covers the scopes `submit` and `admin`; bridge and agents have their own ends. See docs/protocol.md.
+Bridge and agents have their own ends. See docs/protocol.md.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from controller.wire.command import (
     WorkerView,
 )
 from controller.wire.course import Course, EndedRun, EndedRuns
+from controller.wire.joining import JoinCheck, JoinFound, JoinRequest, NewIdentity
+from controller.wire.worker import Changed
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, PaceError, Unavailable
 
@@ -98,9 +100,29 @@ class MasterClient:
         """Change labels of a worker; the answer has all of them."""
         return self._call("POST", f"/v1/workers/{_quoted(worker_id)}/labels", Labels, msgspec.json.encode(labels))
 
+    def end_worker(self, worker_id: str) -> None:
+        """Ask for the end of a worker's agent; return before it has ended."""
+        self._request("POST", f"/v1/workers/{_quoted(worker_id)}/end", b"{}")
+
     def end_started_workers(self) -> None:
         """Give back the workers that the master had a provider start; return when this is done."""
         self._request("POST", "/v1/started-workers/end", b"{}")
+
+    def check_join(self, said: JoinCheck) -> JoinFound:
+        """Have the master look at this machine, which wants to join; the token is a join token, as for `join`."""
+        return self._call("POST", "/v1/join/check", JoinFound, msgspec.json.encode(said))
+
+    def join(self, said: JoinRequest) -> None:
+        """Give a worker its identity."""
+        self._request("POST", "/v1/join", msgspec.json.encode(said))
+
+    def renew(self, worker_id: str, said: NewIdentity) -> None:
+        """Give a worker its next identity, or none; the token is its last one."""
+        self._request("POST", f"/v1/workers/{_quoted(worker_id)}/identity", msgspec.json.encode(said))
+
+    def reported(self, worker_id: str) -> bool:
+        """Return True if the worker's agent, whose token this is, has reported in this life of the master."""
+        return self._call("GET", f"/v1/workers/{_quoted(worker_id)}/changes?seen=-1&wait=0", Changed).reported
 
     def workers(self) -> tuple[WorkerView, ...]:
         return self._call("GET", "/v1/workers", WorkerList).workers

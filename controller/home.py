@@ -1,7 +1,9 @@
 """The home directory of one user's cluster: tokens, the running cluster's address, records.
 
     admin.token, submit.token   0600, made by the first `up`
-    agent-tokens/W              0600, the token of worker W's agent, by which it speaks only for W
+    agent-tokens/W              0600, the token of worker W's agent, by which it speaks only for W; or only
+                                its hash, where W has joined from another machine
+    join-tokens/ID              0600, hash and limits of a join token (`controller.master.access.join_tokens`)
     metrics.token        0600, reads metrics and nothing else; there once `token --metrics` has made it
     notify.secret        0600, bearer token of notifications, if the operator has written one
     user-tokens/UID-GID         0600, a user's own token: with it a driver on another machine may be that user
@@ -46,6 +48,8 @@ WORKER_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 USER_TOKEN = re.compile(r"([0-9]{1,10})-([0-9]{1,10})")
 LARGEST_TOKEN_BYTES = 1024
 """Most bytes of a token's file."""
+HASHED = "sha256:"
+"""Begin of a file of `agent-tokens` that has only the token's hash: no token has a colon."""
 SHORTEST_SECRET = 16
 """Least characters of a secret that the operator has chosen."""
 ORDERS = "orders"
@@ -107,6 +111,7 @@ class Home:
         self.ca_file = path / "ca.pem"
         self.master_certificate = path / "master.pem"
         self.agent_tokens = path / "agent-tokens"
+        self.join_tokens = path / "join-tokens"
         self.user_tokens = path / "user-tokens"
         self.config_file = path / "sparkpace.toml"
         self.cluster_file = path / "cluster.json"
@@ -137,6 +142,13 @@ class Home:
 
     def create(self) -> None:
         """Make the directory (0700), its folders and, once, the tokens. Raise `BadInput` if others may change it."""
+        self.create_folders()
+        for token in (self.admin_token_file, self.submit_token_file):
+            _make_token(token)
+
+    def create_folders(self) -> None:
+        """Make the directory (0700) and its folders; the home of a worker elsewhere has no tokens but its own. Raise
+        `BadInput` if others may change it."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -151,8 +163,6 @@ class Home:
             )
         for folder in (self.runs, self.profiles, self.local, self.logs):
             folder.mkdir(mode=0o700, exist_ok=True)
-        for token in (self.admin_token_file, self.submit_token_file):
-            _make_token(token)
 
     def admin_token(self) -> str:
         return read_token(self.admin_token_file)
@@ -168,9 +178,19 @@ class Home:
         """Return the file with the token of that worker's agent, which is made if it is missing. Raise `OSError`."""
         return _make_token_in(self.agent_tokens, worker_id)
 
+    def write_agent_token(self, worker_id: str, content: str) -> Path:
+        """Write the token of that worker's agent, or its hash; return its file. Raise `OSError`."""
+        self.agent_tokens.mkdir(mode=0o700, exist_ok=True)
+        write_whole(self.agent_tokens / worker_id, f"{content}\n".encode())
+        return self.agent_tokens / worker_id
+
+    def user_token_file(self, user: User) -> Path:
+        """Return the file of that user's own token."""
+        return self.user_tokens / f"{user.uid}-{user.gid}"
+
     def make_user_token(self, user: User) -> Path:
         """Return the file with that user's own token, which is made if it is missing. Raise `OSError`."""
-        return _make_token_in(self.user_tokens, f"{user.uid}-{user.gid}")
+        return _make_token_in(self.user_tokens, self.user_token_file(user).name)
 
     def make_metrics_token(self) -> Path:
         """Return the file with the token that reads metrics, which is made if it is missing. Raise `OSError`."""
@@ -222,8 +242,8 @@ class Home:
         return found
 
     def find_agent_token(self, worker_id: str) -> str | None:
-        """Return the token of that worker's agent; None without one, or if its file cannot be used. `worker_id` may be
-        anything."""
+        """Return the content of the file of that worker's agent, its token or the hash of it; None without a file, or with
+        one that cannot be used. `worker_id` may be anything."""
         try:
             return self.agent_token(worker_id) if WORKER_ID.fullmatch(worker_id) else None
         except PaceError:

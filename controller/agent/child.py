@@ -14,6 +14,9 @@ import sys
 import threading
 import time
 import uuid
+from functools import partial
+
+from msgspec import structs
 
 from controller.agent.link import Link, OrderFilter
 from controller.agent.loop import Agent, Received
@@ -21,6 +24,7 @@ from controller.agent.machine_claim import NOT_ALONE, claim_machine
 from controller.agent.membership import find_cluster
 from controller.agent.open_quotas import let_go_all, open_all
 from controller.agent.site import make_launcher, make_local_use, make_runtime, make_worker
+from controller.agent.supervisor import LEFT_CODE
 from controller.agent.threads import Threads
 from controller.asks.options import AgentOptions
 from controller.home import Home
@@ -30,7 +34,7 @@ from controller.machine.process import allow_files
 from controller.machine.service_log import log_to_stderr
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import machine_busy_s
-from controller.runtime.table import RUNTIMES
+from controller.runtime.table import RUNTIMES, Owner
 from stage_model.errors import PaceError
 from stage_model.settings import QuotaSettings
 
@@ -53,6 +57,8 @@ DISK_PATIENCE_S = 300.0
 STUCK_CODE = 70
 OTHER_CLUSTER_CODE = 75
 """The next child asks the master again."""
+LEAVE_S = 30.0
+"""Time for executors to end before an agent that is to leave ends them, and as long again for the master to hear of that."""
 
 
 class Child:
@@ -77,8 +83,11 @@ class Child:
             takes_needs=self.row.takes_needs,
         )
         self.wake, self.stop = threading.Event(), threading.Event()
+        self._leave_s: float | None = None
+        """Time when the master first asked this agent to end."""
+        self._has_left = False
         self.threads = Threads(self.stop, self.agent.outbox.note)
-        token = home.agent_token(options.worker_id)
+        token = partial(home.agent_token, options.worker_id)
         self.link = Link(options.master_url, home.ca_file, token, options.worker_id, self.orders, self.wake.set)
 
     def run(self) -> int:
@@ -121,6 +130,9 @@ class Child:
             if stuck:
                 log.error("the threads %s hang or ended; the agent's child ends, to be started again", ", ".join(stuck))
                 return STUCK_CODE
+            if self._has_left:
+                self._end_executors()
+                return LEFT_CODE
             if self.orders.foreign and not self._sure:
                 other, ours = self.orders.foreign, self.orders.cluster_id
                 log.error("the master is of cluster %s, not %s as records here say", other, ours)
@@ -163,7 +175,25 @@ class Child:
         for reply, sent, at_s in self.link.take():
             self.agent.received = Received(reply.desired, at_s)
             self.agent.outbox.acknowledge(reply.samples_acknowledged, sent.notes, at_s)
-        self.link.post(self.agent.run_once())
+            self._has_left = self._has_left or sent.leaves
+            if reply.desired.leave and self._leave_s is None:
+                self._leave_s = at_s
+        report = self.agent.run_once()
+        if self._leave_s is not None:
+            waited_s = time.monotonic() - self._leave_s
+            report = structs.replace(report, leaves=not self.agent.known or waited_s > LEAVE_S)
+            self._has_left = self._has_left or waited_s > 2 * LEAVE_S
+        self.link.post(report)
+
+    def _end_executors(self) -> None:
+        """End what is left of this worker, which the master has ended; executors of others are let go."""
+        log.warning("the master has ended this worker, so its agent ends, with %d executor(s)", len(self.agent.known))
+        self.runtime.close()
+        owner = Owner(self.orders.cluster_id, self.options.worker_id, Home(self.options.home).agent(self.options.worker_id))
+        try:
+            self.row.load().end_all(owner)
+        except PaceError as error:
+            log.error("executors may be left: %s", error)
 
 
 def pause_s(cpu_s: float, period_s: float) -> float:

@@ -15,6 +15,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,11 +27,12 @@ from controller.machine.http import HttpConnection, to_master
 from controller.wire import version
 from controller.wire.worker import Changed, Desired, WorkerReply, WorkerSync
 from stage_model.decoding import UNREADABLE
-from stage_model.errors import Unavailable
+from stage_model.errors import PaceError, Unavailable
 
 log = logging.getLogger("sparkpace.agent")
 
 NOTICE_WAIT_S = 20
+DENIED = 401
 REPEAT_S = 2.0
 """Longest time between two reports to the master."""
 BACK_OFF = BackOff(first_s=0.5, most_s=1.0)
@@ -71,13 +73,24 @@ class AcceptedReply(NamedTuple):
 
 
 class Link:
-    """The link. `wake` is called on a link thread when an answer brings another version of the desired state."""
+    """The link. `token` reads the worker's token, also again while the agent runs, as it may be renewed; it may raise
+    `PaceError`. `wake` is called on a link thread when an answer brings another version of the desired state, or the order to
+    leave."""
 
-    def __init__(self, url: str, ca: Path, token: str, worker_id: str, orders: OrderFilter, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        url: str,
+        ca: Path,
+        token: Callable[[], str],
+        worker_id: str,
+        orders: OrderFilter,
+        wake: Callable[[], None],
+    ) -> None:
+        self._token = token
         self._reports = to_master(url, ca, ANSWERS_S, OPENS_S)
         self._notices = to_master(url, ca, NOTICE_WAIT_S + ANSWERS_S, OPENS_S)
         self._headers = {
-            "Authorization": f"Bearer {token}",
+            "Authorization": f"Bearer {token()}",
             "Content-Type": "application/json",
             version.HEADER: version.SPOKEN,
         }
@@ -149,13 +162,22 @@ class Link:
         self.version = max(self.version, reply.desired.version)
         with self._lock:
             self._answers.append(AcceptedReply(reply, sent, time.monotonic()))
-        if reply.desired.version != self._accepted:
+        if reply.desired.version != self._accepted or reply.desired.leave:  # which is not left until the period is over
             self._accepted = reply.desired.version
             self._wake()
 
     def _call(self, connection: HttpConnection, method: str, path: str, body: bytes | None = None) -> bytes:
         answer = connection.ask(method, path, body, self._headers)
+        if answer.status == DENIED and self._renewed():
+            answer = connection.ask(method, path, body, self._headers)
         version.check_header(answer.headers.get(version.HEADER), "the master", "this agent")
         if answer.status != 200:
             raise OSError(f"status {answer.status}: {answer.body[:200].decode(errors='replace')}")
         return answer.body
+
+    def _renewed(self) -> bool:
+        """Read the token again; return True if it is another one."""
+        with suppress(PaceError):
+            before, self._headers = self._headers, {**self._headers, "Authorization": f"Bearer {self._token()}"}
+            return self._headers != before
+        return False

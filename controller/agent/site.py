@@ -27,7 +27,7 @@ def make_site(options: AgentOptions) -> Site:
     # resolved: an executor's own directories must lie below the mask of the home, also where a link leads to it
     home, row = options.home.resolve(), RUNTIMES[options.runtime]
     return Site(
-        host=_address(options),
+        host=executors_address(options),
         home=home,
         local_root=(home / "local").resolve(),
         run_root=(home / "runs").resolve(),
@@ -50,7 +50,7 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
     row = RUNTIMES[options.runtime]
     return WorkerInfo(
         worker_id=options.worker_id,
-        host=_address(options),
+        host=executors_address(options),
         cores=options.cores * options.nodes,
         memory_mb=options.memory_mb,
         runtime=options.runtime,
@@ -101,6 +101,6 @@ def _folder(options: AgentOptions) -> Path:
     return Home(options.home).agent(options.worker_id)
 
 
-def _address(options: AgentOptions) -> str:
+def executors_address(options: AgentOptions) -> str:
     """Return the address of this worker's executors: the given one, else that of the way out towards the master."""
     return address_towards(options.master_url) if options.host is None else options.host

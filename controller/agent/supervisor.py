@@ -16,11 +16,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from controller.asks.options import AgentOptions
 from controller.machine.back_off import BackOff
 from controller.machine.log_files import keep_small
+from controller.machine.watchdog import Watchdog
 from controller.start import ours
 
 SILENCE_S = 30.0
@@ -32,13 +33,15 @@ CLEAN_STOP_S = 10.0
 OPENING_S = 15.0
 """Time after which opening the quotas is given up, and tried again: a hang must not take the supervisor with it."""
 LOOK_S = 1.0
+LEFT_CODE = 79
+"""Exit code of a child that the master has ended: no other is to come."""
 CHILD = ours("controller.agent.child")
 OPENER = ours("controller.agent.open_quotas")
 
 
 class Supervisor:
     """One worker's supervisor; `run` returns the exit code after SIGTERM or SIGINT. `child` and `opener` are the argvs of the
-    programs that it starts, which read the options as JSON."""
+    programs that it starts, which read the options as JSON; `beat` tells a service manager that the supervisor lives."""
 
     def __init__(
         self,
@@ -48,10 +51,12 @@ class Supervisor:
         opener: Sequence[str] = OPENER,
         silence_s: float = SILENCE_S,
         opening_s: float = OPENING_S,
+        beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._options = options.to_json()
         self._logs = options.home / "logs"
         self._argv, self._opener, self._silence_s, self._opening_s = child, opener, silence_s, opening_s
+        self._beat = beat
         self._stopping = threading.Event()
         self._child: subprocess.Popen[bytes] | None = None
         self._opened = False
@@ -69,6 +74,9 @@ class Supervisor:
             keep_small(self._logs)
             if self._stopping.is_set():
                 break
+            if code == LEFT_CODE:
+                _say("the master has ended this worker")
+                return 0
             if time.monotonic() - started_s > STEADY_S:
                 failures = 0
             failures += 1
@@ -97,6 +105,7 @@ class Supervisor:
             stdin.write(self._options)
         heard_s, pipe = time.monotonic(), self._child.stdout.fileno()
         while True:
+            self._beat()
             ready, _, _ = select.select([pipe], [], [], min(LOOK_S, self._silence_s))
             if ready:
                 if not os.read(pipe, 4096):
@@ -121,6 +130,7 @@ class Supervisor:
     def _wait(self, seconds: float) -> None:
         until_s = time.monotonic() + seconds
         while (left_s := until_s - time.monotonic()) > 0 and not self._stopping.wait(min(LOOK_S, left_s)):
+            self._beat()
             self._open_if_silent()
 
     def _open_if_silent(self) -> None:
@@ -155,7 +165,8 @@ def _say(text: str) -> None:
 def main() -> None:
     """Run with the options as JSON in SPARKPACE_AGENT: `sparkpace agent` becomes this by exec, so that the command line's
     libraries do not stay in memory."""
-    sys.exit(Supervisor(AgentOptions.from_json(os.environ.pop("SPARKPACE_AGENT"))).run())
+    options, beat = AgentOptions.from_json(os.environ.pop("SPARKPACE_AGENT")), Watchdog(os.environ).beat
+    sys.exit(Supervisor(options, beat=beat).run())
 
 
 def become(options: AgentOptions) -> None:

@@ -7,6 +7,7 @@ directory is not looked for: users who may write there would choose mounts and p
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping
@@ -142,6 +143,18 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
         for parameter in command.params
         if isinstance(parameter, click.Option) and parameter.expose_value and parameter.name != "home"
     }
+
+
+def table_text(command: str, values: Mapping[str, Any]) -> str:
+    """Return a table of the file with these values, by the names of their options; those that say nothing are left out."""
+    said = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    # what JSON writes is TOML, too, but for characters beyond 16 bits as two halves, and for DEL
+    written = {
+        name: json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
+        for name, value in said.items()
+        if value not in (None, "", []) and value is not False
+    }
+    return "\n".join([f"[{command}]", *(f"{name} = {text}" for name, text in written.items())]) + "\n"
 
 
 def _kind(option: click.Option) -> tuple[str, Callable[[Any], bool]]:

@@ -14,15 +14,17 @@ from stage_model.errors import PaceError
 
 @click.command(epilog="Example: sparkpace down")
 @home_option
-def down(home: Home) -> None:
+@click.option("--all", "everywhere", is_flag=True, help="End agents on other machines, too.")
+def down(home: Home, everywhere: bool) -> None:
     """End the applications and the local cluster, however it was started.
 
-    Executors, containers and control groups that outlived them are removed. Exit code 1 if something is left.
+    Executors, containers and control groups that outlived them are removed. Agents on other machines are named and left,
+    unless --all is given. Exit code 1 if something is left.
     """
     from controller.local.ending import stop  # here, because the other commands need no engine's library
 
     with turn(home) if home.path.exists() else nullcontext():
-        stopped = stop(home, home.cluster())
+        stopped = stop(home, home.cluster(), everywhere=everywhere)
     if stopped is None:
         click.echo(f"No local cluster in {home.path}.")
         return

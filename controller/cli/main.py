@@ -44,6 +44,10 @@ SECTIONS = {
         "master": "services:master",
         "agent": "services:agent",
         "token": "services:token",
+        "join-token": "joining:join_token",
+        "join": "joining:join",
+        "renew": "joining:renew",
+        "install-service": "install_service:install_service",
     },
 }
 """Commands in the sections of `--help`, each with its place: a module of this package, and the command's name there. A module

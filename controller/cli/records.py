@@ -82,15 +82,38 @@ def logs(home: Home, application: str, executor: str | None, follow: bool) -> No
     """Print the logs of an application's executors.
 
     EXECUTOR restricts them to one executor. Without it, the log of a detached application's driver is printed, too. APP is an
-    id, a unique start of an id, a name, or `last`: the newest run, which may still be running.
+    id, a unique start of an id, a name, or `last`: the newest run, which may still be running. Logs of executors on other
+    machines are in their workers' homes: executors that run there now are named.
     """
     run = find_run(home.runs, _of_running(home, application))
+    elsewhere = {name: where for name, where in _elsewhere(home, run).items() if executor in (None, name)}
+    if executor in elsewhere:
+        raise BadInput(f"{elsewhere[executor]}; give another executor here")
+    for sentence in elsewhere.values():
+        click.echo(f"sparkpace: {sentence}", err=True)
     files = _log_files(run, executor)
     driver = _driver_log(home, run) if executor is None else None
     named = {**({"driver": driver} if driver else {}), **files}
     if not named:
-        raise BadInput(f"run {run.application_id} has no logs yet; its executors have not started")
+        raise BadInput(f"run {run.application_id} has no logs on this machine; no executor of it has started here")
     _print(named, follow=follow)
+
+
+def _elsewhere(home: Home, run: RunFolder) -> dict[str, str]:
+    """Return for each executor that runs on a worker of another home where its logs are."""
+    if home.cluster() is None or run.summary:
+        return {}
+    found: dict[str, str] = {}
+    with suppress(PaceError):  # without a master, logs of executors here are found all the same
+        client, mine = submit_client(home), home.workers()
+        hosts = {worker.worker_id: worker.host for worker in client.workers() if worker.worker_id not in mine}
+        for worker in client.explain(run.application_id).workers:
+            for executor in worker.executors if worker.worker_id in hosts else ():
+                there = f"executor {executor} runs on worker {worker.worker_id} at {hosts[worker.worker_id]}"
+                found[executor] = (
+                    f"{there}: `sparkpace logs {run.application_id} {executor}` in that worker's home shows its log"
+                )
+    return found
 
 
 def _of_running(home: Home, wanted: str) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import urllib.parse
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -51,6 +54,20 @@ def agent(home: Home, **given: Any) -> None:
 
     The agent consists of a supervisor and its child.
     """
+    options = agent_options(home, given)
+    if only_check():
+        return
+    from controller.agent.supervisor import become  # here, because the other commands need no agent
+
+    if home.admin_token_file.exists():  # the master's own home; elsewhere its admin gives the agent one
+        home.make_agent_token(options.worker_id)
+    home.agent_token(options.worker_id)
+    with agent_lock(home, options.worker_id):
+        become(options)
+
+
+def agent_options(home: Home, given: Mapping[str, Any]) -> AgentOptions:
+    """Return the options of an agent. Raise `BadInput` where they cannot be, or do not go together."""
     check_runtime(AGENT, given)
     options = AgentOptions(home=home.path, **values_of(AGENT, given))
     row = RUNTIMES[options.runtime]
@@ -61,15 +78,7 @@ def agent(home: Home, **given: Any) -> None:
             f"--network {options.network} keeps executors to this machine, but the master {master_host} is on another, where "
             "drivers would not reach them; give --network host"
         )
-    if only_check():
-        return
-    from controller.agent.supervisor import become  # here, because the other commands need no agent
-
-    if home.admin_token_file.exists():  # the master's own home; elsewhere its admin gives the agent one
-        home.make_agent_token(options.worker_id)
-    home.agent_token(options.worker_id)
-    with agent_lock(home, options.worker_id):
-        become(options)
+    return options
 
 
 def _check_size(cores: float, memory_mb: int, floor: float, row: RuntimeRow) -> None:
@@ -90,21 +99,31 @@ def _check_size(cores: float, memory_mb: int, floor: float, row: RuntimeRow) -> 
 @click.argument("worker_id", required=False)
 @click.option("--user", metavar="NAME|UID:GID", help="Make a user's own submit token instead of an agent's.")
 @click.option("--metrics", is_flag=True, help="Make the token that reads metrics and nothing else.")
-def token(home: Home, worker_id: str | None, user: str | None, metrics: bool) -> None:
+@click.option("--revoke", is_flag=True, help="Remove the token: from then on it is refused.")
+def token(home: Home, worker_id: str | None, user: str | None, metrics: bool, revoke: bool) -> None:
     """Make a token for another machine and print the name of its file.
 
-    With WORKER_ID, it is the token of that worker's agent. With --user, it is a user's own token: drivers that this machine
-    cannot see submit as that user with it. With --metrics, it is the token with which Prometheus reads metrics.
+    With WORKER_ID, it is the token of that worker's agent; one that joins by `sparkpace join` needs none from here. With
+    --user, it is a user's own token: drivers that this machine cannot see submit as that user with it. With --metrics, it is
+    the token with which Prometheus reads metrics.
     """
     if (worker_id is not None) + (user is not None) + metrics != 1:
         raise BadInput(
             "`sparkpace token` wants one of WORKER_ID, --user and --metrics; give one of them, as in `sparkpace token w2`"
         )
     home.admin_token()
-    if metrics:
-        made = home.make_metrics_token()
+    made: Callable[[], Path] = home.make_metrics_token
+    file = home.metrics_token_file
+    if worker_id is not None:
+        made, file = partial(home.make_agent_token, parse_worker_id(worker_id)), home.agent_tokens / worker_id
     elif user is not None:
-        made = home.make_user_token(parse_user(user))
-    else:
-        made = home.make_agent_token(parse_worker_id(worker_id or ""))
-    click.echo(str(made))
+        whose = parse_user(user)
+        made, file = partial(home.make_user_token, whose), home.user_token_file(whose)
+    if not revoke:
+        click.echo(str(made()))
+        return
+    try:
+        file.unlink()
+    except FileNotFoundError:
+        raise BadInput(f"there is no token file {file}, so nothing was revoked; look into {file.parent}") from None
+    click.echo(f"{file} is removed: its token is refused from now on.")

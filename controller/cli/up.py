@@ -72,6 +72,11 @@ def up(context: click.Context, /, home: Home, **given: Any) -> None:
     )
     if only_check():
         return
+    if home.ca_file.exists() and not (home.ca_key_file.exists() or home.admin_token_file.exists()):
+        raise BadInput(
+            f"home {home.path} has the CA of a master elsewhere, which `up` would replace; `sparkpace agent` starts the "
+            f"agent of a worker that has joined; name another --home for a cluster of its own"
+        )
     options, typed = _options(context)
     ready = None
     if not home.path.exists():

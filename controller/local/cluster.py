@@ -78,7 +78,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Child:
+class StartedService:
     name: str
     process: subprocess.Popen[bytes]
     log: Path
@@ -103,13 +103,13 @@ def start(home: Home, plan: Plan, options: Mapping[str, Any] | None = None) -> C
 
     Raise `Unavailable`, with nothing left running."""
     home.create()
-    children: list[_Child] = []
+    children: list[StartedService] = []
     try:
-        master = _spawn("master", plan.master_words(), home)
+        master = spawn("master", plan.master_words(), home)
         children.append(master)
         client = admin_client(home, plan.url)
-        _wait(home, children, lambda: _unanswered(client))
-        agents = {w.worker_id: _spawn(f"agent-{w.worker_id}", plan.agent_words(w), home) for w in plan.workers}
+        await_ready(home, children, lambda: _unanswered(client))
+        agents = {w.worker_id: spawn(f"agent-{w.worker_id}", plan.agent_words(w), home) for w in plan.workers}
         children.extend(agents.values())
         cluster = Cluster(
             cluster_id=client.health().cluster_id,
@@ -131,9 +131,9 @@ def start(home: Home, plan: Plan, options: Mapping[str, Any] | None = None) -> C
             started=time.time(),
         )
         home.write_cluster(cluster)
-        _wait(home, children, lambda: _silent(client, home, agents))
+        await_ready(home, children, lambda: _silent(client, home, agents))
     except BaseException:
-        _end_children(children)
+        end_children(children)
         home.forget_cluster()
         raise
     return cluster
@@ -163,11 +163,11 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
 
     Raise `Unavailable`: then those of its parts that did not come are ended again."""
     client = admin_client(home, cluster.url)
-    children: list[_Child] = []
+    children: list[StartedService] = []
     try:
         if healing.master:
-            children.append(_spawn("master", cluster.master_words, home))
-        _wait(home, children, lambda: _unanswered(client))
+            children.append(spawn("master", cluster.master_words, home))
+        await_ready(home, children, lambda: _unanswered(client))
         cluster = _as_found(home, structs.replace(cluster, cluster_id=client.health().cluster_id))
         children.clear()  # the master came
         if healing.master:
@@ -175,10 +175,10 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
             wait_until(lambda: not _silent(client, home, healing.living), JOIN_S, LOOK_S)
         words = {agent.worker_id: agent.words for agent in cluster.agents}
         orphans = {name: holder(home.child_lock(name)) for name in healing.agents}
-        children.extend(_spawn(f"agent-{name}", words[name], home) for name in healing.agents)
-        _wait(home, children, lambda: _silent(client, home, (*healing.agents, *healing.restarting), orphans))
+        children.extend(spawn(f"agent-{name}", words[name], home) for name in healing.agents)
+        await_ready(home, children, lambda: _silent(client, home, (*healing.agents, *healing.restarting), orphans))
     except BaseException:
-        _end_children(children)
+        end_children(children)
         raise
     return _as_found(home, cluster)
 
@@ -207,7 +207,7 @@ def _as_found(home: Home, cluster: Cluster) -> Cluster:
     return cluster
 
 
-def _spawn(name: str, words: Sequence[str], home: Home) -> _Child:
+def spawn(name: str, words: Sequence[str], home: Home) -> StartedService:
     """Start `sparkpace WORDS --home HOME` in the background; its log is that of `name`."""
     log = home.logs / f"{name}.log"
     command = ours("controller.cli.main", *words, "--home", str(home.path))
@@ -221,7 +221,7 @@ def _spawn(name: str, words: Sequence[str], home: Home) -> _Child:
             cwd=home.path,
             env={**os.environ, CONFIG_VARIABLE: ""},  # the words say all
         )
-    return _Child(name, process, log)
+    return StartedService(name, process, log)
 
 
 def _unanswered(client: MasterClient) -> list[str]:
@@ -248,7 +248,7 @@ def _silent(
     return late
 
 
-def _wait(home: Home, children: Sequence[_Child], missing: Callable[[], Sequence[str]]) -> None:
+def await_ready(home: Home, children: Sequence[StartedService], missing: Callable[[], Sequence[str]]) -> None:
     """Wait until nothing is missing. Raise `Unavailable` with a log's end when a child dies or takes too long."""
     late: Sequence[str] = ()
 
@@ -264,7 +264,7 @@ def _wait(home: Home, children: Sequence[_Child], missing: Callable[[], Sequence
         raise Unavailable(f"the {late[0]} is not ready after {JOIN_S:g} s; its log ends:\n{said}")
 
 
-def _end_children(children: Sequence[_Child]) -> None:
+def end_children(children: Sequence[StartedService]) -> None:
     for child in reversed(children):
         if child.process.poll() is None:
             child.process.terminate()

@@ -18,12 +18,15 @@ from controller.locks import end, last_holder
 from controller.machine.process import Process
 from controller.machine.waiting import wait_until
 from controller.master.providers import NODE_RUNTIME
+from controller.wire.command import WorkerView
 from stage_model.errors import PaceError
 
 END_S = 15.0
 """Longest wait for applications to end in `down`."""
 GIVE_BACK_S = 120.0
 """Longest wait for a provider to end the workers that the master had it start."""
+LEAVE_S = 75.0
+"""Longest wait for agents elsewhere: an agent gives its executors 30 s, and the master as long to hear of its end."""
 RECENT_S = 120.0
 """An agent that has reported within this time lives; the longest control period is half of it."""
 
@@ -39,9 +42,9 @@ class Stopped:
     notes: list[str] = field(default_factory=list)
 
 
-def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
+def stop(home: Home, cluster: Cluster | None, *, everywhere: bool = False) -> Stopped | None:
     """End applications, agents, master, in this order, whoever started them, then what outlived them; return None when
-    nothing was there. What is left is tried again by the next call."""
+    nothing was there. What is left is tried again by the next call. `everywhere`: agents of other homes end, too."""
     found = look(home, cluster)
     # a child that ends in good order forgets which runtime it had
     last = {name: last_holder(home.child_lock(name)) for name in home.workers() if home.child_lock(name).exists()}
@@ -52,7 +55,7 @@ def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
     url = found.master.note if found.master is not None and found.master.note else cluster.url if cluster else ""
     if found.master is not None and url:
         try:
-            _end_work(home, url, stopped)
+            _end_work(home, url, stopped, everywhere=everywhere)
         except PaceError as error:
             stopped.notes.append(f"the master was not asked to end the applications ({error}); agents end their executors")
     # Agents stop their remaining executors or free their quotas themselves; only then may the master go.
@@ -74,22 +77,38 @@ def stop(home: Home, cluster: Cluster | None) -> Stopped | None:
     return stopped
 
 
-def _end_work(home: Home, url: str, stopped: Stopped) -> None:
+def _end_work(home: Home, url: str, stopped: Stopped, *, everywhere: bool) -> None:
     """End the applications and the workers that the master had started. Raise `PaceError` for a master that this release
     cannot call, or without its token."""
     stopped.late = _end_applications(admin_client(home, url))
     with suppress(PaceError):  # a master that does not answer: its next life gives them back
         admin_client(home, url, GIVE_BACK_S).end_started_workers()
-    stopped.notes += _elsewhere(admin_client(home, url), home)
-
-
-def _elsewhere(client: MasterClient, home: Home) -> list[str]:
-    """Return a sentence on each agent that belongs to another home, most likely on another machine."""
-    mine = set(home.workers())
     with suppress(PaceError):
-        others = [w for w in client.workers() if w.worker_id not in mine and w.seen_s_ago < RECENT_S]
-        return [f"the agent of {w.worker_id} on {w.host} is not of this home and was left; end it there" for w in others]
-    return []
+        if everywhere:
+            stopped.left += _end_elsewhere(admin_client(home, url), home)
+        else:
+            stopped.notes += [
+                f"the agent of {w.worker_id} on {w.host} is not of this home and was left: it waits for a master; end it "
+                f"there, or give `sparkpace down --all` the next time"
+                for w in _elsewhere(admin_client(home, url), home)
+            ]
+
+
+def _elsewhere(client: MasterClient, home: Home) -> list[WorkerView]:
+    """Return the workers whose agents live and belong to another home, most likely on another machine. Raise `PaceError`."""
+    mine = set(home.workers())
+    return [w for w in client.workers() if w.worker_id not in mine and w.seen_s_ago < RECENT_S]
+
+
+def _end_elsewhere(client: MasterClient, home: Home) -> list[str]:
+    """End the agents of other homes; return a sentence on each that has not ended in time. Raise `PaceError`."""
+    for worker in _elsewhere(client, home):
+        client.end_worker(worker.worker_id)
+    wait_until(lambda: not _elsewhere(client, home), LEAVE_S, LOOK_S)
+    return [
+        f"the agent of {w.worker_id} on {w.host} was asked to end and has not within {LEAVE_S:g} s; end it there"
+        for w in _elsewhere(client, home)
+    ]
 
 
 def _end_applications(client: MasterClient) -> list[str]:

@@ -98,6 +98,19 @@ def to_master(url: str, ca: Path, timeout_s: float, opens_s: float | None = None
     return HttpConnection(connect)
 
 
+def ask_unproven(url: str, path: str, timeout_s: float, most: int) -> HttpAnswer:
+    """Return the answer, of `most` bytes at most, of whoever answers at a master's URL: nothing proves that it is the master,
+    so the request has no token. Raise `OSError` without an answer, `BadInput` for a URL that cannot be a master's."""
+    host, port = address_of(url)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
+    with closing(connection), _errors():
+        connection.request("GET", path, headers={"Accept": "application/json"})
+        with connection.getresponse() as response:
+            return HttpAnswer(response.status, response.headers, response.read(most))
+
+
 def to_socket(path: str, timeout_s: float) -> HttpConnection:
     """Return a connection to the server at a Unix socket."""
 

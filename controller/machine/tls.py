@@ -6,6 +6,7 @@ The CA is made by `controller.machine.authority`; `controller.machine.http` conn
 
 from __future__ import annotations
 
+import hashlib
 import ssl
 import urllib.parse
 from functools import lru_cache
@@ -37,6 +38,17 @@ def pinning(ca: Path) -> ssl.SSLContext:
         ) from None
     except OSError as error:  # an error of ssl is one
         raise Unavailable(f"the CA file {ca} cannot be used ({error}); it must be a certificate in PEM") from error
+
+
+def certificate_in(ca: Path) -> bytes:
+    """Return the certificate in the file `ca`, in DER: a text in PEM may hold more than one. Raise `OSError`, and
+    `ValueError` for another file."""
+    return ssl.PEM_cert_to_DER_cert(ca.read_text())
+
+
+def fingerprint(certificate: bytes) -> str:
+    """Return the SHA-256 of a certificate in DER, in hexadecimal digits."""
+    return hashlib.sha256(certificate).hexdigest()
 
 
 @lru_cache(maxsize=8)

@@ -25,6 +25,7 @@ from controller.master.access.tokens import Gatekeeper
 from controller.master.access.vouching import counted_for, vouched
 from controller.master.calls import CALLS, types_of
 from controller.master.cluster import ClusterState
+from controller.master.join_calls import JoinCalls
 from controller.master.metrics import FORMAT, metrics
 from controller.master.notify.notifying import asked_deadline_s
 from controller.master.storage.durability import Durability
@@ -49,6 +50,7 @@ from controller.wire.command import (
 )
 from controller.wire.course import Course, EndedRuns
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
+from controller.wire.joining import Authority, JoinCheck, JoinFound, JoinRequest, NewIdentity
 from controller.wire.worker import Changed, WorkerReply, WorkerSync
 from stage_model.errors import (
     BadInput,
@@ -87,11 +89,13 @@ class Api:
         self,
         cluster: ClusterState,
         gate: Gatekeeper,
+        joining: JoinCalls,
         agents: WaitingAgents,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        self.cluster, self.gate, self.agents, self.clock, self.wall = cluster, gate, agents, clock, wall
+        self.cluster, self.gate, self.joining, self.agents = cluster, gate, joining, agents
+        self.clock, self.wall = clock, wall
         self._scraping = asyncio.Lock()
         self._bodies = Bodies(clock)
         self.durability = Durability(cluster.store)
@@ -103,6 +107,7 @@ class Api:
             "admin": self._admin,
             "application": self._own,
             "worker": self._worker,
+            "join": self._join,
         }
         routes = []
         for call in CALLS:
@@ -163,6 +168,9 @@ class Api:
         """Check the token of the agent of the worker that the path names."""
         self.gate.worker(_token(request), request.path_params["id"])
         return f"worker {request.path_params['id']}"
+
+    def _join(self, request: Request) -> str:
+        return self.joining.allow(_token(request), self.wall())
 
     # ------------------------------------------------------------------ anybody
 
@@ -249,6 +257,10 @@ class Api:
     async def label(self, request: Request, asked: Labels) -> Labels:
         return Labels(labels=dict(self.cluster.commands.label(request.path_params["id"], asked.labels, self.clock())))
 
+    async def end_worker(self, request: Request) -> Empty:
+        self.cluster.commands.end_worker(request.path_params["id"], self.clock())
+        return Empty()
+
     # ------------------------------------------------------------------ agents
 
     async def worker_sync(self, request: Request, said: WorkerSync) -> WorkerReply:
@@ -258,7 +270,24 @@ class Api:
         worker_id = request.path_params["id"]
         if self.cluster.lifecycle.version(worker_id) == seen:
             await self.agents.wait(worker_id, min(LONGEST_WAIT_S, wait))
-        return Changed(version=self.cluster.lifecycle.version(worker_id))
+        reported = self.cluster.workers.has_reported(worker_id)
+        return Changed(version=self.cluster.lifecycle.version(worker_id), reported=reported)
+
+    # ------------------------------------------------------------------ machines that join
+
+    async def authority(self, _: Request) -> Authority:
+        return self.joining.authority(self.wall())
+
+    async def check_join(self, _: Request, said: JoinCheck) -> JoinFound:
+        return await self.joining.check(said)
+
+    async def join(self, request: Request, said: JoinRequest) -> Empty:
+        await self.joining.join(_token(request), said, self.wall())
+        return Empty()
+
+    async def renew(self, request: Request, said: NewIdentity) -> Empty:
+        await self.joining.renew(request.path_params["id"], said)
+        return Empty()
 
     # ------------------------------------------------------------------ refusals
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_type_hints
 
 from controller.wire.message import Message
 
-Scope = Literal["anybody", "submit", "admin", "application", "worker", "metrics"]
+Scope = Literal["anybody", "submit", "admin", "application", "worker", "join", "metrics"]
 """The scope of the token that a call needs; for `application` and `worker`, the token of the named one."""
 
 
@@ -42,8 +42,13 @@ CALLS = (
     Call("GET", "/v1/workers", "submit", "workers"),
     Call("POST", "/v1/started-workers/end", "admin", "end_started_workers"),
     Call("POST", "/v1/workers/{id}/labels", "admin", "label"),
+    Call("POST", "/v1/workers/{id}/end", "admin", "end_worker"),
     Call("POST", "/v1/workers/{id}/sync", "worker", "worker_sync"),
     Call("GET", "/v1/workers/{id}/changes", "worker", "worker_changes"),
+    Call("POST", "/v1/workers/{id}/identity", "worker", "renew"),
+    Call("GET", "/v1/ca", "anybody", "authority"),
+    Call("POST", "/v1/join/check", "join", "check_join"),
+    Call("POST", "/v1/join", "join", "join"),
 )
 
 

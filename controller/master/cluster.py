@@ -86,8 +86,8 @@ class ClusterState:
         return self.outside.providing.under_way
 
     def tick(self, now_s: float) -> None:
-        """Do what only time brings about: give up the executors of lost workers, record, admit, place and plan, then grow, notify
-        and store. In between, calls are answered as they come. Each application's turn and each other part come whatever goes
+        """Do what only time brings about: give up the executors of lost workers, record, admit, place and plan, then grow,
+        notify and store. In between, calls are answered as they come. Each application's turn and each other part come whatever goes
         wrong with the rest."""
         with self.outside.changing(now_s) as changes:
             self.parts.do("looking for silent workers", self.core.silence.look, now_s)

@@ -99,6 +99,11 @@ class CommandCalls:
             self.outside.store_labels(labels)
             return self.core.relabel(worker_id, labels)
 
+    def end_worker(self, worker_id: str, now_s: float) -> None:
+        """Have the agent of a worker end, wherever it is; it learns of it by its next report. Raise `BadInput`."""
+        with self.outside.changing(now_s):
+            self.core.end_worker(worker_id)
+
     def locate_by(self, topology: Topology, now_s: float) -> None:
         """Take another topology, which counts from now on."""
         with self.outside.changing(now_s):

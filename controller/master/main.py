@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import time
+from collections.abc import Callable
 
 import uvicorn
 
@@ -18,11 +20,13 @@ from controller.machine.addresses import bound_socket, url_of
 from controller.machine.authority import certify, names_of
 from controller.machine.process import allow_files
 from controller.machine.service_log import log_to_stderr
+from controller.machine.watchdog import Watchdog
 from controller.master.access.connections import MasterServer
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api
 from controller.master.cluster import ClusterState
 from controller.master.core.core import ClusterOptions
+from controller.master.join_calls import JoinCalls
 from controller.master.notify.notifying import Notifying
 from controller.master.notify.sender import Sender
 from controller.master.providers import make_provider
@@ -63,10 +67,10 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         sender = Sender(options.notify, home.notify_secret(), time.monotonic)
         cluster.notifying = Notifying(sender, kept.identity.cluster_id, time.time)
     gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token, home.find_user, home.find_metrics_token)
-    api = Api(cluster, gate, agents, time.monotonic, time.time)
+    api = Api(cluster, gate, JoinCalls(home, options.host), agents, time.monotonic, time.time)
     server = MasterServer(api.application(), home.master_certificate, listening, files, agents.wake_all)
     topology = TopologyFile(options.topology) if options.topology else None
-    ticking = asyncio.create_task(_tick(cluster, topology))
+    ticking = asyncio.create_task(_tick(cluster, topology, Watchdog(os.environ).beat))
     ticking.add_done_callback(lambda task: _ended(task, server))
     log.info(
         "cluster %s, generation %d, on %s:%d",
@@ -91,8 +95,9 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         signal.raise_signal(told[0])
 
 
-async def _tick(cluster: ClusterState, topology: TopologyFile | None) -> None:
+async def _tick(cluster: ClusterState, topology: TopologyFile | None, beat: Callable[[], None] = lambda: None) -> None:
     while True:
+        beat()
         if topology:
             with cluster.parts.guarded("reading the topology"):
                 if (new := topology.changed()) is not None:

@@ -15,6 +15,8 @@ import psutil
 from controller.runtime.cgroup.tree import CgroupTree
 from stage_model.errors import Unavailable
 
+VERSION_PROGRAM = 'import sys; print("%d.%d" % sys.version_info[:2])'
+"""Program by which a Python says its version, of which Spark compares these parts."""
 LEAST_JAVA = 11
 """Spark 3.5 runs on 8, 11 and 17, Spark 4 on 17 and later; the bridge is built for 11."""
 SERVICE_CORES = 0.3

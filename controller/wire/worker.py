@@ -102,6 +102,8 @@ class Desired(Message, frozen=True, kw_only=True):
     credentials: dict[str, bytes] = {}
     """A Hadoop credentials file for each application's executors on this worker. It is missing while the master does not know
     it: after a restart it has to come from the driver first. It is kept only in memory, but for each executor's own file."""
+    leave: bool = False
+    """True if the agent is to end, once its executors have."""
     budgets_mb: dict[str, int] = {}
     """Off-heap memory of each executor that has a floor, by "APPLICATION/EXECUTOR": the wanted split of this worker."""
 
@@ -217,7 +219,7 @@ class WorkerSync(Message, frozen=True, kw_only=True):
 
     `instance` names one life of the agent: stage counters and sample numbers start again with it. `samples` are numbered from
     `sample_seq` on and repeated until acknowledged. `drivers_gone`: applications whose driver provably died here. `timings`
-    are the metrics of the agent itself (None: not known).
+    are the metrics of the agent itself (None: not known). `leaves`: the agent ends once this report is answered.
     """
 
     instance: str
@@ -230,6 +232,7 @@ class WorkerSync(Message, frozen=True, kw_only=True):
     drivers_gone: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     timings: Timings | None = None
+    leaves: bool = False
 
 
 class WorkerReply(Message, frozen=True, kw_only=True):
@@ -238,6 +241,7 @@ class WorkerReply(Message, frozen=True, kw_only=True):
 
 
 class Changed(Message, frozen=True, kw_only=True):
-    """The answer to GET /v1/workers/ID/changes."""
+    """The answer to GET /v1/workers/ID/changes. `reported`: the worker has reported in this life of the master."""
 
     version: int
+    reported: bool = False

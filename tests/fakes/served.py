@@ -18,6 +18,7 @@ from controller.client import LastingClient, MasterClient
 from controller.home import Home
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api
+from controller.master.join_calls import JoinCalls
 from controller.master.waiting_agents import WaitingAgents
 from controller.ui.entrance import Entrance
 from controller.ui.main import _loopback, new_word
@@ -43,7 +44,9 @@ def threaded(server: uvicorn.Server, listening: object) -> Iterator[None]:
 
 class ServedMaster:
     """A served master. `cluster` is to be changed between calls only: its state belongs to the thread that serves. `calls`
-    counts them."""
+    counts them. Its wall clock is off by `wall_off_s`."""
+
+    wall_off_s = 0.0
 
     def __init__(self, path: Path, keep_runs: int = 3) -> None:
         self.home = Home(path)
@@ -52,7 +55,8 @@ class ServedMaster:
         self.cluster = FakeCluster(path, keep_runs=keep_runs)
         self.calls: list[str] = []
         gate = Gatekeeper(self.home.admin_token(), self.home.submit_token(), self.home.find_agent_token)
-        inner = Api(self.cluster.state, gate, WaitingAgents(), lambda: self.cluster.now_s, lambda: 1e9).application()
+        joining = JoinCalls(self.home, "127.0.0.1")
+        inner = Api(self.cluster.state, gate, joining, WaitingAgents(), lambda: self.cluster.now_s, self._wall).application()
 
         async def counted(scope, receive, send):  # type: ignore[no-untyped-def]
             self.calls.append(scope["path"])
@@ -64,6 +68,9 @@ class ServedMaster:
         self.server = uvicorn.Server(config)
         self.listening = _loopback(0)
         self.url = f"https://127.0.0.1:{self.listening.getsockname()[1]}"
+
+    def _wall(self) -> float:
+        return time.time() + self.wall_off_s
 
     def client(self) -> MasterClient:
         return MasterClient(self.url, self.home.ca_file, self.home.submit_token())

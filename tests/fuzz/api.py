@@ -17,9 +17,10 @@ from urllib.parse import quote_from_bytes
 
 import msgspec
 
-from controller.home import User
+from controller.home import Home, User
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api
+from controller.master.join_calls import JoinCalls
 from controller.master.waiting_agents import WaitingAgents
 from controller.wire.version import HEADER, SPOKEN
 from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report, sample, use
@@ -59,7 +60,7 @@ class Conversation:
     """A master in a folder, with an application of worker w1 that the input does not mention."""
 
     def __init__(self, path: Path) -> None:
-        self.cluster = FakeCluster(path)
+        self.cluster, self.path = FakeCluster(path), path
         self.cluster.state.profiles.add(taught())
         self.cluster.worker("w1")
         self.other = self.cluster.register(instance="other", name="other", conf={"spark.pace.priority": "high"})
@@ -72,7 +73,8 @@ class Conversation:
     def _serve(self) -> None:
         users = {"of 1000": User(1000, 1000)}
         gate = Gatekeeper("admin", "submit", {"w1": "of w1", "w2": "of w2"}.get, users.get)
-        self.app = Api(self.cluster.state, gate, WaitingAgents(), self.cluster.clock, lambda: 1e9).application()
+        joining = JoinCalls(Home(self.path), "127.0.0.1")
+        self.app = Api(self.cluster.state, gate, joining, WaitingAgents(), self.cluster.clock, lambda: 1e9).application()
 
     def __enter__(self) -> Self:
         self._log = logging.getLogger("sparkpace")

@@ -17,13 +17,13 @@ from controller.agent.executors.class_archive import ClassArchives
 from controller.agent.executors.launch import Site, make_directories, make_launch, python_binds
 from controller.runtime.base import Adopter, Adoption, ExecutorKey, Program, Starter, full_image_name
 from controller.runtime.claimed_process import ProcessClaim, Serves
+from controller.runtime.engines import VERSION_PROGRAM
 from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import AdoptedSpec, ExecutorSpec
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")
 
-VERSION_PROGRAM = 'import sys; print("%d.%d" % sys.version_info[:2])'
 Spec = ExecutorSpec | AdoptedSpec
 
 

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from controller.wire.command import Change, DriverEnded, Labels, PlanRequest, StartRequest
 from controller.wire.driver import DriverSync, Registration
+from controller.wire.joining import JoinCheck, JoinRequest, NewIdentity
 from controller.wire.message import Message
 from controller.wire.worker import WorkerSync
 from stage_model.decoding import UNREADABLE
@@ -32,6 +33,9 @@ MOST: dict[type[Message], int] = {
     Change: MIB // 16,
     DriverEnded: MIB // 16,
     Labels: MIB // 16,
+    JoinCheck: MIB // 16,
+    JoinRequest: MIB // 16,
+    NewIdentity: MIB // 16,
 }
 """Most bytes of a body by its type."""
 BODY_S = 20.0

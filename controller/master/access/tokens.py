@@ -8,12 +8,17 @@ import hmac
 import secrets
 from collections.abc import Callable
 
-from controller.home import User
+from controller.home import HASHED, User
 from stage_model.errors import Denied
 
 
 def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
+
+
+def digest_of_kept(kept: str) -> str:
+    """Return the hash of a token by the content of its file: the token itself or, of a worker that has joined, its hash."""
+    return kept.removeprefix(HASHED) if kept.startswith(HASHED) else digest(kept)
 
 
 def mint() -> str:
@@ -22,9 +27,9 @@ def mint() -> str:
 
 class Gatekeeper:
     """The check of bearer tokens against the scope a call needs. Admin may do all that people and drivers may, but speaks for
-    no worker: its token has no business on a worker's machine. `worker_token` gives the token of the worker's agent,
-    `user_of` the user whose own token it is, `metrics_token` the token that reads metrics and nothing else; None where none
-    exists. A user's own token is for all that the submit token is for."""
+    no worker: its token has no business on a worker's machine. `worker_token` gives the content of the file of the worker's
+    agent, `user_of` the user whose own token it is, `metrics_token` the token that reads metrics and nothing else; None where
+    none exists. A user's own token is for all that the submit token is for."""
 
     def __init__(
         self,
@@ -57,7 +62,7 @@ class Gatekeeper:
     def worker(self, token: str, worker_id: str) -> None:
         """Accept the token of that worker's agent."""
         own = self._worker_token(worker_id)
-        self._check(token, ("" if own is None else digest(own),), f"{worker_id} agent's")
+        self._check(token, ("" if own is None else digest_of_kept(own),), f"{worker_id} agent's")
 
     def metrics(self, token: str) -> None:
         """Accept the token that reads metrics, or the admin's."""

@@ -61,7 +61,7 @@ class Agents:
                 with guarded(application, "taking in an agent's report"):
                     executors.take_over(application, worker.info, report, self.registry)
                     self._take_report(worker_id, sync.instance, application, report, now_s)
-        worker.reports, worker.timings = sync.executors, sync.timings
+        worker.reports, worker.timings, worker.left = sync.executors, sync.timings, sync.leaves
         reported = {(report.application_id, report.executor_id) for report in sync.executors}
         for application, executor in self.registry.on(worker_id):
             key = ExecutorKey(application.id, executor.record.executor_id)
@@ -141,6 +141,7 @@ class Agents:
                 for application in here.values()
                 if application.credentials is not None and application.id in started
             },
+            leave=known.leaving if known else False,
             budgets_mb=self._divide(known.info.memory_mb, needs.needs(self.registry.on(worker_id))) if known else {},
         )
 

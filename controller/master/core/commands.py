@@ -92,6 +92,11 @@ class Commands:
         self.registry.changes.room()
         return self.registry.workers.relabel(worker_id, labels)
 
+    def end_worker(self, worker_id: str) -> None:
+        """Have the agent of a worker end. Raise `BadInput` for an unknown worker."""
+        self.registry.workers.end(worker_id)
+        self.registry.changes.log(f"worker {worker_id} is to end")
+
     def locate_by(self, topology: Topology) -> None:
         """Take another topology, which counts from now on."""
         self.placing.states.locate_by(topology)

@@ -37,7 +37,7 @@ STALE_S = 10.0
 
 class Worker:
     """A worker by its last report. `instance` is the life of its agent that numbers the samples; `closing`: it is given
-    back."""
+    back; `leaving`: its agent is to end, `left`: it has said that it ends."""
 
     def __init__(self, info: WorkerInfo) -> None:
         self.info, self.seen_s = info, -math.inf
@@ -48,6 +48,7 @@ class Worker:
         """The sentence on its silence (`silence`); empty while it reports."""
         self.lost = False
         """True if it has been silent for so long that its executors are given up."""
+        self.leaving, self.left = False, False
         self.timings: Timings | None = None
         """The timings of its agent's life; None: it reports none."""
         self.reports: tuple[ExecutorReport, ...] = ()
@@ -86,6 +87,8 @@ class Workers:
         worker = self.by_id.setdefault(info.worker_id, Worker(info))
         joins, differs = now_s - worker.seen_s >= STALE_S, worker.info != info
         worker.seen_s = now_s
+        if worker.left:  # another agent of that name
+            worker.left = worker.leaving = worker.closing = False
         if differs:
             worker.info = info
         if joins:
@@ -93,6 +96,11 @@ class Workers:
         if joins or differs:
             self._save()
         return worker, joins
+
+    def has_reported(self, worker_id: str) -> bool:
+        """Return True if the worker has reported in this life of the master."""
+        worker = self.by_id.get(worker_id)
+        return worker is not None and worker.seen_s > -math.inf
 
     def _save(self) -> None:
         self._fresh = None
@@ -156,6 +164,13 @@ class Workers:
             self.by_id[worker_id].closing = True
             self._fresh = None
 
+    def end(self, worker_id: str) -> None:
+        """Have the agent of a worker end. Raise `BadInput` for an unknown worker."""
+        if worker_id not in self.by_id:
+            raise BadInput(f"worker {worker_id[:80]!r} is not known here; {nearest_names(worker_id, self.by_id)}")
+        self.close(worker_id)
+        self.by_id[worker_id].leaving = True
+
     def forget_silent(self, worker_id: str, now_s: float) -> bool:
         """Forget a worker that was given back once it is silent; a last report may still be on its way. Return True if it is
         gone."""
@@ -185,7 +200,7 @@ class Workers:
         return fresh or [w.info for w in self.by_id.values() if w.seen_s == -math.inf and w.info.adopts == adopts]
 
     def views(self, now_s: float) -> list[WorkerView]:
-        heard = [w for w in self.by_id.values() if w.seen_s > -math.inf]
+        heard = [w for w in self.by_id.values() if w.seen_s > -math.inf and not w.left]
         return [WorkerView(**structs.asdict(w.info), seen_s_ago=round(now_s - w.seen_s, 3), silence=w.silence) for w in heard]
 
     def is_lost(self, worker_id: str) -> bool:

@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from controller.agent import child
-from controller.agent.child import LEAST_PAUSE_S, OTHER_CLUSTER_CODE, STUCK_CODE, Child, pause_s
+from controller.agent.child import LEAST_PAUSE_S, LEAVE_S, OTHER_CLUSTER_CODE, STUCK_CODE, Child, pause_s
+from controller.agent.supervisor import LEFT_CODE
 from controller.asks.options import AgentOptions
 from controller.home import Home
 from controller.machine.process import allow_files
@@ -161,6 +163,19 @@ def test_a_stop_opens_every_quota_and_tells_the_supervisor_if_it_could_not(
     alive._asked_to_stop()
     assert alive.run() == (0 if stuck is None else 1)
     assert [machine.observe()[key].quota_cores for key in KEYS] == [1.0, 1.0 if stuck is None else 0.5]
+
+
+def test_an_agent_that_is_to_leave_waits_for_its_executors_for_a_while_and_then_goes_without_an_answer(
+    alive: Child, caplog: pytest.LogCaptureFixture
+) -> None:
+    alive._leave_s = time.monotonic() - LEAVE_S - 1
+    alive._tick()
+    assert alive.link._report is not None
+    assert alive.link._report.leaves
+    assert not alive._has_left
+    alive._leave_s -= LEAVE_S
+    assert alive.run() == LEFT_CODE
+    assert "has ended this worker" in caplog.text
 
 
 def test_a_long_period_is_no_silence_and_a_child_without_a_supervisor_ends(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from controller.agent.link import ANSWERS_S, BACK_OFF, OPENS_S, Link, OrderFilte
 from controller.home import Home
 from controller.master.core.core import ClusterOptions
 from controller.wire.worker import Desired, WorkerReply, WorkerSync
+from stage_model.errors import Unavailable
 from tests.fakes.master import TOKEN, serving
 from tests.fakes.messages import made_up
 from tests.fakes.refusals import assert_names
@@ -53,6 +54,33 @@ class Stop(threading.Event):
         return self.is_set()
 
 
+def test_a_renewed_token_is_found_when_the_last_one_is_refused_and_not_before(tmp_path: Path) -> None:
+    tokens = ["of before", "of before", TOKEN, TOKEN]
+    with serving(Home(tmp_path)) as master:
+        link = Link(master.url, master.home.ca_file, lambda: tokens.pop(0), "w1", OrderFilter("mine"), lambda: None)
+        assert len(tokens) == 3
+        for ended in ("status 401", None, None):
+            if ended is None:
+                link._call(link._reports, "GET", "/v1/applications")
+                continue
+            with pytest.raises(OSError, match=ended):  # it is the same one still
+                link._call(link._reports, "GET", "/v1/applications")
+        assert len(tokens) == 1
+
+
+def test_a_token_file_that_is_gone_is_as_no_renewal(tmp_path: Path) -> None:
+    def token() -> str:
+        if tokens:
+            return tokens.pop()
+        raise Unavailable("there is no token file")
+
+    tokens = ["of before"]
+    with serving(Home(tmp_path)) as master:
+        link = Link(master.url, master.home.ca_file, token, "w1", OrderFilter("mine"), lambda: None)
+        with pytest.raises(OSError, match="status 401"):
+            link._call(link._reports, "GET", "/v1/applications")
+
+
 def test_orders_of_a_newer_version_are_not_obeyed_which_is_told_once_and_tried_again(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
@@ -60,7 +88,7 @@ def test_orders_of_a_newer_version_are_not_obeyed_which_is_told_once_and_tried_a
     with serving(Home(tmp_path)) as master, caplog.at_level(logging.WARNING, "sparkpace.agent"):
         master.speaks, master.refuse = "3", (200, made_up(WorkerReply, full=True))
         woken = threading.Event()
-        link = Link(master.url, master.home.ca_file, TOKEN, "w1", OrderFilter("mine"), woken.set)
+        link = Link(master.url, master.home.ca_file, lambda: TOKEN, "w1", OrderFilter("mine"), woken.set)
         link.post(report)
         link.send_now = Stop(0)
         link.run_sync(Stop(3), lambda: None)

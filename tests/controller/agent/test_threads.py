@@ -146,7 +146,7 @@ def test_every_thread_that_hangs_is_named(rig: Rig) -> None:
 
 
 def test_the_line_to_the_master_goes_on_after_an_unexpected_error(rig: Rig) -> None:
-    link = Link("https://127.0.0.1:1", Path("/no/ca.pem"), "token", "w1", OrderFilter("mine"), lambda: None)
+    link = Link("https://127.0.0.1:1", Path("/no/ca.pem"), lambda: "token", "w1", OrderFilter("mine"), lambda: None)
     no_report = cast(WorkerSync, object())
     link.post(no_report)
     rig.threads.add("link", lambda beat: link.run_sync(rig.stop, beat), patience_s=PATIENCE_S)

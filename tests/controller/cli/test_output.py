@@ -26,6 +26,7 @@ SHOWING = [
     ["report", "last"],
     ["doctor"],
     ["config", "check"],
+    ["join-token", "--list"],
     ["label", "w1", "a=b"],
     *([["profile", name, "p"] for name in ("show", "curve", "drift")]),
     ["profile", "list"],

@@ -40,7 +40,7 @@ def ask_anything(url: str, ca: Path) -> HttpAnswer:
 
 
 def sync(squatter: Squatter, home: Home) -> None:
-    link = Link(squatter.url, home.ca_file, TOKEN, "w1", OrderFilter("c"), lambda: None)
+    link = Link(squatter.url, home.ca_file, lambda: TOKEN, "w1", OrderFilter("c"), lambda: None)
     link._call(link._reports, "POST", "/v1/workers/w1/sync", b"{}")
 
 

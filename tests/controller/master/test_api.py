@@ -18,13 +18,15 @@ import msgspec
 import pytest
 from starlette.routing import Route
 
-from controller.home import User
+from controller.home import Home, User
 from controller.master.access import bodies
 from controller.master.access.bodies import MOST
+from controller.master.access.join_tokens import JoinTokens
 from controller.master.access.peer import Address, find_peer
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api
 from controller.master.calls import CALLS, types_of
+from controller.master.join_calls import JoinCalls
 from controller.master.waiting_agents import WaitingAgents
 from controller.wire.driver import DriverSync, Registration
 from controller.wire.message import Message
@@ -68,7 +70,9 @@ class Caller:
         self.cluster, self.connection = FakeCluster(path), connection
         users = {"of 1234": User(1234, 1234)}
         gate = Gatekeeper("admin", "submit", {"w1": "of w1", "w2": "of w2"}.get, users.get, lambda: "metrics")
-        self.api = Api(self.cluster.state, gate, WaitingAgents(), lambda: self.cluster.now_s, lambda: 1e9)
+        self.home = Home(path / "home")
+        joining = JoinCalls(self.home, "127.0.0.1")
+        self.api = Api(self.cluster.state, gate, joining, WaitingAgents(), lambda: self.cluster.now_s, lambda: 1e9)
         self._application = self.api.application()
 
     def __call__(
@@ -144,7 +148,7 @@ def test_messages_with_their_required_fields_only_are_served_to_a_peer_that_name
     worker["worker"]["worker_id"] = "w1"
     answer = call("POST", "/v1/workers/w1/sync", worker, speaks=None, token="of w1")
     assert answer["desired"]["cluster_id"] == worker["cluster_id"]
-    assert set(call("GET", "/v1/workers/w1/changes", speaks=None, token="of w1")) == {"version"}
+    assert set(call("GET", "/v1/workers/w1/changes", speaks=None, token="of w1")) == {"version", "reported"}
     assert [one["worker_id"] for one in call("GET", "/v1/workers", speaks=None)["workers"]] == ["w1"]
 
 
@@ -231,7 +235,7 @@ TOKENS = {
 USERS = {"submit", "user's own", "admin"}
 MAY = {
     "GET /metrics": {"metrics", "admin"},
-    "GET /v1/health": {*TOKENS, "own application", "another application"},
+    "GET /v1/health": {*TOKENS, "own application", "another application", "join"},
     "POST /v1/applications": USERS,
     "GET /v1/applications": USERS,
     "GET /v1/applications/{id}": USERS,
@@ -243,9 +247,12 @@ MAY = {
     "GET /v1/runs": USERS,
     "GET /v1/workers": USERS,
     "POST /v1/started-workers/end": {"admin"},
-    "POST /v1/workers/{id}/labels": {"admin"},
+    **{f"POST /v1/workers/{{id}}/{what}": {"admin"} for what in ("end", "labels")},
     "POST /v1/workers/{id}/sync": {"own worker"},
     "GET /v1/workers/{id}/changes": {"own worker"},
+    "POST /v1/workers/{id}/identity": {"own worker"},
+    "GET /v1/ca": {*TOKENS, "own application", "another application", "join"},
+    **{f"POST /v1/join{what}": {"join"} for what in ("", "/check")},
 }
 """Tokens that may make each call. A route that is not here fails the test."""
 
@@ -253,7 +260,9 @@ MAY = {
 def test_each_route_lets_in_who_may_call_it_and_nobody_else(call: Caller) -> None:
     ours = msgspec.to_builtins(registration())
     own, another = (call("POST", "/v1/applications", {**ours, "instance": name}) for name in ("one", "two"))
-    tokens = {**TOKENS, "own application": own["token"], "another application": another["token"]}
+    call.home.create()
+    join = JoinTokens(call.home.join_tokens).make("0" * 64, until_s=1e9 + 1, uses=1, now_s=1e9)
+    tokens = {**TOKENS, "own application": own["token"], "another application": another["token"], "join": join.bearer}
     routes = [route for route in call.api.application().routes if isinstance(route, Route)]
     let_in: dict[str, set[str]] = {}
     for route in routes:

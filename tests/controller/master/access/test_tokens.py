@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.home import HASHED
 from controller.master.access.tokens import Gatekeeper, digest, mint
 from stage_model.errors import Denied
 
@@ -42,6 +43,15 @@ def test_an_agent_speaks_for_its_worker_only_and_nobody_else_does() -> None:
     for check in (GATE.admin, GATE.submit):
         with pytest.raises(Denied):
             check("of w1")
+
+
+def test_of_a_worker_that_has_joined_only_the_hash_is_kept_which_is_no_token() -> None:
+    kept = HASHED + digest("of m2")
+    gate = Gatekeeper("the admin", "a user", {"m2": kept}.get)
+    gate.worker("of m2", "m2")
+    for token in (kept, digest("of m2"), "of w1"):
+        with pytest.raises(Denied, match="m2"):
+            gate.worker(token, "m2")
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "the admi", "the admin ", "пароль"])

@@ -8,6 +8,7 @@ from controller.agent.executors.local_use import OVER_CODE
 from controller.master.core.workers import STALE_S
 from controller.runs.run_folder import read_samples
 from controller.wire.driver import ExecutorWish
+from stage_model.errors import BadInput
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, sample, use
 from tests.fakes.refusals import assert_names
 
@@ -24,6 +25,29 @@ def test_a_killed_executor_is_reported_to_the_driver_and_replaced(cluster: FakeC
     cluster.tick()
     [spec] = cluster.worker("w1").desired.executors
     assert spec.executor_id == "2"
+
+
+def test_a_worker_that_is_to_end_gets_nothing_new_and_is_gone_once_its_agent_says_so(cluster: FakeCluster) -> None:
+    assert not cluster.worker("m2").desired.leave
+    cluster.worker("w1")
+    cluster.state.commands.end_worker("m2", cluster.now_s)
+    application_id = cluster.register(wanted={"0": ExecutorWish(count=2)})
+    assert cluster.worker("m2").desired.leave
+    assert not cluster.worker("w1").desired.leave
+    assert {e.record.worker_id for e in cluster.state.applications[application_id].executors.values()} == {"w1"}
+    cluster.worker("m2", leaves=True)
+    assert [view.worker_id for view in cluster.state.workers.views(cluster.now_s)] == ["w1"]
+    with pytest.raises(BadInput, match="m3"):
+        cluster.state.commands.end_worker("m3", cluster.now_s)
+
+
+def test_another_agent_of_a_worker_that_has_left_is_welcome(cluster: FakeCluster) -> None:
+    cluster.worker("m2")
+    cluster.state.commands.end_worker("m2", cluster.now_s)
+    cluster.worker("m2", leaves=True)
+    assert not cluster.worker("m2", instance="another").desired.leave
+    application_id = cluster.register()
+    assert [spec.application_id for spec in cluster.worker("m2", instance="another").desired.executors] == [application_id]
 
 
 def test_an_executor_that_kept_too_much_on_the_disk_is_the_applications_fault(cluster: FakeCluster) -> None:

@@ -1,0 +1,123 @@
+"""`sparkpace install-service`: units of systemd for the services of a home."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from controller.cli.common import home_option
+from controller.cli.config import find_config
+from controller.home import CONFIG_VARIABLE, Home
+from controller.local.cluster import look
+from controller.local.units import Service, is_of, unit_text
+from controller.machine.files import write_whole
+from controller.start import ours
+from stage_model.errors import BadInput, Unavailable
+
+PASSED = (
+    *("PATH", "JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "DOCKER_HOST", "XDG_CACHE_HOME", "LANG", "TZ"),
+    "SPARKPACE_BASE_IMAGE",
+)
+"""Variables that a service gets as they are here."""
+SYSTEM_UNITS = Path("/etc/systemd/system")
+
+
+@click.command("install-service", epilog="Example: sparkpace install-service --print")
+@home_option
+@click.option(
+    "--system/--user",
+    "system",
+    default=None,
+    help="Units of the system, or of your own service manager [default: of the system for root].",
+)
+@click.option("--print", "show", is_flag=True, help="Print the units instead of writing them.")
+@click.option("--uninstall", is_flag=True, help="Remove the units of this home instead.")
+def install_service(home: Home, system: bool | None, show: bool, uninstall: bool) -> None:
+    """Write systemd units for this home's services, so that they come back after a failure and a restart of the machine.
+
+    The services are those of `sparkpace up` or `sparkpace join` on this home. Nothing is started or stopped: the commands for
+    that are printed. After a change of options, run it again.
+    """
+    system = os.geteuid() == 0 if system is None else system
+    folder = SYSTEM_UNITS if system else _user_units()
+    manager = "systemctl" if system else "systemctl --user"
+    if uninstall:
+        _uninstall(home, folder, manager)
+        return
+    services, owner = services_of(home), pwd.getpwuid(home.path.stat().st_uid).pw_name
+    texts = {service.unit: unit_text(service, owner if system else None) for service in services}
+    if show:
+        for name, text in texts.items():
+            click.echo(f"# {folder / name}\n{text}")
+        return
+    _write(home, folder, texts)
+    click.echo(f"Start them now and at each boot: {manager} daemon-reload && {manager} enable --now {' '.join(texts)}")
+    if not system:
+        click.echo(f"They start at boot, and not only when you log in, after: loginctl enable-linger {owner}")
+    for name, holder in look(home, home.cluster()).holders():
+        if holder.process is not None and "child" not in name:
+            click.echo(
+                f"{name[0].upper()}{name[1:]} runs as process {holder.process.pid} now. Its service starts once that has "
+                f"ended (kill {holder.process.pid}): executors and jobs go on."
+            )
+
+
+def services_of(home: Home) -> list[Service]:
+    """Return the services of a home. Raise `Unavailable` without any."""
+    passed = {name: os.environ[name] for name in PASSED if name in os.environ}
+    cluster = home.cluster()
+    if cluster is not None:
+        passed[CONFIG_VARIABLE] = ""  # the words say all
+        words = {"": cluster.master_words, **{agent.worker_id: agent.words for agent in cluster.agents}}
+    else:
+        found = find_config(None, home, {})
+        table = found[1].get("agent", {}) if found is not None else {}
+        if "worker-id" not in table:
+            raise Unavailable(
+                f"home {home.path} has no cluster and has not joined one; run `sparkpace up` or `sparkpace join` first"
+            )
+        words = {str(table["worker-id"]): ("agent",)}
+    return [
+        Service(home.path, ours("controller.cli.main", *said, "--home", str(home.path)), passed, worker_id)
+        for worker_id, said in words.items()
+    ]
+
+
+def _user_units() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
+
+
+def _write(home: Home, folder: Path, texts: dict[str, str]) -> None:
+    """Write all units, or none that is another home's. Raise `BadInput` and `Unavailable`."""
+    for name in texts:
+        if (folder / name).exists() and not is_of((folder / name).read_text(), home.path):
+            raise BadInput(f"{folder / name} is not of home {home.path}; remove it, or name that --home")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            write_whole(folder / name, text.encode())
+            (folder / name).chmod(0o644)
+            click.echo(f"Wrote {folder / name}.")
+    except OSError as error:
+        raise Unavailable(
+            f"units cannot be written to {folder} ({error.strerror}); run as root, or give --user for units of your own"
+        ) from error
+
+
+def _uninstall(home: Home, folder: Path, manager: str) -> None:
+    found: Sequence[Path] = [
+        file for file in sorted(folder.glob("sparkpace-*.service")) if is_of(file.read_text(), home.path)
+    ]
+    if not found:
+        click.echo(f"No units of {home.path} are in {folder}.")
+        return
+    names = " ".join(file.name for file in found)
+    for file in found:
+        file.unlink()
+        click.echo(f"Removed {file}.")
+    click.echo(f"Let them not start any more: {manager} disable {names}; {manager} daemon-reload")
+    click.echo("What runs goes on; `sparkpace down` ends it.")

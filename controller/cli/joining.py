@@ -1,0 +1,187 @@
+"""`sparkpace join-token`, `join` and `renew`: workers on other machines."""
+
+from __future__ import annotations
+
+import re
+import socket
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from controller.asks.join_token import JoinToken, parse_join_token
+from controller.cli.common import CountRange, Parsed, home_option, option_words, output_option, print_json, table_console
+from controller.cli.config import find_config, table_text
+from controller.cli.service_option import takes
+from controller.cli.service_options import AGENT
+from controller.cli.services import agent_options
+from controller.cli.worker_words import workers_alike
+from controller.home import HASHED, WORKER_ID, Home, read_token
+from controller.machine.tls import address_of, certificate_in, fingerprint
+from controller.master.access.join_tokens import JoinTokens
+from controller.master.access.tokens import mint
+from controller.runtime.table import RUNTIMES, choose_runtime
+from stage_model.errors import BadInput, Unavailable
+from stage_model.units import format_duration, parse_duration
+
+MOST_USES = 1000
+LONGEST_S = 7 * 86400.0
+"""Longest time that a join token is good for."""
+_ON_OTHERS: dict[str, dict[str, Any]] = {
+    "worker-id": {"required": False, "help": "This worker's name, unique in the cluster [default: this machine's name]."},
+    "cores": {"required": False, "help": "Cores for executors [default: the machine's less 0.3]."},
+    "memory": {"required": False, "help": "Memory for executors, as 8g [default: 80% of the machine's]."},
+    "runtime": {
+        "required": False,
+        "kind": click.Choice(["auto", *(row.name for row in RUNTIMES.values() if not row.everywhere)]),
+        "default": "auto",
+    },
+    "network": {"default": "host"},
+}
+JOIN = tuple(replace(option, **_ON_OTHERS.get(option.name, {})) for option in AGENT if option.name != "master")
+"""Options of `join`: those of `agent`, with defaults of the machine."""
+
+
+def _valid_s(text: str) -> float:
+    seconds = parse_duration(text, option="--valid")
+    if seconds > LONGEST_S:
+        raise BadInput(f"--valid {text[:80]!r} cannot be taken; accepted: up to {format_duration(LONGEST_S)}")
+    return seconds
+
+
+@click.command("join-token", epilog="Example: sparkpace join-token --valid 1h --uses 3")
+@home_option
+@click.option("--valid", type=Parsed(_valid_s), default="15min", show_default=True, help="Time for which the token is good.")
+@click.option(
+    "--uses", type=CountRange(1, MOST_USES), default=1, show_default=True, help="Number of workers that may join with it."
+)
+@click.option("--list", "show", is_flag=True, help="List the tokens instead, without their secrets.")
+@click.option("--revoke", metavar="ID", help="Remove the token with this id instead; workers that joined with it stay.")
+@output_option
+def join_token(home: Home, valid: str, uses: int, show: bool, revoke: str | None, as_json: bool) -> None:
+    """Make a token with which other machines join this home's cluster, and print it.
+
+    It is printed once; only its hash is kept.
+    """
+    home.admin_token()
+    tokens, now_s = JoinTokens(home.join_tokens), time.time()
+    if show:
+        _show(tokens, now_s, as_json=as_json)
+    elif revoke is not None:
+        tokens.revoke(revoke)
+        click.echo(f"Join token {revoke} is removed: it is refused from now on.")
+    else:
+        made = tokens.make(_fingerprint(home), now_s + _valid_s(valid), uses, now_s)
+        click.echo(made.text)
+        cluster = home.cluster()
+        port = cluster.port if cluster is not None else 7070
+        click.echo(
+            f"sparkpace: good for {valid} and {uses} worker(s). Run `sparkpace join https://ADDRESS:{port}` on the other "
+            f"machine and paste the token; ADDRESS is one of this machine at which the master listens.",
+            err=True,
+        )
+
+
+def _fingerprint(home: Home) -> str:
+    try:
+        return fingerprint(certificate_in(home.ca_file))
+    except (OSError, ValueError) as error:
+        raise Unavailable(f"the CA file {home.ca_file} cannot be read; run `sparkpace up` first, which makes it") from error
+
+
+def _show(tokens: JoinTokens, now_s: float, *, as_json: bool) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": token_id, "left_s": round(kept.until_s - now_s), "uses": kept.uses, "joined": list(kept.workers)}
+        for token_id, kept in tokens.listed().items()
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("TOKEN", "LEFT", "USES", "JOINED"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        left = format_duration(row["left_s"]) if row["left_s"] > 0 else "expired"
+        table.add_row(row["id"], left, f"{len(row['joined'])} of {row['uses']}", ", ".join(row["joined"]) or "-")
+    table_console().print(table)
+
+
+@click.command(epilog="Example: sparkpace join https://10.0.0.5:7070 @token --cores 4")
+@home_option
+@takes(JOIN)
+@click.option("--no-start", is_flag=True, help="Only join; start the agent later, with `sparkpace agent` or as a service.")
+@click.argument("url", metavar="URL", type=Parsed(address_of))
+@click.argument("token", metavar="[TOKEN|@FILE|-]", default="-")
+def join(home: Home, url: str, token: str, no_start: bool, **given: Any) -> None:
+    """Join a cluster as a worker on this machine, and start its agent in the background.
+
+    URL is the master's, TOKEN is from `sparkpace join-token` there; - reads it from the standard input. Both machines are
+    looked at first: with any fault, nothing changes on either. The options are written to sparkpace.toml in the home, where
+    `sparkpace agent` finds them.
+    """
+    handed = _read(token)
+    given = given | {"master_url": url, "worker_id": given["worker_id"] or _own_name()}
+    given["runtime"] = choose_runtime(given["runtime"]).name
+    size = workers_alike(1, given["cores"], given["memory_mb"], given["floor"])[0]
+    given |= {"cores": size.cores, "memory_mb": str(size.memory_mb)}
+    options = agent_options(home, given)
+    from controller.local.joining import Joining, join_cluster  # here, because the other commands need no agent
+
+    values = {option.name: option.handed_on(given) for option in AGENT}
+    unlike = {option.name: values[option.name] for option in AGENT if values[option.name] != option.default}
+    words = ("agent", *option_words(values))
+    joining = Joining(home, options, handed, words, table_text("agent", unlike))
+    faults = join_cluster(joining, start=not no_start)
+    for fault in faults:
+        click.echo(f"sparkpace: {fault}", err=True)
+    if faults:
+        raise Unavailable(f"{options.worker_id} has not joined: {len(faults)} fault(s), named above; nothing has changed")
+    click.echo(
+        f"Worker {options.worker_id} has joined {url} with {options.cores:g} cores and {options.memory_mb} MiB, "
+        f"runtime {options.runtime}."
+    )
+    how = "`sparkpace agent` starts its agent" if no_start else "`sparkpace down` ends its agent"
+    click.echo(f"{how}; `sparkpace install-service` makes it a service that comes back when this machine does.")
+
+
+def _own_name() -> str:
+    """Return this machine's name as a worker's. Raise `BadInput` where it cannot be one."""
+    name = re.sub(r"[^a-z0-9_.-]", "-", socket.gethostname().partition(".")[0].lower())
+    if not WORKER_ID.fullmatch(name):
+        raise BadInput(f"this machine's name {name!r} cannot be a worker's; give one by --worker-id")
+    return name
+
+
+def _read(given: str) -> JoinToken:
+    """Return the token that was given: itself, in a file, or on the standard input. Raise `PaceError`."""
+    if given == "-":
+        return parse_join_token(click.prompt("Join token", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline())
+    return parse_join_token(read_token(Path(given[1:]), "sparkpace join-token") if given.startswith("@") else given)
+
+
+@click.command(epilog="Example: sparkpace renew")
+@home_option
+def renew(home: Home) -> None:
+    """Give this home's workers new tokens; jobs and agents go on.
+
+    A worker that has joined from here gets its next token from its master; in the master's home, its own workers do.
+    """
+    from controller.local.joining import renew_identity  # as above
+
+    found = find_config(None, home, {})
+    if home.admin_token_file.exists():
+        names = [file.name for file in home.agent_tokens.glob("[a-z0-9]*") if not read_token(file).startswith(HASHED)]
+        for name in names:
+            home.write_agent_token(name, mint())
+    elif found is not None and {"worker-id", "master"} <= found[1].get("agent", {}).keys():
+        table = found[1]["agent"]
+        names = [table["worker-id"]]
+        renew_identity(home, table["master"], table["worker-id"])
+    else:
+        raise Unavailable(f"home {home.path} has no worker and has not joined a cluster; run `sparkpace join` first")
+    for name in names:
+        click.echo(f"Worker {name} has a new token.")

@@ -1,0 +1,105 @@
+"""A second machine joins, works with the first on a job, gets another token meanwhile, and is ended with the cluster. It is a
+network namespace with a home of its own: processes and files the two have in common."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller.home import Home
+from controller.start import ours
+from tests.integration.local_cluster import LocalCluster, eventually
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0 or shutil.which("ip") is None, reason="only root makes network namespaces, with ip"),
+]
+
+HERE, THERE = "10.203.77.1", "10.203.77.2"
+LINK = f"sparkp{os.getpid()}"
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    """Provide the name of a network namespace at THERE, which reaches this machine at HERE and nothing else."""
+    _ip("netns", "add", LINK)
+    try:
+        _ip("link", "add", LINK, "type", "veth", "peer", "name", "there", "netns", LINK)
+        _ip("address", "add", f"{HERE}/30", "dev", LINK)
+        _ip("link", "set", LINK, "up")
+        _ip("-n", LINK, "address", "add", f"{THERE}/30", "dev", "there")
+        for device in ("lo", "there"):
+            _ip("-n", LINK, "link", "set", device, "up")
+        yield LINK
+    finally:
+        _ip("netns", "delete", LINK)
+
+
+@pytest.fixture
+def master(namespace: str, tmp_path: Path) -> Iterator[LocalCluster]:
+    cluster = LocalCluster(Home(tmp_path / "first" / "home"), "process")
+    (tmp_path / "first" / "shown").mkdir(parents=True)
+    try:
+        cluster.up("--host", HERE, "--driver-host", HERE, "--worker", "id=near cores=1 memory=2g")
+        yield cluster
+    finally:
+        cluster.down()
+
+
+@pytest.fixture
+def other(namespace: str, master: LocalCluster, tmp_path: Path) -> Iterator[LocalCluster]:
+    """Provide the other machine, which has not joined yet."""
+    program = ("ip", "netns", "exec", namespace, *ours("controller.cli.main"))
+    cluster = LocalCluster(Home(tmp_path / "second" / "home"), "process", program=program)
+    (tmp_path / "second").mkdir()
+    try:
+        yield cluster
+    finally:
+        cluster.down()
+
+
+def executor_logs(cluster: LocalCluster, application_id: str) -> list[str]:
+    logs = (cluster.home.runs / application_id / "executors").glob("*/stderr")
+    return [log.read_text(errors="replace") for log in logs]
+
+
+def test_a_machine_that_joins_works_on_jobs_until_the_cluster_ends_it(
+    master: LocalCluster, other: LocalCluster, tmp_path: Path
+) -> None:
+    token = master.command("join-token").stdout.strip()
+    words = ("--runtime", "process", "--cores", "1", "--memory", "2g")
+    other.command("join", master.cluster().url, token, "--worker-id", "far", *words)
+    again = other.command("join", master.cluster().url, token, "--home", str(tmp_path / "third"), *words, check=None)
+    assert (again.returncode, (tmp_path / "third").exists()) == (77, False)
+    assert "far joined with it" in again.stderr
+    assert json.loads(master.command("join-token", "--list", "--output", "json").stdout)[0]["joined"] == ["far"]
+
+    begin = tmp_path / "begin"
+    job = master.submit("--name", "both", "stages.py", "--work", "4", "--tasks", "6", "--begin", str(begin))
+    view = master.running("both", executors=1)
+    eventually(
+        lambda: all("Starting executor ID" in log for log in executor_logs(other, view.application_id) or [""]),
+        "an executor on the other machine",
+    )
+    before = other.home.agent_token("far")
+    other.command("renew")
+    assert other.home.agent_token("far") != before
+    begin.touch()
+    assert job.finish().ok().answer["ok"]
+    assert master.summary("both")["executors"] == 2
+    assert all("Finished task" in log for log in executor_logs(other, view.application_id))
+
+    ended = master.command("down", "--all")
+    assert "left" not in ended.stdout + ended.stderr
+    eventually(lambda: not master.left() and not other.left(), "the end of all services")
