@@ -34,6 +34,9 @@ from stage_model.settings import QuotaSettings
 
 log = logging.getLogger("sparkpace.agent")
 
+FIRST_WORD_S = 5.0
+"""Time for which an agent that begins waits for the master's first word before it changes quotas that another has left.
+Without plans all would get equal shares, and a second later what they had."""
 UNHEARD_S = 10.0
 """Silence after which an executor that reports through its driver, every 2 s, may have work that is not known here."""
 
@@ -73,7 +76,7 @@ class Agent:
         self.state = LoopState()
         self.resizing = Resizing(worker, launcher, self.outbox.note)
         self.timings = PeriodTimings(launcher.clock)
-        self._over_limit = over_limit
+        self._over_limit, self._begun_s = over_limit, launcher.clock()
         self._machine_busy_s, self._other_load, self._takes_needs = machine_busy_s, OtherLoad(), takes_needs
         self._ended: dict[ExecutorKey, str] = {}
         """Executors that this agent ended by itself, with the reason."""
@@ -183,6 +186,8 @@ class Agent:
 
     def _apply(self, orders: Orders, observed: Mapping[ExecutorKey, Observed]) -> None:
         self._tell_needs(observed)
+        if self.received is None and self.launcher.clock() < self._begun_s + FIRST_WORD_S:
+            return
         current = {key: observed[key].quota_cores for key in orders.grants if key in observed and observed[key].running}
         lowered = True
         for change in orders.changes:  # lowering ones come first
