@@ -61,11 +61,9 @@ class Agent:
         instance: str,
         over_limit: Callable[[], Mapping[str, str]] = dict,
         machine_busy_s: Callable[[], float] | None = None,
-        takes_needs: bool = False,
     ) -> None:
         """`over_limit`: applications that keep too much on the disk, with the reason; each finding is returned once.
-        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too. `takes_needs`: as in the
-        runtime's row."""
+        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too."""
         self.worker, self.launcher, self.quota, self.instance = worker, launcher, quota, instance
         self.runtime: Runtime = launcher.runtime
         self.received: Received | None = None
@@ -77,7 +75,7 @@ class Agent:
         self.resizing = Resizing(worker, launcher, self.outbox.note)
         self.timings = PeriodTimings(launcher.clock)
         self._over_limit, self._begun_s = over_limit, launcher.clock()
-        self._machine_busy_s, self._other_load, self._takes_needs = machine_busy_s, OtherLoad(), takes_needs
+        self._machine_busy_s, self._other_load = machine_busy_s, OtherLoad()
         self._ended: dict[ExecutorKey, str] = {}
         """Executors that this agent ended by itself, with the reason."""
 
@@ -185,7 +183,6 @@ class Agent:
     # ------------------------------------------------------------------ act
 
     def _apply(self, orders: Orders, observed: Mapping[ExecutorKey, Observed]) -> None:
-        self._tell_needs(observed)
         if self.received is None and self.launcher.clock() < self._begun_s + FIRST_WORD_S:
             return
         current = {key: observed[key].quota_cores for key in orders.grants if key in observed and observed[key].running}
@@ -202,18 +199,6 @@ class Agent:
         """Return True if the raise keeps the sum of the quotas really set within the node; asked after a failed lowering."""
         others = sum(math.inf if cores is None else cores for key, cores in current.items() if key != change.key)
         return others + change.cores <= self._executors.node_cores + SAME_CORES
-
-    def _tell_needs(self, observed: Mapping[ExecutorKey, Observed]) -> None:
-        """Tell executors' needs to a runtime that sets cores aside for them."""
-        if not self._takes_needs:
-            return
-        for key, history in self.state.executors.items():
-            known = self.known.get(key)
-            if known is None or key not in observed:
-                continue
-            known.peak = known.peak.after(self.launcher.clock(), history.decision)
-            if known.peak.cores is not None:
-                self.runtime.tell_need(key, known.peak.cores)
 
     def _set_quota(self, change: QuotaChange) -> bool:
         """Write the quota; return False, and note it, if that failed. A gone executor needs none: that counts as written."""

@@ -219,11 +219,6 @@ class Runtime(Protocol):
         """Forget an ended executor and free what it held, an engine's part in the background. Raise `RuntimeFailed` while the
         executor runs."""
 
-    def tell_need(self, key: ExecutorKey, cores: float) -> None:  # noqa: ARG002 - most runtimes set nothing aside
-        """Set aside the cores that the forecast asks for during the rest of the run, where the runtime's row `takes_needs`;
-        do nothing if the executor is gone."""
-        return
-
     def held_back(self) -> dict[ExecutorKey, str]:
         """Return the running executors that may not have as much as their newest quota yet, because a server has not accepted
         it, each with the reason as a sentence."""
