@@ -68,6 +68,8 @@ class Orders:
     gate: threading.Event = field(default_factory=_open_gate)
     """A gate for which patches wait while it is closed, all or those of the `gated` pods."""
     gated: frozenset[str] = frozenset()
+    mute: int = 0
+    """Number of patches that are carried out and never answered."""
     close: int = 0
     """Number of patches that are carried out, and whose connections are closed before the answer."""
 
@@ -601,6 +603,10 @@ class Handler(BaseHTTPRequestHandler):
         if code := orders.refuse_pods.get(name, 0):
             raise Refused(code, f'pods "{name}": as it was ordered')
         pod = self.server.state.resize(there, name, body)
+        if orders.mute:
+            orders.mute -= 1
+            with self.server.state.changed:
+                self.server.state.changed.wait_for(lambda: self.server.state.closing, 60.0)
         if orders.close:
             orders.close -= 1
             self.close_connection = True

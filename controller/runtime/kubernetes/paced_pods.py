@@ -63,9 +63,9 @@ class Pause:
 @dataclass(slots=True)
 class PacedExecutor:
     """An executor. `quota`: the newest one, in cores; `parting`: it has been let go, and its pod is given back what it had.
-    `sent_s`: when its pod was patched last; `has_m`: the limit that the server has then, None while that is not known.
-    `bound`: what the cluster has refused. `lag`: the limit in force where it is not the pod's, and since when; `other_s`: when
-    another writer's limit was last seen; `due_s`: when to look for a patch."""
+    `sent_m` and `sent_s`: the last patch of its pod; `has_m`: the limit that the server has then, None while that is not
+    known. `bound`: what the cluster has refused. `lag`: the limit in force where it is not the pod's, and since when.
+    `other_s`: when another writer's limit was seen last; `due_s`: when to look for a patch."""
 
     path: Path
     record: PodRecord
@@ -73,6 +73,7 @@ class PacedExecutor:
     quota: float | None = None
     parting: bool = False
     sent_s: float = -math.inf
+    sent_m: int | None = None
     has_m: int | None = None
     bound: Bound | None = None
     pause: Pause = field(default_factory=Pause)
@@ -86,7 +87,7 @@ class PacedExecutor:
 
     @property
     def unsure(self) -> bool:
-        """True if the server has not said what became of the last patch."""
+        """True if it is not known what became of the last patch."""
         return self.sent_s > -math.inf and self.has_m is None
 
     def goal(self, pod: PodCpu) -> LimitGoal | None:
@@ -178,7 +179,8 @@ class PacedPods:
         return executor.last
 
     def _risk(self, executor: PacedExecutor, pod: PodCpu, now_s: float) -> str:
-        reason = executor.refusal(pod) or executor.pause.trouble(now_s) or self.pause.trouble(now_s)
+        waits = executor.due_s < math.inf
+        reason = executor.refusal(pod) or executor.pause.trouble(now_s) or (self.pause.trouble(now_s) if waits else "")
         if executor.parting:
             return reason and f"its pod was not given back what it had ({reason}); its record stays, and it is tried again"
         return reason or pod_resize.why_not_resized(pod) or pod_resize.why_not_slowed(pod, executor.record.slots)
@@ -222,6 +224,8 @@ class PacedPods:
         pod, now_s = self.by_uid.get(executor.record.uid), self._clock()
         if pod is None:
             return
+        if executor.unsure and pod.limit_m == executor.sent_m:  # the answer is late, or was lost
+            executor.has_m = pod.limit_m
         if executor.has_m not in (None, pod.limit_m):
             executor.has_m, executor.other_s = pod.limit_m, now_s
         if not pod_resize.differs(pod.in_force_m, pod.limit_m):
@@ -271,7 +275,7 @@ class PacedPods:
             executor.due_s = max(executor.sent_s + pod_resize.INTERVAL_S, executor.pause.until_s)
             if executor.due_s > now_s:
                 return None
-            executor.sent_s, executor.has_m = now_s, None
+            executor.sent_s, executor.sent_m, executor.has_m = now_s, now.limit_m, None
             return Patch(executor, pod, now.limit_m)
         if now != wanted and executor.bound is not None:
             executor.due_s = max(executor.bound.again_s, now_s + pod_resize.INTERVAL_S)

@@ -120,7 +120,7 @@ def test_a_job_without_a_deadline_keeps_what_its_pod_has_asked_for(worker: PodsW
     world = worker.world
     pod = world.pod(limit="600m", request="500m")
     world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
-    worker.want(pod, plan(left_s=None), told=told(0.0, running=0))
+    worker.want(pod, plan(left_s=None, stages=()), told=told(0.0, running=0))
     for _ in range(3):
         worker.tick()
     world.until(lambda: world.look().in_force_m == 501)

@@ -541,6 +541,21 @@ def test_a_pod_whose_patch_is_not_answered_holds_back_no_other_for_long(standin:
     has_limit(standin, names, 800)
 
 
+def test_a_patch_whose_answer_is_lost_is_not_sent_again_once_the_pod_shows_it(standin: World) -> None:
+    runtime, names = many(standin, 2)
+    has_limit(standin, names, 300)
+    standin.standin.orders.mute = 1
+    runtime.set_quota(ExecutorKey("app", "0"), 0.7)
+    has_limit(standin, names[:1], 700)
+    # one thread patches: the second comes after the first, and after its next try
+    for cores in (0.8, 0.4):
+        runtime.set_quota(ExecutorKey("app", "1"), cores)
+        has_limit(standin, names[1:], round(1000 * cores))
+        standin.skip(runtime, 31.0)
+    assert standin.standin.tries.count(names[0]) == 2
+    assert not runtime.held_back()
+
+
 def test_a_quota_of_limits_refuses_what_is_too_much_and_gives_what_fits(standin: World) -> None:
     runtime, key = paced(standin, 0.3)
     standin.pod("other", "2", limit="300m")

@@ -31,8 +31,8 @@ from controller.runtime.kubernetes.pod_resize import (
 
 def pod(limit_m: int | None = 600, request_m: int | None = 100, **changed: Any) -> PodCpu:
     """Make a pod whose limit is in force."""
-    plain = PodCpu("uid", "jobs", "exec-1", "spark-kubernetes-executor")
-    return replace(plain, **{"limit_m": limit_m, "request_m": request_m, "in_force_m": limit_m} | changed)
+    plain = PodCpu("uid", "jobs", "exec-1", "spark-kubernetes-executor", limit_m=limit_m, request_m=request_m)
+    return replace(plain, in_force_m=limit_m, **changed)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,7 @@ def test_a_refused_limit_is_tried_again_before_any_higher_one() -> None:
     assert within(bound, LimitGoal(2000), pod(890), RETRY_S - 1) != LimitGoal(2000)
     again = within(bound, LimitGoal(2000), pod(890), RETRY_S)
     assert again == LimitGoal(900, exact=True)
+    assert again is not None
     assert not again.is_reached(pod(890)), "near enough is not enough, or it would never be tried"
     assert accepted(bound, 900) is None
 
@@ -128,7 +129,7 @@ NEAR_M = 3 * THRESHOLD_M + 2 * STEP_M
 def settle(
     made: PodCpu, wanted: LimitGoal, most_m: int, now_s: float, bound: Bound | None
 ) -> tuple[PodCpu, Bound | None, int]:
-    """Send what is due, a patch a second, to a cluster that allows that much, until nothing is; count the patches."""
+    """Send what is due, one patch after the other, to a cluster that allows that much, until nothing is; count them."""
     for count in range(100):
         now = within(bound, wanted, made, now_s + count / 10)
         if now is None or now.is_reached(made):
