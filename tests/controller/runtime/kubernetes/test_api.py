@@ -595,11 +595,11 @@ def test_what_cannot_be_given_back_is_told_and_the_next_agent_tries_again(
     state = standin.standin
     first, names = many(standin, 2)
     has_limit(standin, names, 300)
-    state.orders.refuse_pods = {names[0]: 422}
+    state.orders.refuse_pods = {names[1]: 422}
     standin.skip(first, 2.0)
-    assert not let_go_all(first, news_s=2.0)
+    assert not let_go_all(first, news_s=5.0)
     [told] = [message for message in caplog.messages if "next agent" in message]
-    assert_names(told, "app/0", "422: ")
+    assert_names(told, "app/1", "422: ")
     assert "executors let go: 1, not let go: 1" in caplog.text
     first.close()
     assert len(list((standin.folder / "pods").iterdir())) == 1
