@@ -303,7 +303,7 @@ class TestRestart:
         assert len(busy.host.executors) == 1
 
     def test_quotas_stay_until_the_masters_first_word(self, busy: FakeWorker) -> None:
-        """Without plans all would have equal shares for a moment."""
+        """An agent without plans would give all equal shares for a moment."""
         before = busy.quotas()
         busy.restart()
         busy.tick(FIRST_WORD_S - 1.0)

@@ -116,7 +116,7 @@ def test_a_quota_on_its_way_is_ordered_once(worker: PodsWorker, caplog: pytest.L
 
 
 def test_a_job_without_a_deadline_keeps_what_its_pod_has_asked_for(worker: PodsWorker) -> None:
-    """Before its first task it needs no cores, and gives none away."""
+    """A job before its first task needs no cores, and gives none away."""
     world = worker.world
     pod = world.pod(limit="600m", request="500m")
     world.until(lambda: pod.uid in worker.runtime._pods.by_uid)

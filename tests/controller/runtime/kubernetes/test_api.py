@@ -118,7 +118,7 @@ def test_the_request_stays_and_the_limit_is_never_below_it_so_that_the_qos_class
 
 
 def test_a_limit_rises_on_a_node_without_room(world: World) -> None:
-    """What the scheduler counts does not change, so there is nothing to wait for."""
+    """A limit is nothing that the scheduler counts, so there is nothing to wait for."""
     node, room_m = world.free_m()
     runtime, key = paced(world, 0.3, node=node)
     filler = executor_pod("filler", world.serves("2"), limit=f"{room_m}m", request=f"{room_m - 210}m", image=IMAGE, node=node)
@@ -347,7 +347,7 @@ def test_without_the_right_to_watch_it_is_told(standin: World) -> None:
 
 
 def test_a_server_that_shows_no_pods_of_all_namespaces_works_here(standin: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may show those of the namespace that `--namespace` names."""
+    """A server may show those of the namespace that `--namespace` names."""
     config = {
         "clusters": [{"name": "one", "cluster": {"server": standin.config.cluster.server}}],
         "users": [{"name": "one", "user": {"token": "of-a-test"}}],
