@@ -90,7 +90,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         return self.url.replace("https", "sparkpace", 1)
 
 
-NOBODY = Process(0, 0, "")
+NO_PROCESS = Process(0, 0, "")
 
 
 class Home:
@@ -243,7 +243,7 @@ class Home:
                 "one elsewhere"
             )
         host, port = address_of(self.master_url)
-        return Cluster(cluster_id="", url=self.master_url, host=host, port=port, runtime="", master=NOBODY)
+        return Cluster(cluster_id="", url=self.master_url, host=host, port=port, runtime="", master=NO_PROCESS)
 
     def write_cluster(self, cluster: Cluster) -> None:
         write_whole(self.cluster_file, msgspec.json.format(msgspec.json.encode(cluster)) + b"\n")

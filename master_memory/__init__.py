@@ -1,3 +1,4 @@
 """The memory manager: how a worker's memory is divided (`split`), whether one more executor may join (`room`), which
 application comes first (`queue`), and how running executors get to their share (`resize`). Pure; it is used by
-`controller.agent.executors.resizing` and, on the master, by `controller.master.core.needs` and `.queue`."""
+`controller.agent.executors.resizing` and, on the master, by `controller.master.core.needs` and
+`controller.master.core.queue`."""

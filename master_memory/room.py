@@ -65,11 +65,11 @@ class Newcomer:
         found = [(worker, self._there(worker), self._need(worker.cores)) for worker in workers]
         best, present, need = max(found, key=lambda one: share_mb(one[0].memory_mb, [*one[1], one[2]]))
         after = [*present, need]
-        elastic = [need for need in after if need.floor_mb is not None]
-        if not elastic or sum(need.least_mb for need in after) > best.memory_mb:
+        elastic = [each for each in after if each.floor_mb is not None]
+        if not elastic or sum(each.least_mb for each in after) > best.memory_mb:
             free = max(0, *(one.memory_mb - sum(there.least_mb for there in present) for one, present, _ in found))
             return f"an executor needs {need.least_mb} MiB and the most that is free on a worker is {free} MiB"
-        share, most = share_mb(best.memory_mb, after), max(need.fixed_mb for need in elastic)
+        share, most = share_mb(best.memory_mb, after), max(each.fixed_mb for each in elastic)
         return (
             f"with it each of {len(elastic)} on worker {best.worker_id} would have {share} MiB of off-heap memory, less than "
             f"the {most} MiB of heap, overhead and Python"

@@ -148,13 +148,19 @@ def spark35_python() -> Path:
     return Path(given)
 
 
+TOGETHER: dict[str, tuple[str, ...]] = {
+    "kubernetes": ("test_kubernetes", "test_node_image."),
+    "bridge": ("test_bridge", "test_driver_process.", "test_event_listener.", "test_steady_clock."),
+}
+"""Groups of files in `tests/integration` that share the Kubernetes cluster and the node image, or the bridge's classes. In
+several processes, one would wait until another is done with the cluster, and each would build the image or the classes."""
+
+
 def _together(nodeid: str) -> str:
-    """Return the group of tests that run in one process: a file's tests, or those of all files that share the Kubernetes
-    cluster or the node image. In several processes, one would wait until another is done with the cluster, and each would
-    build the image."""
+    """Return the group of tests that run in one process: that of a file in `TOGETHER`, or else the file's own tests."""
     file = nodeid.split("::", 1)[0]
-    shared = ("tests/integration/test_kubernetes", "tests/integration/test_node_image.")
-    return "kubernetes" if file.startswith(shared) else file
+    name = file.removeprefix("tests/integration/")
+    return next((group for group, names in TOGETHER.items() if name.startswith(names)), file)
 
 
 class _Scheduling(LoadFileScheduling):  # type: ignore[misc] # it has no types

@@ -66,7 +66,7 @@ class Child:
         self.orders = OrderFilter(cluster_id)
         self.runtime = make_runtime(options, cluster_id)
         self.launcher = make_launcher(options, self.runtime)
-        self.local_use = make_local_use(options, time.thread_time)
+        self.local_use = make_local_use(options, self.launcher.site, time.thread_time)
         self.agent = Agent(
             make_worker(options),
             self.launcher,

@@ -175,7 +175,7 @@ class Agent:
         return Snapshot(cores, self.quota, executors, self.plans)
 
     def _waits(self, key: ExecutorKey, known: KnownExecutor) -> bool:
-        """Return True if an executor that is not there yet may not begin."""
+        """Return True if an executor that is not there yet may not start."""
         if known.adopted:
             return self.launcher.state(key) is ExecutorState.REFUSED
         return self.resizing.may_start(key) is None

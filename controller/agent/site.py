@@ -94,8 +94,8 @@ def make_launcher(options: AgentOptions, runtime: Starter | Adopter) -> Launcher
     return Launcher(runtime, starter, site, _folder(options))
 
 
-def make_local_use(options: AgentOptions, cpu_clock: Callable[[], float]) -> LocalUse:
-    return LocalUse(parse_local_limit(options.local_limit), make_site(options).local_root, cpu_clock)
+def make_local_use(options: AgentOptions, site: Site, cpu_clock: Callable[[], float]) -> LocalUse:
+    return LocalUse(parse_local_limit(options.local_limit), site.local_root, cpu_clock)
 
 
 def _folder(options: AgentOptions) -> Path:

@@ -167,7 +167,7 @@ def job_options(
         name = key.removeprefix(PREFIX)
         setting = SETTINGS.get(name)
         if setting is None and not name.startswith("law."):
-            known = (setting.key for setting in SETTINGS.values())
+            known = (declared.key for declared in SETTINGS.values())
             raise BadInput(f"{key[:91]} is not a setting; {nearest_names(key, known)}")
         if len(text) > MOST_CHARACTERS and not (setting and setting.long):
             raise BadInput(f"{key} has {len(text)} characters; accepted: {MOST_CHARACTERS} at most")

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from controller.client import MasterClient, submit_client
-from controller.home import Home
-from controller.runs.profile_store import ProfileStore
-from controller.wire.command import ApplicationView
 from stage_model.errors import PaceError
+
+if TYPE_CHECKING:  # the script is printed at each start of a shell, and needs none of these
+    from controller.client import MasterClient
+    from controller.home import Home
+    from controller.wire.command import ApplicationView
 
 TIMEOUT_S = 1.0
 """Time-out of each step of a call: somebody waits with a finger on the key."""
@@ -53,6 +55,8 @@ def complete_workers(home: Home) -> Iterable[CompletionItem]:
 
 
 def complete_profiles(home: Home) -> Iterable[CompletionItem]:
+    from controller.runs.profile_store import ProfileStore
+
     return map(CompletionItem, ProfileStore(home.profiles).list())
 
 
@@ -73,4 +77,6 @@ def _application(view: ApplicationView) -> CompletionItem:
 
 
 def _client(home: Home) -> MasterClient:
+    from controller.client import submit_client
+
     return submit_client(home, TIMEOUT_S)

@@ -18,6 +18,7 @@ from controller.client import submit_client
 from controller.home import Cluster, Home, read_token
 from controller.local.cluster import look
 from controller.local.healing import missing
+from controller.machine.addresses import LOOPBACK
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import find_java, machine_cores
 from controller.runtime.table import RUNTIMES, RuntimeRow, choose_runtime
@@ -125,7 +126,7 @@ def _python() -> str:
 def _cluster(home: Home, port: int) -> str:
     cluster = home.cluster()
     if cluster is None:
-        check_port("127.0.0.1", port)
+        check_port(LOOPBACK, port)
         return f"none runs; port {port} is free"
     if dead := missing(cluster, look(home, cluster)):
         raise Unavailable(f"{' and '.join(dead)} died; run `sparkpace up`, which starts what is missing")

@@ -95,8 +95,8 @@ def plan(
 def _check(context: click.Context, logs: tuple[Path, ...], profile: str | None, given: Mapping[str, Any]) -> None:
     """Raise `BadInput` for options that do not go together."""
     if bool(logs) == (profile is not None):
-        both = "both --profile and event logs" if logs else "neither a profile nor an event log"
-        raise BadInput(f"plan was given {both}; give --profile NAME, or EVENTLOG...")
+        what = "both --profile and event logs" if logs else "neither a profile nor an event log"
+        raise BadInput(f"plan was given {what}; give --profile NAME, or EVENTLOG...")
     if given["out"] is not None and not given["curve"]:
         raise BadInput(f"-o {given['out']} is only for a curve; add --curve")
     if given["log_cores"] is not None and not logs:
@@ -121,8 +121,8 @@ def _request(given: Mapping[str, Any], now: datetime) -> PlanRequest:
 
 
 def _of_logs(logs: tuple[Path, ...], request: PlanRequest, log_cores: str | None) -> PlanReply:
-    known, told = logged_profile(logs, None if log_cores is None else parse_cores(log_cores, option="--log-cores"))
-    for sentence in told:
+    known, remarks = logged_profile(logs, None if log_cores is None else parse_cores(log_cores, option="--log-cores"))
+    for sentence in remarks:
         click.echo(f"sparkpace: {sentence}", err=True)
     return plan_without_cluster(request, known)
 

@@ -116,11 +116,11 @@ def handed_on(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> tup
 def check_runtime(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> None:
     """Raise `BadInput` for an option that the runtime does not have."""
     runtime = given["runtime"]
-    row = RUNTIMES.get(runtime)  # None: auto, which takes none of those that are everywhere
+    row = RUNTIMES.get(runtime)  # None: auto, which never chooses a runtime that is everywhere
     everywhere = row is not None and row.everywhere
     for option in options:
         said = given[option.key] not in (option.default, False)
         if said and option.everywhere is not None and option.everywhere != everywhere:
-            rows = (row for row in RUNTIMES.values() if not row.starts and row.everywhere == option.everywhere)
-            having = " or ".join(row.name for row in rows)
+            others = (other for other in RUNTIMES.values() if not other.starts and other.everywhere == option.everywhere)
+            having = " or ".join(other.name for other in others)
             raise BadInput(f"--runtime {runtime} has no --{option.name}; leave it out, or give --runtime {having}")

@@ -21,7 +21,7 @@ from controller.cli.checks import (
 from controller.cli.common import CountRange, NamedPath, NumberRange, Parsed
 from controller.cli.service_option import ServiceOption
 from controller.cli.worker_words import USUAL_HELP, WORKER_HELP, parse_type, parse_worker
-from controller.machine.addresses import is_local
+from controller.machine.addresses import LOOPBACK, is_local
 from controller.machine.tls import address_of
 from controller.master.providers import NODE_IMAGE, check_program
 from controller.master.topology_file import checked_topology
@@ -146,7 +146,7 @@ AGENT = (
 """Options of `agent`; their keys are fields of `AgentOptions`."""
 
 MASTER = (
-    ServiceOption("host", "Address to listen on.", parse=check_address, default="127.0.0.1", up=False),
+    ServiceOption("host", "Address to listen on.", parse=check_address, default=LOOPBACK, up=False),
     ServiceOption("port", "Port to listen on.", kind=CountRange(1, 65535), default=7070, up=False),
     ServiceOption(
         "name", "Further name or address of the master (repeat).", field="names", parse=check_address, multiple=True
@@ -232,7 +232,7 @@ UP = (
     ServiceOption(
         "memory", "Memory for executors, all workers together, as 8g [default: 80% of the machine's].", parse=parse_memory_mb
     ),
-    ServiceOption("host", "Address that the master listens on.", parse=check_address, default="127.0.0.1"),
+    ServiceOption("host", "Address that the master listens on.", parse=check_address, default=LOOPBACK),
     ServiceOption("port", "Port of the master; 0: any free port.", kind=CountRange(0, 65535), default=7070),
     ServiceOption(
         "driver-host",

@@ -54,5 +54,5 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 def url_of(host: str, port: int) -> str:
     """Return the URL at which processes of this machine reach a service that listens there."""
-    host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    host = LOOPBACK if host in ("0.0.0.0", "::") else host
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

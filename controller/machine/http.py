@@ -1,7 +1,7 @@
 """HTTP requests to a master, to an engine's socket and to web hooks. No redirect is followed, and no proxy of the environment
 is used.
 
-They are made with the standard library, because urllib3 takes more than twice the CPU for an agent's requests
+They are made with the standard library, because an agent's requests take urllib3 more than twice as long
 (docs/decisions/0014-quota-writes.md). An engine's other requests and a Kubernetes API server's have libraries of their own.
 """
 

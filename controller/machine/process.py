@@ -1,4 +1,5 @@
-"""One process, which is never mistaken for a later one of its number: whether it lives, signals to it.
+"""One process, which is never mistaken for a later one of its number: whether it lives, signals to it; and the number of
+files that this process may open.
 
 What /proc says of a number: `controller.machine.proc`. What a process has started: `controller.machine.process_tree`.
 """

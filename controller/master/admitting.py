@@ -23,7 +23,7 @@ from controller.master.off_loop import OffLoop, in_turns
 from controller.master.profiles import look_up, profile_of
 from controller.runs.profile_store import ProfileStore
 from controller.wire.command import PlanReply, PlanRequest, StartReply, StartRequest
-from controller.wire.driver import NOBODY, Registration
+from controller.wire.driver import NOBODY_UID, Registration
 from stage_model.errors import BadInput
 from stage_model.units import parse_deadline
 
@@ -53,7 +53,7 @@ class Admitting:
         return application
 
     async def plan(
-        self, request: PlanRequest, now_s: float, off_loop: OffLoop = asyncio.to_thread, uid: int = NOBODY
+        self, request: PlanRequest, now_s: float, off_loop: OffLoop = asyncio.to_thread, uid: int = NOBODY_UID
     ) -> PlanReply:
         """Return feasibility, cores and the least possible deadline of a profile on this cluster as it is, alongside the
         other jobs of a pipeline of `uid`'s. Raise `BadInput`."""

@@ -96,7 +96,7 @@ class ClusterState:
                 self._record(now_s)
             with self.parts.guarded("splitting the time of pipelines"):
                 self.submissions.forget(now_s)
-                self.core.pipelines.split_anew(now_s)
+                self.core.pipelines.split_again(now_s)
             changes.room()  # executors are placed at the end of the block
         if self.growing is not None:
             with self.parts.guarded("starting and ending workers"):

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from controller.master.admitting import Admitting
 from controller.master.core import commands
 from controller.master.core.application_record import ID
-from controller.master.core.change import changed_record, check_claim
 from controller.master.core.run_ending import stage_spans
+from controller.master.core.set_command import changed_record, check_claim
 from controller.master.off_loop import OffLoop, in_turns
 from controller.master.outside import Outside
 from controller.runs.course import ended_runs, read_course

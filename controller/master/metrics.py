@@ -120,18 +120,20 @@ def _of_workers(families: Families, cluster: ClusterState, now_s: float, epoch_s
         families.value("sparkpace_worker_memory_bytes", worker.info.memory_mb * MIB, worker_id)
         heard = round(epoch_s - (now_s - worker.seen_s), 3)
         families.value("sparkpace_worker_last_report_timestamp_seconds", heard, worker_id)
-        told = worker.timings
-        if told is None:
+        timings = worker.timings
+        if timings is None:
             continue
         for phase in PHASES:
-            if phase in told.phases:
-                _durations(families, "sparkpace_agent_tick_seconds", told.phases[phase], worker_id, phase.replace(" ", "_"))
-        _durations(families, "sparkpace_quota_write_seconds", told.quota_writes, worker_id)
-        families.value("sparkpace_quota_write_failures", told.quota_failures, worker_id)
+            if phase in timings.phases:
+                _durations(
+                    families, "sparkpace_agent_tick_seconds", timings.phases[phase], worker_id, phase.replace(" ", "_")
+                )
+        _durations(families, "sparkpace_quota_write_seconds", timings.quota_writes, worker_id)
+        families.value("sparkpace_quota_write_failures", timings.quota_failures, worker_id)
 
 
-def _durations(families: Families, name: str, told: Durations, *labels: str) -> None:
-    families.histogram(name, BOUNDS_S, told.counts, told.sum_s, *labels)
+def _durations(families: Families, name: str, durations: Durations, *labels: str) -> None:
+    families.histogram(name, BOUNDS_S, durations.counts, durations.sum_s, *labels)
 
 
 def _of_application(families: Families, view: ApplicationView, epoch_s: float) -> None:

@@ -1,5 +1,4 @@
-"""Profiles as the master reads them: the one that a run to come is planned from. Files are read, so that is done off the
-loop."""
+"""The profile from which a run to come is planned, as the master reads it from files, off its loop."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _numbered(parts: Iterable[tuple[re.Match[str], str]], source: str) -> list[s
     """Return the parts of a rolling log of Spark in order. A compacted part stands for all parts before it."""
     found: dict[int, str] = {}
     compacted = 0
-    for part, name in sorted(parts, key=lambda found: found[1]):
+    for part, name in sorted(parts, key=lambda pair: pair[1]):
         number = int(part["number"])
         if part["compact"]:
             compacted = max(compacted, number)

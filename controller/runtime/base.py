@@ -188,7 +188,7 @@ class Observed:
 
 class Runtime(Protocol):
     """The executors of one worker, seen and paced. Only those of the runtime's own cluster id and worker id are ever seen or
-    touched. How they begin: `Starter`, `Adopter`. Runtimes inherit what only some of them need."""
+    touched. How they start: `Starter`, `Adopter`. What only some runtimes need has a default here."""
 
     def observe(self) -> dict[ExecutorKey, Observed]:
         """Return all executors of this worker, ended ones included until removed. The runtime waits for no engine once an

@@ -75,7 +75,7 @@ class RuntimeRow:
     limits: str = "executors are as their cluster manager starts them"
     """Limits of executors besides their memory and quota, for `sparkpace doctor`."""
     prepares: str = "executors' Java"
-    """Name of what `Starter.java` makes or finds, for a person who waits for it."""
+    """Name of what `Starter.java` makes or finds, to show while it is made."""
     paces: str = ""
     """Name of the executors that other cluster managers start, for a person."""
     spark_master: str = ""
@@ -158,4 +158,5 @@ def choose_runtime(wanted: str) -> Choice:
             reasons.append(str(error))
             continue
         return Choice(row.name, "; ".join(reasons))
-    return Choice(choose_runtime(last.name).name, "; ".join(reasons))
+    last.check()
+    return Choice(last.name, "; ".join(reasons))

@@ -47,7 +47,7 @@ def detach(job: Submission, arguments: Sequence[str], home: Home, client: Master
         if view is not None:
             say(f"application {view.application_id}")
             return 0
-        if job.after and (waiting := [view for view in client.applications() if view.application_id == job.submission]):
+        if job.after and (waiting := [listed for listed in client.applications() if listed.application_id == job.submission]):
             say(f"the driver starts later: {waiting[0].reason}")
             return 0
         time.sleep(0.25)

@@ -52,9 +52,9 @@ NO_FILE = "spark-internal"
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A checked submission, at `submitted_ms` of the wall clock and `submitted_uptime` of the machine's
-    (`proc.uptime`). `given` are the texts of its settings by name (`job_options.SETTINGS`), and `asked` is what
-    they say; `waited`: what it comes `after` has ended."""
+    """A checked submission, at `submitted_ms` of the wall clock and `submitted_uptime` of the machine's (`proc.uptime`).
+    `given` are the texts of its settings by name (`job_options.SETTINGS`), and `asked` is what they say; `waited`: what it
+    comes `after` has ended."""
 
     arguments: SubmitArguments
     submission: str

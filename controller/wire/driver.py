@@ -80,8 +80,8 @@ class AttachedExecutor(Message, frozen=True, kw_only=True):
     progress: Progress | None = None
 
 
-NOBODY = 65534
-"""The uid that an attached application counts for when no one vouches for its user."""
+NOBODY_UID = 65534
+"""The uid that a call or an attached application counts for where no one vouches for its user."""
 
 
 class Registration(Message, frozen=True, kw_only=True):

@@ -181,8 +181,9 @@ def _perform(step: str, orders: list[Order], cluster: LocalCluster, session: Ses
     if any(order.stock for order in orders):
         [order], cores = orders, cluster.capacity().values()
         show(f"{step}: on stock Spark")
-        workers = len(cores) if order.stock_workers is None else order.stock_workers
-        job, inside = run_alone(cluster.folder, step, order, workers=workers, cores_each=max(cores), limit_s=SLICE_S)
+        wanted = math.fsum(cores) if order.stock_cores is None else order.stock_cores
+        workers = len(cores) if order.stock_cores is None else least_workers(wanted, max(cores))
+        job, inside = run_alone(cluster.folder, step, order, workers=workers, cores_each=wanted / workers, limit_s=SLICE_S)
         return watch.record(step, session, cluster, inside, [job])
     jobs = cluster.perform(step, orders, limit_s=SLICE_S, show=show)
     for order, job in zip(sorted(orders, key=lambda order: order.delay_s), jobs, strict=True):
@@ -191,6 +192,11 @@ def _perform(step: str, orders: list[Order], cluster: LocalCluster, session: Ses
             raise SystemExit(f"{step}: {job.job} ended with {job.exit_code}; the log is in {cluster.logs}")
     inside = math.fsum(_executors_core_s(cluster, job) for job in jobs)
     return watch.record(step, session, cluster, inside, jobs)
+
+
+def least_workers(cores: float, most_each: float) -> int:
+    """Return the least number of workers that have `cores` together, each at most `most_each`."""
+    return math.ceil(round(cores / most_each, 9))  # because 1.2 / 0.4 is a little over 3
 
 
 class _Watch:

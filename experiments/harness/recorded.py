@@ -35,10 +35,11 @@ class Taught:
 @dataclass(frozen=True, slots=True)
 class Order:
     """One job of a step. `words`: the workload's script and its arguments; in them and `options` `{out}` is the result
-    folder; `profile` None: the profile that the cluster has learned. `stock`: on stock Spark, on workers as large, by itself,
-    on `stock_workers` of them (None: on as many). `cluster`: the name of one of several (empty: there is one). `works_in`: an
-    input (`inputs`) that is a folder, of which the job gets a copy to work in and to write to; empty: it works in the result
-    folder. `may_fail`: a failure of a job without a deadline is recorded; else it stops the experiment."""
+    folder; `profile` None: the profile that the cluster has learned. `stock`: on stock Spark, on workers as large, by itself.
+    `stock_cores`: cores of all its workers, of which there are as few as possible (None: as many of both as the cluster has).
+    `cluster`: the name of one of several (empty: there is one). `works_in`: an input (`inputs`) that is a folder, of
+    which the job gets a copy to work in and to write to; empty: it works in the result folder. `may_fail`: a failure of a job
+    without a deadline is recorded; else it stops the experiment."""
 
     job: str
     words: tuple[str, ...]
@@ -48,7 +49,7 @@ class Order:
     options: tuple[str, ...] = ()
     profile: Taught | None = None
     stock: bool = False
-    stock_workers: int | None = None
+    stock_cores: float | None = None
     cluster: str = ""
     works_in: str = ""
     may_fail: bool = False

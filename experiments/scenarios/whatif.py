@@ -1,6 +1,6 @@
 """The accuracy of what `sparkpace plan EVENTLOG --curve` says. Each application runs on all cores and leaves an event log;
 from only these logs its time with fewer cores is predicted. Then it runs with that many, constantly: with a quota of ours, or
-on fewer workers of stock Spark.
+on stock Spark with workers of that many cores altogether.
 
 Predicted and real times both are of event logs, so they are from the same moment of the driver to the same other.
 """
@@ -29,7 +29,7 @@ DEADLINE_S = 3600.0
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`logs`: runs on all cores that teach. `cores`: sizes that are predicted, and run `repetitions` times. `error_pct`: the
     most that real times may differ from predicted ones in the mean, `most_error_pct` in each application's mean at one size.
-    `stock_workers`: everything runs on stock Spark, on that many workers of one slot, and `cores` are numbers of workers.
+    `stock`: everything runs on stock Spark, with one slot for each worker; the cluster's workers have one core each.
     Nothing is drawn at random here: `seed` is kept because every experiment has one."""
 
     applications: dict[str, tuple[str, ...]]
@@ -38,7 +38,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     repetitions: int = 2
     error_pct: float = 6.0
     most_error_pct: float | None = None
-    stock_workers: int | None = None
+    stock: bool = False
     seed: int = 1
 
     def steps(self) -> list[str]:
@@ -59,9 +59,8 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def orders(self, step: str, data: Data) -> list[Order]:  # noqa: ARG002 - nothing depends on the steps before
         taught = self._teaching().get(step)
         app, cores = (taught, None) if taught is not None else self._tests()[step]
-        if self.stock_workers is not None:
-            workers = self.stock_workers if cores is None else round(cores)
-            return [Order(app, self.applications[app], stock=True, stock_workers=workers)]
+        if self.stock:
+            return [Order(app, self.applications[app], stock=True, stock_cores=cores)]
         if cores is None:
             return [Order(app, self.applications[app], options=LOGGING)]
         return [Order(app, self.applications[app], DEADLINE_S, options=(*LOGGING, *constant_options(cores)))]
@@ -71,7 +70,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [
             complete(data, self.steps()),
             *(judged(goal, "all") for goal in self.goals(data)),
-            *([] if self.stock_workers is not None else within_capacity(steps, data)),
+            *([] if self.stock else within_capacity(steps, data)),
             *answers_right(steps),
         ]
 
@@ -101,12 +100,12 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for job in step.jobs
             if job.app_id in data.logs
         ]
-        # Our runs' logs know slots only. A stock worker is one slot, and the unit of `cores`.
-        taught = [log if self.stock_workers is not None else with_cores(log, all_cores) for log, all_cores in ran]
+        taught = [with_cores(log, all_cores) for log, all_cores in ran]  # a log knows slots only
         if not taught:
             return []
         known = profile(app, taught)
-        said_s = whole(estimate(known), reference_slots(known)).time_s(cores)
+        slots = math.ceil(cores) if self.stock else reference_slots(known)
+        said_s = whole(estimate(known), slots).time_s(cores)
         real = (job.app_id for step in data.starting(_runs(app, cores)) for job in step.jobs)
         return [(said_s, data.logs[app_id].duration_s) for app_id in real if app_id in data.logs]
 

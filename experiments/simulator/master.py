@@ -1,6 +1,7 @@
 """The master of a virtual cluster: the production's core, with a shell that keeps nothing and carries out what matters here.
 
-It admits, places, plans and records under virtual time. Memory is never short, and idle workers report with every arrival."""
+It admits, places, plans and records under virtual time. Memory is never short. Idle workers report when an application
+arrives, at most every `REPORTS_S` seconds."""
 
 from __future__ import annotations
 
@@ -114,7 +115,7 @@ class SimMaster:
                 self.core.workers.heard(info, now_s)
 
 
-def made_application(app: App, profile: Profile | None, *, admit: bool) -> Application:
+def virtual_application(app: App, profile: Profile | None, *, admit: bool) -> Application:
     """Return the application as the master makes it; `admit` False: no deadline is refused."""
     asked, now_s = app.asked, app.asked.at_s
     wanted = {"0": ExecutorWish(count=asked.executors)}

@@ -1,10 +1,9 @@
 """The production's agents and master, period by period, on a virtual cluster.
 
-Each agent runs its whole period (`core.step`). The master is the production's core (`controller.master.core`): it admits,
-places, plans and records under virtual time, and its effects are carried out here, as its shell does. They talk like the real
-ones: an agent acts on the plan that the last report was answered with, aged to now; on a stage's event the master plans at
-once with what it knows and the agents look at once. Left out are the network's losses, and memory, of which there is always
-enough; all agents tick at the same moments, and idle ones report with every arrival.
+Each agent runs its whole period (`controller.agent.core.step`), and the master is the production's core
+(`experiments.simulator.master`). They talk like the real ones: an agent acts on the plan that the last report was answered
+with, aged to now; on a stage's event the master plans at once with what it knows and the agents look at once. Left out are
+the network's losses, and memory, of which there is always enough; all agents tick at the same moments.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, WorkerInfo
 from experiments.simulator import driver
 from experiments.simulator.engine import Engine
-from experiments.simulator.master import SimMaster, made_application
+from experiments.simulator.master import SimMaster, virtual_application
 from experiments.simulator.state import App, SimExecutor, SimWorker, Task
 from stage_model.history.events import AnyEvent
 from stage_model.history.profile import Profile
@@ -98,7 +97,7 @@ class Pacing:
     # ------------------------------------------------------------------ the driver's events
 
     def arrived(self, app: App) -> None:
-        application = made_application(app, self.profiles.get(app.job.name), admit=self.admit)
+        application = virtual_application(app, self.profiles.get(app.job.name), admit=self.admit)
         paced = self.paced[app.number] = self.running[app.number] = PacedApp(app, application)
         if not self.master.admit(application, self.engine.now_s):
             self.refused.append(app)
@@ -111,7 +110,7 @@ class Pacing:
     def _start(self, paced: PacedApp, worker: SimWorker, known: Executor) -> None:
         executor = self.engine.start(paced.app, worker, self.quota.floor)
         executor.name = known.record.executor_id
-        assert executor.slots == known.record.slots, "the virtual executor is the one that the master has placed"
+        assert executor.slots == known.record.slots, "a virtual executor has as many slots as the master placed"
         one = _Tracked(ExecutorKey(paced.application.id, executor.name), executor, known, paced)
         paced.executors.append(one)
         self.on_worker.setdefault(worker.name, []).append(one)
@@ -231,9 +230,9 @@ class Pacing:
                     records_running=running,
                 )
             )
-        told = Progress(schema=SCHEMA, executor=executor.name, sequence=one.sequence, stages=tuple(stages))
+        progress = Progress(schema=SCHEMA, executor=executor.name, sequence=one.sequence, stages=tuple(stages))
         observed = Observed(one.key, True, executor.ordered, executor.cpu_core_s, 0, throttled_s=executor.throttled_s)
-        return ExecutorInput(executor.slots, observed, told if executor.ready else None, self.quota.floor)
+        return ExecutorInput(executor.slots, observed, progress if executor.ready else None, self.quota.floor)
 
     def _write(self, one: _Tracked, change: QuotaChange) -> None:
         self.engine.set_quota(one.executor, change.cores)

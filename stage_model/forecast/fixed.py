@@ -64,8 +64,8 @@ def _sized(stage: StageRecord) -> Sized:
 
 
 def side_by_side_s(stages: Sequence[Sized], since_s: float, run: RunRecord) -> float:
-    """Return the seconds the model gives for stages that all begin at `since_s` of that run, with
-    all the cores that were there at each moment."""
+    """Return the seconds the model gives for stages that all begin at `since_s` of that run, with all the cores that were
+    there at each moment."""
     if len(stages) == 1 and not run.cores_there:
         return modelled_s(stages[0], run.cores, run.cores, run.slots)
     if run.cores < LEAST_CORES:

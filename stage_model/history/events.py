@@ -24,6 +24,8 @@ Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _CANCELLED = re.compile(r"(\[SPARK_JOB_CANCELLED\] )?Job [0-9]+ cancelled\b")
 """The words of Spark 3.5 and 4.x for a job that was cancelled: by its number, with its group or tag, with all jobs, or
 because its SparkContext was stopped. A streaming query that stops cancels its job group."""
+_SHUT_DOWN = "cancelled because SparkContext was shut down"
+"""The end of the words for a job that was under way when its SparkContext was stopped."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -72,6 +74,11 @@ class JobEnd(Event, frozen=True, kw_only=True, tag="job_end"):
     def cancelled(self) -> bool:
         """True if the job's program cancelled it, which is no failure."""
         return not self.ok and _CANCELLED.match(self.failure) is not None
+
+    @property
+    def cut_short(self) -> bool:
+        """True if Spark cancelled the job because the application ended first."""
+        return self.cancelled and _SHUT_DOWN in self.failure
 
 
 class StageSubmitted(Event, frozen=True, kw_only=True, tag="stage_submitted"):

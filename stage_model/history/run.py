@@ -36,11 +36,8 @@ _DONE_AGAIN = "Resubmitted"
 class Run:
     def __init__(self) -> None:
         self.ended_ms: int | None = None
-        self.seems_well = False
-        """True if the run ended well as far as its jobs show, for a driver that no one has seen end: no job was under way at
-        the end, and the last job did not fail. After a job that failed earlier the program went on."""
         self.jobs_cut_short = 0
-        """Number of jobs that were under way when the run ended."""
+        """Number of jobs that were under way when the run ended, without those that the program had cancelled by then."""
         self.jobs: dict[int, JobRun] = {}
         self.attempts: dict[StageKey, StageRun] = {}
         self.tasks_failed = 0
@@ -79,6 +76,13 @@ class Run:
         """True if all of the run is known: it has jobs, it ended, and no event was lost. How its driver ended is another
         question."""
         return self.ended and not self._lossy and bool(self.jobs)
+
+    @property
+    def seems_well(self) -> bool:
+        """True if the run ended well as far as its jobs show, for a driver that no one has seen end: no job was cut short,
+        and the last job did not fail. After a job that failed earlier the program went on."""
+        last = None if self._last_ended_job is None else self.jobs[self._last_ended_job]
+        return self.ended and not self.jobs_cut_short and (last is None or last.ok is True or last.cancelled)
 
     @property
     def lossy(self) -> bool:
@@ -176,15 +180,16 @@ class Run:
             self.ends_unknown += 1
             return
         job.ended_ms, job.ok, job.cancelled = event.time_ms, event.ok, event.cancelled
+        if self.ended and event.job in self._open_jobs and event.cancelled and not event.cut_short:
+            # a program that cancels a job and stops Spark at once: the job's end comes after the application's
+            self.jobs_cut_short -= 1
         self._open_jobs.discard(event.job)
         self._last_ended_job = event.job
 
     def _application_ended(self, event: ApplicationEnd) -> None:
         """End the run. Spark cancels jobs that are under way now after this event."""
-        last = None if self._last_ended_job is None else self.jobs[self._last_ended_job]
         self.ended_ms = event.time_ms
         self.jobs_cut_short = len(self._open_jobs)
-        self.seems_well = not self._open_jobs and (last is None or last.ok is True or last.cancelled)
 
     def _stage_submitted(self, event: StageSubmitted) -> None:
         info = event.info

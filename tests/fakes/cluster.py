@@ -20,7 +20,7 @@ from controller.master.core.core import ClusterOptions
 from controller.master.storage.kept import Kept
 from controller.runs.run_folder import read_summary
 from controller.wire.command import ApplicationView, Change, PlanReply, PlanRequest
-from controller.wire.driver import NOBODY, DriverReply, DriverSync, ExecutorWish, Registration
+from controller.wire.driver import NOBODY_UID, DriverReply, DriverSync, ExecutorWish, Registration
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, Sample, StageUse, WorkerInfo, WorkerReply, WorkerSync
 from experiments.bench.overhead.made_up import sequenced
@@ -113,7 +113,7 @@ class FakeCluster:
     def view(self, application_id: str) -> ApplicationView:
         return self.state.commands.view(application_id, self.now_s)
 
-    def plan(self, uid: int = NOBODY, **asked: Any) -> PlanReply:
+    def plan(self, uid: int = NOBODY_UID, **asked: Any) -> PlanReply:
         return answered(self.state.admission.plan(PlanRequest(**asked), self.now_s, uid=uid))
 
     def change(self, application_id: str, **asked: Any) -> None:

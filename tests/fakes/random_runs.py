@@ -35,8 +35,9 @@ from stage_model.history.events import (
 )
 from stage_model.history.profile import profile
 from stage_model.history.run import Run
-from stage_model.history.run_record import ContainerUse, RunFacts, to_record
+from stage_model.history.run_record import ContainerUse, to_record
 from tests.fakes.cluster import registration, use
+from tests.fakes.records import facts
 
 SLOTS = 2
 """Slots of an executor."""
@@ -196,17 +197,7 @@ def _learned(draw: st.DrawFn, program: Sequence[Job]) -> ApplicationEstimate:
     works = {key: sum(job.work_core_s for job in program if job.number == key[0] // 10) for key in run.attempts}
     record = to_record(
         run,
-        RunFacts(
-            id="run",
-            name="app",
-            main="app.py",
-            when_ms=0,
-            spark_version="4.3.0",
-            cores=2.0,
-            slots=2,
-            executors=1,
-            started_ms=0,
-        ),
+        facts(),
         ContainerUse(container_core_s={key: work * len(run.attempts[key].done) for key, work in works.items()}),
     )
     kept = record.stages[: draw(st.integers(1, len(record.stages)))]

@@ -1,10 +1,11 @@
-"""Stage and run records with plain numbers, of which a test changes what it is about."""
+"""Stage and run records, and the facts of a run, with plain numbers, of which a test changes what it is about."""
 
 from __future__ import annotations
 
 import msgspec
 
 from stage_model.history.profile import RunRecord, StageRecord
+from stage_model.history.run_record import RunFacts
 
 
 def stage(signature: str, **changed: object) -> StageRecord:
@@ -20,4 +21,11 @@ def run(name: str, when_ms: int = 0, *stages: StageRecord, **changed: object) ->
         id=name, name="app", main="app.py", when_ms=when_ms, cores=2.0, slots=2, executors=1, startup_s=2.0, tail_s=0.5,
         duration_s=8.5, input_records=sum(s.input_records for s in stages), cpu_source="container", stages=stages,
     )  # fmt: skip
+    return msgspec.structs.replace(plain, **changed)
+
+
+def facts(**changed: object) -> RunFacts:
+    plain = RunFacts(
+        id="run", name="app", main="app.py", when_ms=0, spark_version="4.3.0", cores=2.0, slots=2, executors=1, started_ms=0
+    )
     return msgspec.structs.replace(plain, **changed)

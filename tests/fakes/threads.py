@@ -14,8 +14,9 @@ from msgspec import structs
 
 from stage_model.history.events import StageInfo
 from stage_model.history.profile import RunRecord
-from stage_model.history.run_record import ContainerUse, RunFacts, to_record
+from stage_model.history.run_record import ContainerUse, to_record
 from stage_model.history.stage_run import StageKey
+from tests.fakes.records import facts
 from tests.fakes.spark_events import Story
 
 
@@ -97,9 +98,7 @@ class Execution:
     def record(self, name: str) -> RunRecord:
         return to_record(
             self.story.run,
-            RunFacts(
-                id=name, name="app", main=None, when_ms=0, spark_version="", cores=2.0, slots=2, executors=1, started_ms=0
-            ),
+            facts(id=name),
             ContainerUse(container_core_s=self.used),
         )
 

@@ -21,6 +21,7 @@ from controller.home import Home
 from controller.wire.driver import DriverReply, DriverSync, ExecutorGone, Registered, Registration
 from stage_model.history.events import AnyEvent, ExecutorAdded
 from tests.fakes.tls import secure
+from tests.integration.local_cluster import QUICK_JVM
 
 SUBMIT_TOKEN = "submit-token-of-the-test"
 APPLICATION = "app-of-the-test"
@@ -180,7 +181,7 @@ class Peer:
         options = [word for key in keys for word in shlex.split(driver.conf.get(key, ""))]
         options = [word.replace("{{APP_ID}}", APPLICATION).replace("{{EXECUTOR_ID}}", executor_id) for word in options]
         command = [f"{driver.java_home}/bin/java", "-cp", f"{jars}/*:{driver.bridge_jar}", "-Xmx512m", *options]
-        command.append(f"-Djava.io.tmpdir={self.directory}")
+        command += [*QUICK_JVM.split(), f"-Djava.io.tmpdir={self.directory}"]
         command += [f"-D{key}={value}" for key, value in driver.startup_conf.items()]
         command += ["org.apache.spark.executor.CoarseGrainedExecutorBackend", "--driver-url", driver.driver_url]
         command += ["--executor-id", executor_id, "--hostname", "127.0.0.1", "--bind-address", "127.0.0.1"]

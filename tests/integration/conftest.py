@@ -51,12 +51,11 @@ class Learned:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Make class archives once for all clusters and processes of a test run, and leave those of the user as they are.
-    `SPARKPACE_TEST_CACHE` names a folder of several test runs."""
+    """Make class archives once for all clusters and processes of a test run, and leave those of the user as they are."""
     base = tmp_path_factory.getbasetemp()
     run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", os.environ.get("SPARKPACE_TEST_CACHE") or str(run / "cache"))
+        patch.setenv("XDG_CACHE_HOME", str(run / "cache"))
         yield
 
 

@@ -60,12 +60,12 @@ def dag(process_cluster: LocalCluster, airflow: Path, settings: dict[str, str], 
 
 
 def test_an_operators_job_keeps_its_deadline(process_cluster: LocalCluster, dag: Run) -> None:
-    dag("1h", STAGES).finish().ok()
+    process_cluster.run("--name", "report", *STAGES).ok()
     first = process_cluster.summary("report")
-    assert (first["profile_runs"], first["taught"]) == (0, True)
     dag(f"{deadline_for(first['end_s']):.0f}s", STAGES).finish().ok()
     summary = process_cluster.summary("report")
-    assert (summary["profile_runs"], summary["priority"]) == (1, 100)
+    assert (summary["profile"], summary["profile_runs"]) == (first["profile"], first["profile_runs"] + 1)
+    assert (summary["priority"], summary["taught"]) == (100, True)
     assert_paced(summary, process_cluster.samples(summary["app_id"]))
 
 

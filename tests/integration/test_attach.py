@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -22,7 +23,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 SPARKS = "local-cluster[2,1,1024]"
 """A Master and two Workers of Spark's own in the driver's JVM, with an executor of one core each."""
+ONE = "local-cluster[1,1,1024]"
+"""The same with one Worker, for a job that only has to run."""
 JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
+SMALL = ("stages.py", "--work", "1", "--tasks", "2", "--rounds", "1")
 LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "3")
 """About 24 core-seconds in Python workers."""
 ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
@@ -40,18 +44,34 @@ def submit(adopting: LocalCluster, python: Path) -> Callable[..., Finished]:
     """Provide a function that runs `sparkpace submit --master` with the Spark of that Python."""
     variables = {"SPARK_HOME": str(spark_home(python)), "PYSPARK_PYTHON": str(python)}
 
-    def run(*words: str) -> Finished:
-        return adopting.start(adopting.sparkpace().command(("submit", "--master", SPARKS, *words)), variables).finish()
+    def run(*words: str, master: str = SPARKS) -> Finished:
+        return adopting.start(adopting.sparkpace().command(("submit", "--master", master, *words)), variables).finish()
 
     return run
 
 
-def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
-    adopting: LocalCluster, submit: Callable[..., Finished], python: Path
-) -> None:
+@pytest.fixture(scope="module")
+def known() -> dict[str, dict[str, Any]]:
+    """Records of first runs, by the name of the job."""
+    return {}
+
+
+@pytest.fixture
+def taught(
+    adopting: LocalCluster, submit: Callable[..., Finished], python: Path, known: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Provide the record of a run of `JOB` without a deadline, one for each Spark; its name is that of the profile's job."""
     name = f"job-{python.parent.parent.name}"
-    assert submit("--name", name, *JOB).ok().answer["ok"]
-    taught = adopting.summary(name)
+    if name not in known:
+        assert submit("--name", name, *JOB).ok().answer["ok"]
+        known[name] = adopting.summary(name)
+    return known[name]
+
+
+def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
+    adopting: LocalCluster, submit: Callable[..., Finished], taught: dict[str, Any]
+) -> None:
+    name = taught["name"]
     assert taught["executors"] == 2
     assert submit("--name", name, "--deadline", f"{deadline_for(taught['end_s']):.0f}s", *AIM, *JOB).ok().answer["ok"]
     summary = adopting.summary(name)
@@ -64,11 +84,9 @@ def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
 
 @ONE_SPARK
 def test_a_deadline_that_cannot_be_met_ends_the_driver_before_it_has_executors(
-    adopting: LocalCluster, submit: Callable[..., Finished], python: Path
+    adopting: LocalCluster, submit: Callable[..., Finished], python: Path, taught: dict[str, Any]
 ) -> None:
-    name = f"hurried-{python.parent.parent.name}"
-    submit("--name", name, *JOB).ok()
-    adopting.summary(name)
+    name = taught["name"]
     refused = submit("--name", name, "--deadline", "1s", *JOB)
     assert (refused.code, "cannot be met" in refused.err) == (75, True)
     attached = parse_properties(adopting.command("conf", "--attach").stdout)
@@ -86,16 +104,16 @@ def test_a_deadline_that_cannot_be_met_ends_the_driver_before_it_has_executors(
 def test_without_a_master_or_a_token_the_job_runs_and_says_what_it_lacks(
     adopting: LocalCluster, submit: Callable[..., Finished], tmp_path: Path
 ) -> None:
-    nobody = submit("--conf", f"spark.pace.master=sparkpace://127.0.0.1:{free_port()}", *JOB).ok()
+    nobody = submit("--conf", f"spark.pace.master=sparkpace://127.0.0.1:{free_port()}", *SMALL, master=ONE).ok()
     assert nobody.answer["ok"]
     assert nobody.err.count("this application runs without Sparkpace: the master at 127.0.0.1:") == 1
     wrong = tmp_path / "wrong.token"
     wrong.touch(mode=0o600)
     wrong.write_text("not-a-token\n")
-    denied = submit("--conf", f"spark.pace.token.file={wrong}", *JOB).ok()
+    denied = submit("--conf", f"spark.pace.token.file={wrong}", *SMALL, master=ONE).ok()
     assert denied.answer["ok"]
     assert denied.err.count("this application runs without Sparkpace") == 1
-    none = submit("--conf", f"spark.pace.ca.file={tmp_path / 'no-ca.pem'}", *JOB).ok()
+    none = submit("--conf", f"spark.pace.ca.file={tmp_path / 'no-ca.pem'}", *SMALL, master=ONE).ok()
     assert none.answer["ok"]
     assert none.err.count("this application runs without Sparkpace: there is no CA file") == 1
 
@@ -133,7 +151,7 @@ def test_a_stock_job_without_our_settings_knows_nothing_of_us(adopting: LocalClu
     python = Path(sys.executable)
     before = len(adopting.client().applications())
     done = adopting.start(
-        [str(python.parent / "spark-submit"), "--master", SPARKS, *conf_words(conf), *JOB],
+        [str(python.parent / "spark-submit"), "--master", ONE, *conf_words(conf), *SMALL],
         {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))},
     ).finish()
     assert done.ok().answer["ok"]

@@ -23,7 +23,7 @@ import pytest
 from controller.asks.properties import parse_properties
 from experiments.harness.live_cluster import spark_home
 from tests.integration.engine import Engine
-from tests.integration.local_cluster import Job, LocalCluster, eventually
+from tests.integration.local_cluster import QUICK_JVM, Job, LocalCluster, eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -113,7 +113,7 @@ class Peer:
         wanted = {name: values[name] for name in ("--driver-url", "--app-id", "--cores", "--resourceProfileId")} | address
         self.folder = folder
         self.command = [f"{home}/bin/java" if home else str(java), "-cp", f"{spark_home(python)}/jars/*", "-Xmx512m"]
-        self.options = [*options, "-Dspark.network.timeout=60s", f"-Djava.io.tmpdir={folder}"]
+        self.options = [*options, *QUICK_JVM.split(), "-Dspark.network.timeout=60s", f"-Djava.io.tmpdir={folder}"]
         self.end = [BACKEND, *(word for pair in wanted.items() for word in pair)]
 
     @contextlib.contextmanager

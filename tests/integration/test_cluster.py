@@ -1,24 +1,21 @@
-"""The local cluster's life with real processes: refusals leave nothing behind, hostile progress files do no harm.
+"""The local cluster with real processes: `up` prepares drivers, `down` leaves nothing, hostile progress files do no harm.
 
-Bad input that needs no process at all is in `tests/controller/cli`.
+Bad input, which needs no process, is in `tests/controller/cli`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import socket
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from controller.home import Cluster, Home
-from controller.machine.files import write_whole
+from controller.machine.files import cache_root
 from stage_model.progress import SCHEMA
 from tests.integration.local_cluster import LocalCluster, eventually
 
@@ -27,13 +24,12 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def nowhere(tmp_path: Path) -> Iterator[LocalCluster]:
-    """Provide a home where no cluster is; a test must leave it so."""
-    (tmp_path / "conf").mkdir()
+    """Provide a home where no cluster is. Spark has no files of settings there, so `up` makes a driver's class archive."""
     place = LocalCluster(Home(tmp_path / "home"), "process")
-    yield place
-    assert place.left() == []
-    assert place.home.cluster() is None
-    assert not list(tmp_path.glob("home/runs/*"))
+    try:
+        yield place
+    finally:
+        place.down()
 
 
 def said(stderr: str, *parts: str) -> None:
@@ -45,65 +41,32 @@ def said(stderr: str, *parts: str) -> None:
         assert part in lines[0]
 
 
-def test_a_second_up_finds_all_alive_or_is_refused_with_other_options(process_cluster: LocalCluster) -> None:
+def test_nothing_is_missing_where_all_live(process_cluster: LocalCluster) -> None:
     before = process_cluster.cluster()
     assert "nothing was missing" in process_cluster.restore()
-    done = process_cluster.command("up", "--port", "0", "--law", "paper", check=2)
-    said(done.stderr, before.url, "--law", "sparkpace down")
     assert process_cluster.cluster() == before
     assert living(before) == 2
 
 
-def test_a_taken_port_is_refused(nowhere: LocalCluster) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        done = nowhere.command("up", "--runtime", "process", "--port", str(port), check=69)
-    said(done.stderr, "--host 127.0.0.1", f"--port {port}")
-    assert not nowhere.home.path.exists()
+def driver_archives() -> set[Path]:
+    return set(cache_root().glob("driver-archives/*.jsa"))
 
 
-def test_up_without_an_engine_is_refused(nowhere: LocalCluster, tmp_path: Path) -> None:
-    for host in (f"unix://{tmp_path}/no.sock", "tcp://127.0.0.1:1"):
-        done = nowhere.command("up", "--runtime", "docker", "--port", "0", check=69, environment={"DOCKER_HOST": host})
-        said(done.stderr, "Docker", "--runtime process")
-        assert not nowhere.home.path.exists()
-
-
-def test_without_a_jdk_neither_up_nor_submit_starts_anything(nowhere: LocalCluster, process_cluster: LocalCluster) -> None:
-    bare = {"PATH": "", "JAVA_HOME": ""}
-    done = nowhere.command("up", "--runtime", "process", "--port", "0", check=69, environment=bare)
-    said(done.stderr, "Java")
-    assert not nowhere.home.path.exists()
-    known = process_cluster.client().applications()
-    done = process_cluster.command("submit", "rounds.py", "never", check=69, environment=bare)
-    said(done.stderr, "Java")
-    assert process_cluster.client().applications() == known
-
-
-def test_submit_without_up_is_refused(nowhere: LocalCluster) -> None:
-    said(nowhere.command("submit", "rounds.py", "never", check=69).stderr, "sparkpace up")
-    assert not nowhere.home.path.exists()
-
-
-def test_a_wrong_token_is_refused(process_cluster: LocalCluster, tmp_path: Path) -> None:
-    forged = Home(tmp_path / "forged")
-    forged.create()
-    forged.write_cluster(process_cluster.cluster())
-    write_whole(forged.submit_token_file, b"not-the-token")
-    write_whole(forged.ca_file, process_cluster.home.ca_file.read_bytes())
-    known = process_cluster.client().applications()
-    for words in (("submit", "--home", str(forged.path), "rounds.py", "never"), ("ps", "--home", str(forged.path))):
-        said(process_cluster.command(*words, check=77).stderr, "token")
-    assert process_cluster.client().applications() == known
-
-
-def test_down_leaves_no_process_and_a_second_down_has_nothing_to_do(nowhere: LocalCluster, tmp_path: Path) -> None:
+def test_a_driver_maps_the_archive_that_up_has_made_and_down_leaves_no_process(
+    nowhere: LocalCluster, stop_file: Path
+) -> None:
+    before = driver_archives()
     nowhere.command("up", "--workers", "1", "--runtime", "process", "--port", "0")
     assert living(nowhere.cluster()) == 2
+    job = nowhere.submit("--name", "fast", "rounds.py", str(stop_file))
+    nowhere.running("fast", executors=1)
+    mapped = Path(f"/proc/{job.driver().pid}/maps").read_text()
+    assert sum(str(archive) in mapped for archive in driver_archives() - before) == 1
+    stop_file.touch()
+    assert "[cds" not in job.finish().ok().err, "the driver says nothing of it"
     assert "is down" in nowhere.command("down").stdout
     eventually(lambda: not nowhere.left(), "the end of all processes")
+    assert nowhere.home.cluster() is None
     assert "No local cluster" in nowhere.command("down").stdout
     modes = {file.stat().st_mode & 0o777 for file in nowhere.home.path.glob("*.token")}
     assert modes == {0o600}
@@ -116,38 +79,10 @@ def _link(file: Path) -> None:
     file.symlink_to("/etc/passwd")
 
 
-def _huge(file: Path) -> None:
-    with file.open("wb") as out:
-        out.truncate(1 << 30)
-
-
-def _text(content: str) -> Callable[[Path], None]:
-    return lambda file: void(file.write_text(content))
-
-
-def void(_: object) -> None:
-    """Say that a result is not wanted."""
-
-
-def _claim(**wrong: object) -> str:
-    stage = {"stage": 0, "attempt": 0, "running": 1, "done": 0, "failed": 0}
+def _negative(file: Path) -> None:
+    stage = {"stage": 0, "attempt": 0, "running": 1, "done": -5, "failed": 0}
     counters = {"records_done": 0, "records_running": 0, "cpu_ns": 0}
-    return json.dumps({"schema": SCHEMA, "executor": "1", "sequence": 1, "stages": [{**stage, **counters, **wrong}]})
-
-
-HOSTILE: dict[str, Callable[[Path], None]] = {
-    "a link": _link,
-    "a directory": Path.mkdir,
-    "a gigabyte": _huge,
-    "a pipe": os.mkfifo,
-    "no JSON": _text("}{"),
-    "negative numbers": _text(_claim(done=-5)),
-    "deep JSON": _text("[" * 60_000),
-    "another schema": _text(json.dumps({"schema": 99, "executor": "1", "sequence": 1, "stages": []})),
-    "another's": _text(json.dumps({"schema": SCHEMA, "executor": "2", "sequence": 1, "stages": []})),
-    "huge numbers": _text(_claim(records_running=1 << 60)),
-}
-"""Actions that put a bad file in place."""
+    file.write_text(json.dumps({"schema": SCHEMA, "executor": "1", "sequence": 1, "stages": [{**stage, **counters}]}))
 
 
 @contextlib.contextmanager
@@ -158,23 +93,10 @@ def kept(control: Path, make: Callable[[Path], None]) -> Iterator[None]:
     def write() -> None:
         spare = control / "hostile"
         while not stop.wait(0.005):
-            if target.is_dir():
-                continue  # nothing can be renamed over it
-            clear(spare)
-            with contextlib.suppress(OSError):
-                make(spare)
-                if spare.is_dir():
-                    target.unlink()
-                spare.rename(target)
-        clear(spare)
-        clear(target)
-
-    def clear(path: Path) -> None:
-        with contextlib.suppress(OSError):
-            if path.is_dir() and not path.is_symlink():
-                path.rmdir()
-            else:
-                path.unlink()
+            spare.unlink(missing_ok=True)
+            make(spare)
+            spare.rename(target)
+        target.unlink(missing_ok=True)
 
     writer = threading.Thread(target=write)
     writer.start()
@@ -193,20 +115,19 @@ def test_hostile_progress_files_disturb_neither_job_nor_agent(cluster: LocalClus
     worker = next(w for w in ("w1", "w2") if f"executor {view.application_id}/1" in cluster.log(f"agent-{w}"))
     child = cluster.agent_child(worker).pid
 
-    def looked_at(number: int) -> bool:
-        """Check that the samples are enough: every period writes a row for the executor, and reads its file first."""
-        return len(cluster.samples(view.application_id)) >= number
+    def await_samples(count: int) -> None:
+        """Wait for that number of further samples: every period writes one for the executor, and reads its file first."""
+        number = len(cluster.samples(view.application_id)) + count
+        eventually(lambda: len(cluster.samples(view.application_id)) >= number, "further samples")
 
-    # what is said of each kind is the agent's own tests' to see: it complains once a minute
+    # other kinds are the parser's own tests' to see, and complaints the agent's: it complains once a minute
     with kept(control, _link):
         eventually(lambda: re.search("progress file of executor 1 .*opened", cluster.log(f"agent-{worker}")), "a complaint")
-    for name, make in HOSTILE.items():
-        rows = len(cluster.samples(view.application_id)) + 6
-        with kept(control, make):
-            eventually(partial(looked_at, rows), f"periods with {name}")
+        await_samples(6)
+    with kept(control, _negative):
+        await_samples(6)
     # The loop has gone on all the time.
-    samples = len(cluster.samples(view.application_id))
-    eventually(lambda: len(cluster.samples(view.application_id)) >= samples + 4, "further samples")
+    await_samples(4)
     assert cluster.agent_child(worker).pid == child
     assert "Traceback" not in cluster.log(f"agent-{worker}")
     stop_file.touch()

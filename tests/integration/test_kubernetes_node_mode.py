@@ -54,10 +54,11 @@ def quota(group: Group) -> float:
 
 
 def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_agent_is_killed(
-    adopting: LocalCluster, kubernetes: Kubernetes, executor_image: str, python: Path
+    adopting: LocalCluster, kubernetes: Kubernetes, executor_image: str
 ) -> None:
-    submit = attached(adopting, kubernetes, executor_image, python)
-    name = f"pods-{python.parent.parent.name}"
+    """Spark 3.5 has its executors in pods in `test_kubernetes_driver`."""
+    submit = attached(adopting, kubernetes, executor_image, Path(sys.executable))
+    name = "pods"
     assert submit("--name", name, *JOB).finish().ok().answer["ok"]
     taught = adopting.summary(name)
     assert taught["executors"] == 2

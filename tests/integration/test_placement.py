@@ -112,23 +112,6 @@ def test_executors_see_their_pieces(unlike: LocalCluster) -> None:
     assert "Traceback" not in refused.err.split("sparkpace:")[-1]
 
 
-def test_one_starts_after_another_has_ended(unlike: LocalCluster, tmp_path: Path) -> None:
-    stop = tmp_path / "stop"
-    first = unlike.submit("--name", "first", "rounds.py", str(stop))
-    unlike.running("first")
-    second = unlike.submit("--name", "second", "--after", "first:success", *("rounds.py", str(stop)))
-    waits = eventually(lambda: next(iter(unlike.views("second")), None), "the second application")
-    assert waits.state == "waiting"
-    assert "which has not ended" in waits.reason
-    assert waits.application_id == waits.submission, "its driver has not started"
-    stop.touch()
-    assert first.finish().ok().answer["ok"]
-    assert second.finish().ok().answer["ok"]
-    begun = unlike.summary("second")["submitted_epoch_s"]
-    ended = unlike.summary("first")["submitted_epoch_s"] + unlike.summary("first")["end_s"]
-    assert begun > ended
-
-
 def test_evicted_executors_come_back_and_their_job_is_right(unlike: LocalCluster, tmp_path: Path) -> None:
     stop = tmp_path / "stop"
     large = ("--executor-memory", "3g")
@@ -174,7 +157,6 @@ def test_the_hosts_of_the_input_are_asked_of_hadoop(unlike: LocalCluster, tmp_pa
         return found
 
     assert near(locality_wait="60s") == {"NODE_LOCAL": 6}
-    assert near(locality_wait="none")["ANY"] > 0
     assert near(locality_move="60s") == {"NODE_LOCAL": 6}
     assert near(locality_move="100ms")["ANY"] > 0
 

@@ -10,7 +10,7 @@ import pytest
 
 from controller.machine.process import find_process
 from tests.integration.conftest import STAGES
-from tests.integration.local_cluster import APPS, LocalCluster, eventually
+from tests.integration.local_cluster import LocalCluster, eventually
 from tests.integration.pacing import AIM, assert_paced, deadline_for
 
 pytestmark = pytest.mark.spark
@@ -61,15 +61,6 @@ def test_a_program_that_sets_a_master_of_its_own_runs_and_is_told_so(
         "sparkpace: nothing was paced: the program made no SparkContext, or one with a master of its own",
     ]
     assert not process_cluster.views("tutorial")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["/", "a:b,c"])
-def test_a_job_may_be_submitted_from_any_directory(process_cluster: LocalCluster, tmp_path: Path, name: str) -> None:
-    place = tmp_path / name
-    place.mkdir(exist_ok=True)
-    words = process_cluster.sparkpace().command(("submit", str(APPS / "ends.py"), "well"))
-    assert process_cluster.start(words, cwd=place).finish().ok().answer["ok"]
 
 
 def test_executors_go_with_a_killed_driver(process_cluster: LocalCluster, stop_file: Path) -> None:

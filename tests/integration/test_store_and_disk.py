@@ -60,15 +60,18 @@ def test_a_full_disk_under_the_home(on_small_disk: LocalCluster, home_disk: Smal
         # new promises are refused in one sentence, a kill works
         refused = cluster.command("set", application_id, "--deadline", "2h", check=69)
         assert "database or disk is full" in refused.stderr
+        driver = doomed.driver()
         cluster.command("kill", killed_id)
-        assert doomed.finish().code != 0
-        eventually(lambda: not executors_of(killed_id), "the end of the killed application's executors")
+        eventually(lambda: not driver.is_running(), "the end of the killed application's driver")
+        eventually(lambda: not executors_of(killed_id), "the end of its executors")
         new = cluster.submit("--name", "new", "burning.py", str(stop_file)).finish()
         assert new.code == 1
         assert "so nothing new can be promised" in new.out + new.err or "so no run can be recorded" in new.out + new.err
         assert {view.name for view in cluster.client().applications()} == {"full", "doomed"}
         assert set(executors_of(application_id)) == executors
 
+    # `submit` has tried all the time to report the driver's end
+    assert doomed.finish().code != 0
     assert cluster.summary("doomed")["end_reason"] == "it was killed"
     cluster.command("set", application_id, "--deadline", "2h")
     # nothing that was reported meanwhile is lost with the master

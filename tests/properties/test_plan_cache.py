@@ -31,8 +31,9 @@ from stage_model.history.events import (
 )
 from stage_model.history.profile import Profile, profile
 from stage_model.history.run import Run
-from stage_model.history.run_record import ContainerUse, RunFacts, to_record
+from stage_model.history.run_record import ContainerUse, to_record
 from tests.fakes.cluster import registration, use
+from tests.fakes.records import facts
 
 STAGES, TASKS, TASK_MS = 4, 3, 2000
 MOST = Capacity(cores=2.0, slots=2, speed_limit=1.0, executors=2)
@@ -80,17 +81,7 @@ def taught() -> Profile:
     works = {(stage, 0): TASKS * TASK_MS / 1000 for stage in range(STAGES)}
     record = to_record(
         run,
-        RunFacts(
-            id="run",
-            name="app",
-            main="app.py",
-            when_ms=0,
-            spark_version="4.3.0",
-            cores=2.0,
-            slots=2,
-            executors=2,
-            started_ms=0,
-        ),
+        facts(executors=2),
         ContainerUse(container_core_s=works, allocated_core_s=works),
     )
     return profile("app@app.py", [record])

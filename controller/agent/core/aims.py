@@ -26,7 +26,7 @@ def by_law(law: Law, view: View) -> Decision:
         return law.decide(view)
     decisions = [_for_aim(law, structs.replace(view, left_s=aim.left_s, deadline_s=aim.deadline_s), aim) for aim in aims]
     most = max(decisions, key=lambda decision: decision.demand)
-    timely = (aim for aim, its in zip(aims, decisions, strict=True) if aim.left_s > 0 and not its.beyond_saving)
+    timely = (aim for aim, decision in zip(aims, decisions, strict=True) if aim.left_s > 0 and not decision.beyond_saving)
     kept = next(timely, None)
     return structs.replace(
         most,

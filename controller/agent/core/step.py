@@ -2,7 +2,8 @@
 
 Its parts: each executor's work (`accounting`) and need (`decide` and its law), the division of cores (`arbitrate`), the quota
 changes and their order (`apply`), and the samples for the records. The agent, the simulator and the benchmarks are shells
-around this function: they look, call it, and carry out its orders. Not covered: memory (`resizing`), starting (`loop`).
+around this function: they look, call it, and carry out its orders. Not covered: memory (`resizing`), starting
+(`executors.starting`).
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ def _reason(mount: Mount, spec: ExecutorSpec) -> ShowReason:
 
 
 def _masked(wanted: list[Wanted], spec: ExecutorSpec, site: Site) -> list[Bind]:
-    binds = masked(wanted, find_secrets(spec.uid, [path.real for path in wanted], site.home))
+    binds = masked(wanted, find_secrets(spec.uid, [shown.real for shown in wanted], site.home))
     for path in {shown.path for shown in wanted} - {bind.path for bind in binds}:
         log.warning("executors of %s do not see %s: it lies where secrets do", spec.application_id, path)
     return binds

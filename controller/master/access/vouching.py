@@ -14,7 +14,7 @@ from msgspec import structs
 
 from controller.home import User
 from controller.master.access.peer import DriverSeen
-from controller.wire.driver import NOBODY, Registration
+from controller.wire.driver import NOBODY_UID, Registration
 from stage_model.errors import Denied
 
 
@@ -82,7 +82,7 @@ def _attached(said: Registration, facts: Facts) -> Registration:
 
 
 def counted_for(user: User | None, peer_uid: int | None) -> int:
-    """Return the uid that a call counts for by its token, else by its connection; `NOBODY` if there is neither."""
+    """Return the uid that a call counts for by its token, else by its connection; `NOBODY_UID` if there is neither."""
     if user is not None:
         return user.uid
-    return NOBODY if peer_uid is None else peer_uid
+    return NOBODY_UID if peer_uid is None else peer_uid

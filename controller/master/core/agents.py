@@ -59,7 +59,7 @@ class Agents:
             application = self.registry.applications.get(report.application_id)
             if application is not None:
                 with guarded(application, "taking in an agent's report"):
-                    executors.adopt(application, worker.info, report, self.registry)
+                    executors.take_over(application, worker.info, report, self.registry)
                     self._take_report(worker_id, sync.instance, application, report, now_s)
         worker.reports, worker.timings = sync.executors, sync.timings
         reported = {(report.application_id, report.executor_id) for report in sync.executors}

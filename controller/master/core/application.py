@@ -205,8 +205,8 @@ class Application:
     @property
     def submitted_ms(self) -> float:
         """Submission on the clock of the driver's events: the steady one where it is known, else the wall clock."""
-        told = self.record.registration
-        return 1000 * (self.record.started_epoch_s if told.steady_ms is None else told.steady_ms / 1000 - told.age_s)
+        said = self.record.registration
+        return 1000 * (self.record.started_epoch_s if said.steady_ms is None else said.steady_ms / 1000 - said.age_s)
 
     def since_submission(self, driver_ms: float | None) -> float:
         """Return the seconds from submission to a time of the driver's clock; 0 for None."""

@@ -87,5 +87,5 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
 
 def skip_unknown_ids(next_executor: int) -> int:
     """Return the number of the next executor in a new life of the master: a worker may later show one of an earlier life that
-    was not stored (`executors.adopt`), and no two executors may have one number."""
+    was not stored (`executors.take_over`), and no two executors may have one number."""
     return next_executor + LEFT_OUT - (next_executor - 1) % LEFT_OUT

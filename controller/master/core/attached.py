@@ -29,15 +29,15 @@ def take_executors(application: Application, sync: DriverSync, registry: Registr
     if sync.spark_application_id and sync.spark_application_id != application.record.spark_application_id:
         application.record.spark_application_id = sync.spark_application_id
         registry.save(application)
-    told = {one.executor_id: one for one in sync.executors}
-    for executor_id, one in told.items():
+    reported = {one.executor_id: one for one in sync.executors}
+    for executor_id, one in reported.items():
         executor = application.executors.get(executor_id)
         if executor is None and application.record.spark_application_id:
             executor = _adopted(application, one, registry, now_s)
         if executor is not None and executor.record.adopted is not None:
             executor.progress = one.progress
     for executor in list(application.live_executors()):
-        if executor.record.executor_id not in told:
+        if executor.record.executor_id not in reported:
             executor.record.planned_end = True
             executor.record.gone = executors.last_word(executor, None, "Spark has removed it")
             registry.save_executor(application, executor)

@@ -40,9 +40,11 @@ def parts(sync: DriverSync, size: int = 0) -> Iterator[DriverSync]:
     if len(sync.events) <= at_a_time:
         yield sync
         return
-    told = sorted(sync.events, key=lambda numbered: numbered.seq)
-    for begin in range(0, len(told), at_a_time):
-        yield structs.replace(sync, events=tuple(told[begin : begin + at_a_time]), snapshot=None if begin else sync.snapshot)
+    events = sorted(sync.events, key=lambda numbered: numbered.seq)
+    for begin in range(0, len(events), at_a_time):
+        yield structs.replace(
+            sync, events=tuple(events[begin : begin + at_a_time]), snapshot=None if begin else sync.snapshot
+        )
 
 
 def _stop_if_too_much(application: Application) -> None:

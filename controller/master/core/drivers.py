@@ -23,8 +23,8 @@ class Drivers:
 
     def known(self, registration: Registration, *, recorded: bool) -> Application | None:
         """Return the application of a bridge that registers once more; None for an application that is not known here. Raise
-        `Denied` for an application of another driver, `BadInput` for an ended application: one that is known to have ended or
-        whose record is written (`recorded`)."""
+        `Denied` for an application of another driver, `BadInput` for an application that has ended, or whose record is
+        written (`recorded`)."""
         application_id = registration.application_id or ""
         application = self.registry.applications.get(application_id)
         if application is None:
@@ -51,7 +51,7 @@ class Drivers:
             for report in worker.reports:
                 if report.application_id == application.id:
                     with guarded(application, "taking over an executor"):
-                        executors.adopt(application, worker.info, report, self.registry)
+                        executors.take_over(application, worker.info, report, self.registry)
 
     def check_number(self, uid: int) -> None:
         """Raise `TooMuch` where as many applications run or wait as may."""

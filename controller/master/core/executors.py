@@ -134,7 +134,7 @@ def _new(
     return Executor(record)
 
 
-def adopt(application: Application, info: WorkerInfo, report: ExecutorReport, registry: Registry) -> None:
+def take_over(application: Application, info: WorkerInfo, report: ExecutorReport, registry: Registry) -> None:
     """Take over an executor that runs on a worker and that the master does not know: its application outlived the master's
     memory, or it was placed while nothing could be stored, before the master died. It is taken for one of Spark's default
     profile; its pieces of resources are not known."""

@@ -1,5 +1,5 @@
-"""The answer to `sparkpace explain`: why an application's executors are where they are, and why the next one would go
-where."""
+"""The answer to `sparkpace explain`: why an application's executors are where they are, and where the next one would go. The
+reason why a run was late is `lateness`'s."""
 
 from __future__ import annotations
 

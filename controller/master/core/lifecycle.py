@@ -149,11 +149,11 @@ class Lifecycle:
             application.life.driver_gone_s = now_s
         return stays and now_s - application.life.driver_gone_s < WORD_S
 
-    def _driver_to_be_told(self, application: Application, dead: Collection[str], now_s: float) -> bool:
+    def _driver_must_learn(self, application: Application, dead: Collection[str], now_s: float) -> bool:
         """Return True if the driver must still learn that its application has ended: it has not said that it goes, and lives.
         An application that waits has no executors that would take a while to end."""
-        told = application.life.farewell or application.record.cut_off in (None, Outcome.DRIVER_DIED)
-        return not told and not self._driver_gone(application, dead, now_s)
+        knows = application.life.farewell or application.record.cut_off in (None, Outcome.DRIVER_DIED)
+        return not knows and not self._driver_gone(application, dead, now_s)
 
     def _last_words_to_come(self, application: Application, dead: Collection[str], now_s: float) -> bool:
         """Return True if executors of an application that has ended are still to go, or its driver is to learn of its end."""
@@ -161,7 +161,7 @@ class Lifecycle:
             return False
         fresh = self.registry.workers.fresh(now_s)
         left = any(not e.cleaned and e.record.worker_id in fresh for e in application.executors.values())
-        return left or self._driver_to_be_told(application, dead, now_s)
+        return left or self._driver_must_learn(application, dead, now_s)
 
     def _begin_record(self, application: Application, now_s: float) -> None:
         used = {e.record.worker_id for e in application.executors.values()}

@@ -15,13 +15,13 @@ from dataclasses import replace
 from controller.asks.pipeline_options import MOST_JOBS
 from controller.master.core import planning
 from controller.master.core.application import Application, Target
-from controller.master.core.change import change, changed_record
 from controller.master.core.dependencies import Job, WaitingJob
 from controller.master.core.feasibility import rounded_up
 from controller.master.core.guard import guarded
 from controller.master.core.registry import Registry
+from controller.master.core.set_command import change, changed_record
 from controller.wire.command import Change
-from controller.wire.driver import NOBODY
+from controller.wire.driver import NOBODY_UID
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.forecast.pipeline import PipelineJob, TimeSplit, split_time
 from stage_model.forecast.virtual_time import Forecast
@@ -71,7 +71,7 @@ class Pipelines:
         found = self._plan([*others, job], now_s)
         return "" if found.feasible else _refusal(job.pipeline, _left_s(job, now_s), 0.0, found)
 
-    def split_anew(self, now_s: float) -> None:
+    def split_again(self, now_s: float) -> None:
         """Split the time of each pipeline that is not the same as when its time was last split, a few at a time, those first
         whose last split is longest ago. After a restart, nothing is split on the cores of some workers while others may
         report."""
@@ -163,7 +163,7 @@ def _key(job: Job) -> Key | None:
         said, uid = job.options.pipeline, job.record.registration.uid
         name = said.name if said is not None and said.by_s is not None else None
     # drivers whose user is not known are not one user's
-    return None if name is None else (uid, name, job.id if uid == NOBODY else "")
+    return None if name is None else (uid, name, job.id if uid == NOBODY_UID else "")
 
 
 def _left_s(job: Job, now_s: float) -> float:

@@ -26,7 +26,7 @@ class PlannedCores:
 class CachedRequest:
     """The request of an application to a worker for executors of a resource profile, before other applications are looked at,
     kept until the application or a worker changes (`placing`). `shape` is what decides on `ever`, the workers that will do;
-    `passes` says whether a worker has now what the request asks for, but for memory."""
+    `passes` says whether a worker has now all that the request asks for except memory."""
 
     request: Request
     memory: Newcomer
@@ -69,7 +69,7 @@ class PlacementState:
         return all(wish.count is not None and have[name] >= wish.count for name, wish in self.wanted.items())
 
     def fail(self, *, steady: bool) -> None:
-        """Count an executor that failed; a row of failures begins again with one that was `steady` before."""
+        """Count an executor that failed. The failure of a `steady` executor, which had run for long, begins a new row."""
         self.lost += 1
         self.failures_in_a_row = 1 if steady else self.failures_in_a_row + 1
 

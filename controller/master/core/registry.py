@@ -192,7 +192,7 @@ class Registry:
         """Take in an application of an earlier life of the master; the reports of its driver are `driver_events.replay`'s."""
         if application.ended:
             application.life.ended_monotonic_s = now_s
-        # a worker may show an executor only later that was placed while nothing could be stored (`executors.adopt`)
+        # a worker may show an executor only later that was placed while nothing could be stored (`executors.take_over`)
         application.record.next_executor = skip_unknown_ids(application.record.next_executor)
         self.applications[application.id] = application
         self.changes.application(application)

@@ -1,4 +1,4 @@
-"""The shell of notifications: looks at all applications in each pass and sends what has happened (`controller.notify`)."""
+"""The shell of notifications: looks at all applications in each pass and sends what has happened (`events`)."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def move_all(source: Path, target: Path) -> None:
             return
 
 
-def weight_of(directory: Path, name: str) -> int:
+def weights_in(directory: Path, name: str) -> int:
     """Return the sum of the numbers in the files `name` of all groups in a directory."""
     weights = [text_of(str(file)) for file in directory.glob(f"*/{name}")]
     return sum(int(weight) for weight in weights if weight)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from controller.runtime.base import CPU_PERIOD_US
-from controller.runtime.cgroup.files import Text, number_of, text_of, weight_of, write_text
+from controller.runtime.cgroup.files import Text, number_of, text_of, weights_in, write_text
 from controller.runtime.cgroup.group import ADOPTED, Group, quota_us
 
 THREAD_SHARES = 1024
@@ -134,4 +134,4 @@ class V1:
 
     def weigh_adopted(self, outer: Group) -> None:
         """Set the weight of `ADOPTED` to that of its groups together, because weights count only among siblings."""
-        self.weigh(outer.cpu / ADOPTED, max(1, weight_of(outer.cpu / ADOPTED, "cpu.shares") // THREAD_SHARES))
+        self.weigh(outer.cpu / ADOPTED, max(1, weights_in(outer.cpu / ADOPTED, "cpu.shares") // THREAD_SHARES))

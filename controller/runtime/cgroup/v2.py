@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from controller.runtime.base import CPU_PERIOD_US
-from controller.runtime.cgroup.files import Text, attribute, move_all, number_of, removed, weight_of, write_text
+from controller.runtime.cgroup.files import Text, attribute, move_all, number_of, removed, weights_in, write_text
 from controller.runtime.cgroup.group import ADOPTED, Group, quota_us
 
 REST = "sparkpace-rest"
@@ -136,5 +136,5 @@ class V2:
     def weigh_adopted(self, outer: Group) -> None:
         """Set the weight of `ADOPTED` to that of its groups together, because weights count only among siblings. The rest,
         whose threads weighed one by one before, weighs as many threads as run at once."""
-        self.weigh(outer.cpu / ADOPTED, max(1, weight_of(outer.cpu / ADOPTED, "cpu.weight") // THREAD_WEIGHT))
+        self.weigh(outer.cpu / ADOPTED, max(1, weights_in(outer.cpu / ADOPTED, "cpu.weight") // THREAD_WEIGHT))
         self.weigh(outer.cpu / REST, os.cpu_count() or 1)

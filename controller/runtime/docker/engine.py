@@ -81,13 +81,13 @@ class DockerRuntime(Starter):
         self._clock = clock
         self._engine = EngineClients(base_url)
         self.chores = Chores(self._engine.knock)
-        cgroups, gone = cgroups or CgroupTree(), self._leave_network
-        self._known = KnownContainers(cluster_id, worker_id, records, cgroups, gone)
+        cgroups = cgroups or CgroupTree()
+        self._known = KnownContainers(cluster_id, worker_id, records, cgroups, self._leave_network)
         self._limiter = Limiter(self._known, self._engine, self.chores, cgroups)
-        self._observer = Observer(self._known, self._engine, self.chores, cgroups, clock, gone)
+        self._observer = Observer(self._known, self._engine, self.chores, cgroups, clock)
         self._list_at = -math.inf
         self._program_labels = {container.CLUSTER: cluster_id, container.WORKER: worker_id, container.PROGRAM: "1"}
-        self._holding = Holding(self._engine, self._run_held)
+        self._holding = Holding(self._engine, self._run)
         if not self._known.listed:
             with there(self._engine.settings):
                 self._engine.quick()
@@ -111,11 +111,10 @@ class DockerRuntime(Starter):
     def run_program(self, program: Program) -> str:
         name = self.prepare_image(program.image)
         with for_callers(f"program {program.argv[0]}"):
-            client, hold = self._engine.patient(), self._holding.used_for(program.binds, name)
-            return container.run_program(client, name, program, self._program_labels, hold=hold)
+            return self._run(name, program, hold=self._holding.used_for(program.binds, name))
 
-    def _run_held(self, image: str, program: Program) -> str:
-        return container.run_program(self._engine.patient(), image, program, self._program_labels, hold=True)
+    def _run(self, image: str, program: Program, *, hold: bool = True) -> str:
+        return container.run_program(self._engine.patient(), image, program, self._program_labels, hold=hold)
 
     # ---------------------------------------------------------------- starting and ending
 

@@ -72,8 +72,8 @@ class KnownContainer:
 
 
 class KnownContainers:
-    """The containers by executor. `records` is a directory only for their records. `gone` is called for one that the engine
-    does not list any more."""
+    """The containers by executor. `records` is a directory only for their records. `gone` is called for a
+    container that was removed from outside."""
 
     def __init__(
         self,
@@ -127,8 +127,7 @@ class KnownContainers:
         }
         for key in known_before - found.keys() - self.starting - self.touched:
             if (known := self.by_key.get(key)) is not None:
-                self.drop(key, known)
-                self._gone(key)
+                self.lost(key, known)
         for key, identity in found.items():
             known = self.by_key.get(key)
             if key in self.starting | self.touched or identity in self.removing:
@@ -154,6 +153,11 @@ class KnownContainers:
             known.process = find_process(pid) if known.group is not None else None
         self._record(key, known)
         self.by_key[key] = known
+
+    def lost(self, key: ExecutorKey, known: KnownContainer) -> None:
+        """Forget a container that was removed from outside."""
+        self.drop(key, known)
+        self._gone(key)
 
     def drop(self, key: ExecutorKey, known: KnownContainer) -> None:
         """Forget a container, unless another container of its key is known by now."""

@@ -44,7 +44,7 @@ class Limiter:
             known.quota_us = quota_us(cores)
             if not self._written(key, known, lambda group: self._cgroups.write_quota(group, cores)):
                 return False
-        self.tell(key, known, "quota")
+        self.inform(key, known, "quota")
         return True
 
     def set_memory_limit(self, key: ExecutorKey, known: KnownContainer, memory_bytes: int, used: int) -> bool:
@@ -65,7 +65,7 @@ class Limiter:
                 raise
         if known.writable() is None:  # found out just now
             return self._have_limited(key, known, memory_bytes)
-        self.tell(key, known, "memory")
+        self.inform(key, known, "memory")
         return True
 
     def _written(self, key: ExecutorKey, known: KnownContainer, write: Callable[[Group], bool]) -> bool:
@@ -97,7 +97,7 @@ class Limiter:
         known.last = replace(known.last, memory_limit_bytes=memory_bytes)
         return True
 
-    def tell(self, key: ExecutorKey, known: KnownContainer, what: str, delay_s: float = 0.0) -> None:
+    def inform(self, key: ExecutorKey, known: KnownContainer, what: str, delay_s: float = 0.0) -> None:
         """Send the engine the newest value of `what`, "quota" or "memory", in the background."""
         self._chores.ask((what, known.id), partial(self._have_told, key, known, what), delay_s=delay_s)
 
@@ -120,7 +120,7 @@ class Limiter:
             self._put_right(key, known)
         if what in known.doubtful:
             known.doubtful.discard(what)
-            self.tell(key, known, what, AGAIN_S)
+            self.inform(key, known, what, AGAIN_S)
 
     def _put_right(self, key: ExecutorKey, known: KnownContainer) -> None:
         """Write the newest values again where the engine has written older ones, also of what it was not asked to change."""

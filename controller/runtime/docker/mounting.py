@@ -122,7 +122,7 @@ class UsersFiles:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def of(self, uid: int, gid: int) -> Path | None:
-        """Return the file that names the user; None for root, who has a name everywhere. Raise `RuntimeFailed`."""
+        """Return the file that names the user; None for root, which every image knows. Raise `RuntimeFailed`."""
         if uid == 0:
             return None
         if self._folder is None:

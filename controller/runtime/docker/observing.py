@@ -11,7 +11,7 @@ from functools import partial
 
 from docker.errors import NotFound
 
-from controller.runtime.base import ExecutorKey, Observed
+from controller.runtime.base import Observed
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker import container
 from controller.runtime.docker.chores import Chores
@@ -26,8 +26,7 @@ NOTICED_S = 0.1
 
 
 class Observer:
-    """The states of known containers. `gone` is called for one that was removed from outside. `clock` is monotonic
-    seconds."""
+    """The states of known containers. `clock` gives monotonic seconds."""
 
     def __init__(
         self,
@@ -36,10 +35,9 @@ class Observer:
         chores: Chores,
         cgroups: CgroupTree,
         clock: Callable[[], float],
-        gone: Callable[[ExecutorKey], None],
     ) -> None:
         self._known, self._engine, self._chores, self._cgroups = known, engine, chores, cgroups
-        self._clock, self._gone = clock, gone
+        self._clock = clock
 
     def look(self, known: KnownContainer) -> Observed:
         """Return the state of one container now; where its files are not visible, the engine's last answer."""
@@ -88,8 +86,7 @@ class Observer:
                     found = container.with_stats(found, client.stats(known.id, stream=False, one_shot=True))
             except NotFound:
                 known.over("the container was removed from outside")
-                self._known.drop(key, known)
-                self._gone(key)
+                self._known.lost(key, known)
                 return
         if not found.running:  # the kernel's counters went with the group: the last that were read are kept
             last = known.last

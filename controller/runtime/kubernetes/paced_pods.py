@@ -108,11 +108,12 @@ class PacedExecutor:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A patch that is on its way."""
+    """A patch that is on its way. `parting`: whether its executor had been let go by then."""
 
     executor: PacedExecutor
     pod: PodCpu
     limit_m: int
+    parting: bool
 
 
 class PacedPods:
@@ -276,7 +277,7 @@ class PacedPods:
             if executor.due_s > now_s:
                 return None
             executor.sent_s, executor.sent_m, executor.has_m = now_s, now.limit_m, None
-            return Patch(executor, pod, now.limit_m)
+            return Patch(executor, pod, now.limit_m, executor.parting)
         if now != wanted and executor.bound is not None:
             executor.due_s = max(executor.bound.again_s, now_s + pod_resize.INTERVAL_S)
             return None
@@ -296,6 +297,8 @@ class PacedPods:
         if error is None:
             executor.has_m, executor.pause = patch.limit_m, Pause()
             executor.bound = pod_resize.accepted(executor.bound, patch.limit_m)
+        elif patch.parting != executor.parting:
+            pass  # an earlier wish, which was under way when the executor was let go: giving back waits for nothing
         elif isinstance(error, PodLater) and error.refused and (had_m is None or patch.limit_m > had_m):
             executor.has_m, executor.pause = had_m, Pause()
             executor.bound = pod_resize.refused(executor.bound, patch.limit_m, str(error), now_s)

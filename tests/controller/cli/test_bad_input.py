@@ -248,8 +248,9 @@ def test_up_without_a_jdk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_up_without_what_a_runtime_needs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{place}/no.sock")
-    assert_refused(run("up", "--runtime", "docker", "--port", "0"), 69, "Docker", "--runtime process")
+    for host in (f"unix://{place}/no.sock", "tcp://127.0.0.1:1"):
+        monkeypatch.setenv("DOCKER_HOST", host)
+        assert_refused(run("up", "--runtime", "docker", "--port", "0"), 69, "Docker", "--runtime process")
     monkeypatch.setenv("KUBECONFIG", str(place / "none"))
     assert_refused(run("up", "--runtime", "kubernetes", "--cores", "2", "--port", "0"), 69, "KUBECONFIG")
     assert_nothing_left(place)

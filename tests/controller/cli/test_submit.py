@@ -211,6 +211,11 @@ def test_a_dry_run_names_the_profile_that_may_be_meant(place: Place) -> None:
     assert place.submit("--dry-run", "--name", "x", "app.py").stdout == "no profile yet\n"
 
 
+def test_the_plan_of_a_job_of_a_pipeline_is_asked_for_with_what_it_belongs_to(place: Place) -> None:
+    asked = place.asked("--dry-run", "--pipeline", "nightly", "--by", "90s", "--after", "load", "app.py")
+    assert (asked.pipeline, asked.after) == ("nightly", "load")
+
+
 def test_the_plan_is_asked_for_under_the_law_and_constants_given(place: Place) -> None:
     asked = place.asked("--dry-run", "--law", "paper", "--conf", "spark.pace.law.paper.alpha=0.5", "app.py")
     assert (asked.law, asked.settings["paper.alpha"]) == ("paper", 0.5)
@@ -470,6 +475,14 @@ def test_a_dry_run_starts_nothing(place: Place) -> None:
 def test_a_wrong_token_is_refused_before_anything_starts(place: Place) -> None:
     write_whole(place.home.submit_token_file, b"wrong")
     place.refuse(77, "app.py")
+    assert_refused(command("ps"), 77)
+
+
+def test_without_a_jdk_no_master_is_asked_and_no_driver_starts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    place.refuse(69, "app.py", named=("Java", "JAVA_HOME"))
+    assert place.master.asked is None
 
 
 def test_the_end_is_told_in_one_line(place: Place) -> None:

@@ -20,20 +20,22 @@ PATIENCE_S = 30.0
 
 class Server:
     """A server with a list of answers for each connection: after the last one it is closed, None is silence until the client
-    hangs up. `requests` are those of all connections."""
+    hangs up. `requests` are those of all connections, `connected` the clients' ends of these."""
 
     def __init__(self) -> None:
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port = self.listening.getsockname()[1]
         self.scripts: list[list[bytes | None]] = []
         self.requests: list[bytes] = []
+        self.connected: list[HTTPConnection] = []
         self.thread = threading.Thread(target=self._serve)
         self.thread.start()
 
-    def connection(self, timeout_s: float = PATIENCE_S) -> HttpConnection:
+    def connection(self) -> HttpConnection:
         def connect() -> HTTPConnection:
-            made = HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+            made = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
             made.connect()
+            self.connected.append(made)
             return made
 
         return HttpConnection(connect)
@@ -98,12 +100,14 @@ def test_a_new_one_that_fails_is_not_tried_again(server: Server) -> None:
 
 def test_a_silent_server_is_asked_once(server: Server) -> None:
     server.scripts = [[OK, None], [OK]]
-    with closing(server.connection(0.5)) as connection:
+    with closing(server.connection()) as connection:
         status(connection)
+        [kept] = server.connected
+        kept.sock.settimeout(0.05)  # only the silence is cut short
         with pytest.raises(TimeoutError):
             status(connection)
-        assert len(server.requests) == 2
         assert status(connection) == 200
+    assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize("nonsense", [b"\x00\xff\r\n\r\n", b"HTTP/1.1 abc OK\r\n\r\n", OK[:-1]])

@@ -116,7 +116,7 @@ STEPS = [
     "core.application.Application.take",
     "core.commands.application_view",
     "core.drivers.locality",
-    "core.executors.adopt",
+    "core.executors.take_over",
     "core.executors.reconcile",
     "core.lifecycle.Lifecycle._turn",
     "core.planning.application_plan",

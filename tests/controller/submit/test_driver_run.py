@@ -60,6 +60,14 @@ def test_the_exit_code_is_told_again_until_it_is_taken(master: Server, monkeypat
     assert master.told == [0, 0, 0, 0]
 
 
+def test_a_master_that_never_takes_the_exit_code_holds_nothing_up(master: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOOK_S", "TELL_S", "RECORD_S"):
+        monkeypatch.setattr(driver_run, name, 0.05)
+    master.view, master.away = running(), 1_000_000
+    assert drive(master, "raise SystemExit(7)")[0] == 7
+    assert set(master.told) == {7}
+
+
 @pytest.mark.parametrize(("outcome", "code"), [("", 0), ("succeeded", 0), ("killed", 1), ("stopped", 1)])
 def test_what_was_killed_is_no_success_even_if_its_driver_does_not_mind(master: Server, outcome: str, code: int) -> None:
     master.view = running(state=ApplicationState.ENDED, executors=0, finished=True, outcome=outcome)

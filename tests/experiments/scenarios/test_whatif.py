@@ -22,8 +22,8 @@ LOGGED = run("log", 0, stage("s", work_core_s=20.0, run_s=20.0, task_cv=0.0, dur
 tail."""
 
 
-def step(name: str) -> StepRecord:
-    return structs.replace(step_record(name, job_record("sort", name, end_s=20.0)), capacity={"w1": CORES})
+def step(name: str, cores: float = CORES) -> StepRecord:
+    return structs.replace(step_record(name, job_record("sort", name, end_s=20.0)), capacity={"w1": cores})
 
 
 def lasted(seconds: float) -> RunRecord:
@@ -72,18 +72,18 @@ def test_what_has_no_log_is_not_judged() -> None:
     assert "| sort | 0.5 |" not in SCENARIO.tables(there)
 
 
-def test_on_stock_spark_the_sizes_are_numbers_of_workers_and_the_log_is_taken_as_it_is() -> None:
+def test_on_stock_spark_a_slot_is_a_core_and_a_smaller_size_has_fewer_of_them() -> None:
     name, spec = read_spec("sizes")
     what = asked(name, spec, quick=True, seed=1)
     scenario = make_scenario(what.scenario, what.settings, 1, Path(name))
     assert isinstance(scenario, WhatIf)
-    [four], [one] = (scenario.orders(step, Data()) for step in ("log-sort_by_key-0", "sort_by_key-on-1-0"))
-    assert [(order.stock, order.stock_workers, order.deadline_s) for order in (four, one)] == [
-        (True, 4, None),
-        (True, 1, None),
+    [two], [one] = (scenario.orders(step, Data()) for step in ("log-sort_by_key-0", "sort_by_key-on-1-0"))
+    assert [(order.stock, order.stock_cores, order.deadline_s) for order in (two, one)] == [
+        (True, None, None),
+        (True, 1.0, None),
     ]
     # Its two slots ran for 10 s, so one slot takes 20 s, next to the 2.5 s that are no stage's.
-    steps = [step("log-sort_by_key-0"), step("sort_by_key-on-1-0")]
+    steps = [step("log-sort_by_key-0", 2.0), step("sort_by_key-on-1-0", 2.0)]
     logs = {"log-sort_by_key-0": LOGGED, "sort_by_key-on-1-0": lasted(22.5 * 1.2)}
     mean, most = scenario.goals(Data(steps={one.step: one for one in steps}, logs=logs))
     assert mean.measured == pytest.approx(20.0, abs=0.1)

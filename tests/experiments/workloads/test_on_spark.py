@@ -18,14 +18,12 @@ import pytest
 
 from experiments.harness.local_cluster import WORKLOADS
 from experiments.workloads.inputs import make_input
+from tests.integration.local_cluster import QUICK_JVM
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 RUNNER = Path(__file__).with_name("run_scripts.py")
-SUBMIT_ARGS = (
-    "--master local[1] --conf spark.ui.enabled=false --conf spark.log.level=ERROR"
-    " --driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell"
-)
+SUBMIT_ARGS = "--master local[1] --conf spark.ui.enabled=false --conf spark.log.level=ERROR pyspark-shell"
 
 
 @dataclass(frozen=True)
@@ -114,7 +112,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str,
         faulty.write_text(text.replace(*case.fault))
         calls += [[str(WORKLOADS / script), *words], [str(faulty), *words]]
     spark = {"PYSPARK_SUBMIT_ARGS": SUBMIT_ARGS, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    spark["JDK_JAVA_OPTIONS"] = f"-Djava.io.tmpdir={folder}"  # a JVM that is killed leaves its files behind
+    spark["JDK_JAVA_OPTIONS"] = f"{QUICK_JVM} -Djava.io.tmpdir={folder}"  # a JVM that is killed leaves its files behind
     done = subprocess.run(
         [sys.executable, str(RUNNER)],
         input=json.dumps(calls),

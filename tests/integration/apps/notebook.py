@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 spark = (
     SparkSession.builder.appName("notebook")
     .config("spark.pace.deadline", deadline)
-    .config("spark.pace.law.forecast.alpha", "0.7")
+    .config("spark.pace.law.forecast.alpha", "0.35")
     .getOrCreate()
 )
 
@@ -20,6 +20,6 @@ def square(number: int) -> int:
     return number * number
 
 
-total = spark.sparkContext.parallelize(range(24), 24).map(square).sum()
-print(json.dumps({"ok": total == sum(x * x for x in range(24))}))
+total = spark.sparkContext.parallelize(range(16), 16).map(square).sum()
+print(json.dumps({"ok": total == sum(x * x for x in range(16))}))
 spark.stop()

@@ -7,8 +7,9 @@ from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.match import match
 from stage_model.history.profile import RunRecord, profile
 from stage_model.history.run import Run
-from stage_model.history.run_record import ContainerUse, RunFacts, to_record
+from stage_model.history.run_record import ContainerUse, to_record
 from stage_model.history.stage_run import StageKey
+from tests.fakes.records import facts
 from tests.fakes.spark_events import Story, info
 
 READ = info(0, "map at /x/app.py:1")
@@ -47,7 +48,7 @@ def batches(count: int) -> Story:
 def _record(run: Run, container_core_s: dict[StageKey, float] | None = None) -> RunRecord:
     return to_record(
         run,
-        RunFacts(id="r", name="app", main=None, when_ms=0, spark_version="", cores=2.0, slots=2, executors=1, started_ms=0),
+        facts(),
         ContainerUse(container_core_s=container_core_s),
     )
 

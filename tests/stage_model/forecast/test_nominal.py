@@ -14,7 +14,8 @@ from stage_model.forecast.match import Matched, match
 from stage_model.forecast.overlap import overlapping
 from stage_model.history.events import ExecutorAdded, StageInfo
 from stage_model.history.profile import RunRecord, profile
-from stage_model.history.run_record import RunFacts, to_record
+from stage_model.history.run_record import to_record
+from tests.fakes.records import facts
 from tests.fakes.spark_events import Story, info
 
 READ = info(0, "map at /x/app.py:1", tasks=4)
@@ -63,9 +64,7 @@ def ended(story: Story, name: str = "run") -> RunRecord:
     story.end()
     return to_record(
         story.run,
-        RunFacts(
-            id=name, name="app", main=None, when_ms=0, spark_version="", cores=2.0, slots=SLOTS, executors=1, started_ms=0
-        ),
+        facts(id=name, slots=SLOTS),
     )
 
 

@@ -16,7 +16,8 @@ from stage_model.forecast.match import match
 from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import profile
 from stage_model.history.run import Run
-from stage_model.history.run_record import RunFacts, to_record
+from stage_model.history.run_record import to_record
+from tests.fakes.records import facts
 
 POOLS = Path(__file__).parents[2] / "data" / "pools"
 
@@ -33,7 +34,7 @@ def test_what_is_left_of_a_pool_of_threads_is_right(taught: str, seen: str) -> N
         profiled.apply(event)
     record = to_record(
         profiled,
-        RunFacts(id="r", name="pool", main=None, when_ms=0, spark_version="", cores=2.0, slots=2, executors=1, started_ms=0),
+        facts(name="pool"),
     )
     expected = estimate(profile("k", [record]))
     told = events(seen)

@@ -11,7 +11,8 @@ from stage_model.forecast.reserve import LONGEST_S, reserve_s
 from stage_model.history.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
 from stage_model.history.profile import RunRecord, profile
 from stage_model.history.run import Run
-from stage_model.history.run_record import RunFacts, to_record
+from stage_model.history.run_record import to_record
+from tests.fakes.records import facts
 
 TASKS, TASK_MS = 2, 1000
 SLOTS, CORES = 2, 2.0
@@ -51,18 +52,7 @@ def ran(*names: str, ended: int | None = None) -> Run:
 def record(*names: str, arguments: tuple[str, ...] = ("12",)) -> RunRecord:
     told = to_record(
         ran(*names),
-        RunFacts(
-            id="a",
-            name="app",
-            main="app.py",
-            when_ms=0,
-            spark_version="4",
-            cores=CORES,
-            slots=SLOTS,
-            executors=1,
-            started_ms=10_000,
-            arguments=arguments,
-        ),
+        facts(id="a", cores=CORES, slots=SLOTS, started_ms=10_000, arguments=arguments),
     )
     return msgspec.structs.replace(told, complete=True)
 

@@ -6,7 +6,8 @@ import pytest
 
 from stage_model.history.gaps import gaps, remarks, why_incomplete
 from stage_model.history.profile import CoresThere
-from stage_model.history.run_record import RunFacts, to_record
+from stage_model.history.run_record import to_record
+from tests.fakes.records import facts
 from tests.fakes.records import run as plain_run
 from tests.fakes.refusals import assert_names
 from tests.fakes.spark_events import Story, info
@@ -77,7 +78,7 @@ def test_each_gap_is_a_clause_and_no_time_is_negative(second: str, clauses: list
     assert told.complete
     record = to_record(
         told,
-        RunFacts(id="r", name="n", main=None, when_ms=1, spark_version="", cores=2.0, slots=2, executors=1, started_ms=1000),
+        facts(name="n", when_ms=1, started_ms=1000),
     )
     assert min(record.startup_s, record.tail_s, record.duration_s) >= 0
     assert all(min(one.duration_s, one.start_s, one.gap_s, one.work_core_s) >= 0 for one in record.stages)

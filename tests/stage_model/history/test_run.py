@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from stage_model.history.events import JobEnd, JobStart, StageSubmitted
-from stage_model.history.gaps import why_incomplete
+from stage_model.history.gaps import gaps, why_incomplete
 from stage_model.history.profile import RunRecord
-from stage_model.history.run_record import ContainerUse, RunFacts, to_record
+from stage_model.history.run_record import ContainerUse, to_record
+from tests.fakes.records import facts
 from tests.fakes.spark_events import Story, info
 
 READ, COUNT = info(0, "map at /x/app.py:1"), info(1, parents=(0,))
@@ -16,17 +17,7 @@ def record(
 ) -> RunRecord:
     return to_record(
         story.run,
-        RunFacts(
-            id="application-1",
-            name="app",
-            main="app.py",
-            when_ms=5,
-            spark_version="4.3.0",
-            cores=2.0,
-            slots=2,
-            executors=1,
-            started_ms=started_ms,
-        ),
+        facts(id="application-1", when_ms=5, started_ms=started_ms),
         ContainerUse(container_core_s=container, allocated_core_s={(0, 0): 1.5}, throttled_s={(0, 0): 0.5}),
         ended_well=ended_well,
     )
@@ -109,6 +100,22 @@ def test_a_job_that_spark_cancels_after_the_application_s_end_was_under_way_then
     story.job_end(0, failure="Job 0 cancelled because SparkContext was shut down")
     assert (story.run.complete, story.run.seems_well) == (True, False)
     assert "1 job did not end" in why_incomplete(story.run)
+
+
+def test_a_job_that_the_program_cancelled_may_end_after_the_application() -> None:
+    story = Story()
+    story.job(0, READ)
+    story.whole(READ)
+    story.job_end(0)
+    story.job(1, info(1))
+    story.submit(info(1))
+    story.end()
+    assert not story.run.seems_well
+    story.ms += 5
+    story.complete(info(1), failure=CANCELLED)
+    story.job_end(1, failure=CANCELLED)
+    assert (story.run.complete, story.run.seems_well) == (True, True)
+    assert gaps(story.run) == ()
 
 
 def test_a_job_that_failed_while_the_program_went_on_is_no_reason_to_learn_nothing() -> None:
@@ -280,7 +287,7 @@ def test_container_cpu_of_all_attempts_counts_and_what_is_allocated_to_all() -> 
     told = {(0, 0): 4.0, (0, 1): 2.5, (1, 0): 1.5, (1, 1): 1.0}
     found = to_record(
         lost_and_retried().run,
-        RunFacts(id="r", name="app", main=None, when_ms=0, spark_version="", cores=2.0, slots=2, executors=1, started_ms=0),
+        facts(),
         ContainerUse(container_core_s=told, allocated_core_s=told),
     )
     assert [stage.work_core_s for stage in found.stages] == [6.5, 2.5]

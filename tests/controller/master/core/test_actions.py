@@ -12,15 +12,16 @@ from controller.master.core import planning
 from controller.master.core.actions import MOST_AIMS, Actions
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity
-from controller.master.core.change import claim_after
+from controller.master.core.set_command import claim_after
 from controller.wire.command import Change
 from stage_model.forecast.estimate import estimate
 from stage_model.forecast.promises import Claim
 from stage_model.history.events import JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
 from stage_model.history.profile import Profile, profile
 from stage_model.history.run import Run
-from stage_model.history.run_record import ContainerUse, RunFacts, to_record
+from stage_model.history.run_record import ContainerUse, to_record
 from tests.fakes.cluster import FakeCluster, answered
+from tests.fakes.records import facts
 
 MOST = Capacity(cores=1.0, slots=1, speed_limit=1.0, executors=1)
 
@@ -134,17 +135,7 @@ def taught() -> Profile:
         run.apply(JobEnd(job=job, time_ms=now_ms, ok=True))
     record = to_record(
         run,
-        RunFacts(
-            id="run",
-            name="app",
-            main="app.py",
-            when_ms=0,
-            spark_version="4.3.0",
-            cores=1.0,
-            slots=1,
-            executors=1,
-            started_ms=0,
-        ),
+        facts(cores=1.0, slots=1),
         ContainerUse(container_core_s={(i, 0): 10.0 for i in range(6)}, allocated_core_s={(i, 0): 10.0 for i in range(6)}),
     )
     stages = tuple(structs.replace(s, work_core_s=10.0, teaches=True) for s in record.stages)

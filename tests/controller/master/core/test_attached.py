@@ -15,7 +15,7 @@ from controller.machine.proc import boot_id
 from controller.master.access.peer import DriverSeen
 from controller.master.access.vouching import Facts, vouched
 from controller.master.core import attached
-from controller.wire.driver import NOBODY, AttachedExecutor, ExecutorProcess
+from controller.wire.driver import NOBODY_UID, AttachedExecutor, ExecutorProcess
 from controller.wire.worker import Desired
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.progress import SCHEMA, Progress
@@ -270,7 +270,7 @@ SAID = structs.replace(registration(uid=1000, gid=1000, pid=7), attached=True, p
 
 
 def test_its_user_only_says_for_whom_it_counts() -> None:
-    assert vouched(SAID, Facts("10.0.0.9")).uid == NOBODY
+    assert vouched(SAID, Facts("10.0.0.9")).uid == NOBODY_UID
     assert vouched(SAID, Facts("10.0.0.9", user=User(1001, 1001))).uid == 1001
     seen = Facts("127.0.0.1", peer_uid=1000, in_sight=True, namespace="ours")
     driver = DriverSeen(8, 1000, frozenset({1000}), nested=True, connected=True)

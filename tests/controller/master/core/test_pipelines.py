@@ -14,7 +14,7 @@ import pytest
 
 from controller.master.core.pipelines import SPLITS_A_TICK
 from controller.wire.command import ApplicationView, PlanRequest
-from controller.wire.driver import NOBODY
+from controller.wire.driver import NOBODY_UID
 from stage_model.errors import BadInput, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered
 from tests.fakes.refusals import assert_names
@@ -67,7 +67,7 @@ def test_who_joins_gets_its_share_and_the_others_get_new_ones(cluster: FakeClust
     assert len(cluster.state.applications[first].record.changes) == 1, "nothing came or ended"
 
 
-def test_what_is_left_is_split_anew_when_a_job_ends(cluster: FakeCluster) -> None:
+def test_what_is_left_is_split_again_when_a_job_ends(cluster: FakeCluster) -> None:
     first = join(cluster, "a", "66s")
     second = join(cluster, "b", "66s", after=first)
     third = join(cluster, "c", "66s", after=second)
@@ -97,7 +97,7 @@ def test_many_pipelines_are_split_a_few_at_a_time_and_none_is_left_out(cluster: 
 
 
 def test_drivers_that_nobody_vouches_for_are_not_one_users(cluster: FakeCluster) -> None:
-    first, second = (join(cluster, name, by, attached=True, uid=NOBODY) for name, by in (("a", "44s"), ("b", "90s")))
+    first, second = (join(cluster, name, by, attached=True, uid=NOBODY_UID) for name, by in (("a", "44s"), ("b", "90s")))
     pass_by(cluster, 0.0)
     assert deadlines(cluster, first, second) == [44.0, 90.0]
 
@@ -127,7 +127,7 @@ def test_a_submission_asks_for_the_whole_before_its_driver_starts(cluster: FakeC
     assert "nightly, 10s" in asked(10.0, first)[1]
     assert asked(23.0, first)[0]
     assert asked(20.0, "", name="other")[0]
-    assert asked(20.0, first, uid=NOBODY)[0]
+    assert asked(20.0, first, uid=NOBODY_UID)[0]
     with pytest.raises(InfeasibleDeadline, match=re.escape(no)):
         join(cluster, "b", "20s", after=first)
 

@@ -24,8 +24,9 @@ from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
 from stage_model.history.profile import Profile, profile, profile_json
 from stage_model.history.run import Run
-from stage_model.history.run_record import ContainerUse, RunFacts, to_record
+from stage_model.history.run_record import ContainerUse, to_record
 from tests.fakes.cluster import FakeCluster, answered, report, use
+from tests.fakes.records import facts
 from tests.fakes.refusals import assert_names
 
 MOST = Capacity(cores=1.7, slots=2, speed_limit=0.85, executors=2)
@@ -48,17 +49,7 @@ def taught(*durations_s: float) -> Profile:
     core_s = {(i, 0): 1.7 * d for i, d in enumerate(durations_s)}
     record = to_record(
         run,
-        RunFacts(
-            id="run",
-            name="app",
-            main="app.py",
-            when_ms=0,
-            spark_version="4.3.0",
-            cores=1.7,
-            slots=2,
-            executors=2,
-            started_ms=0,
-        ),
+        facts(cores=1.7, executors=2),
         ContainerUse(container_core_s=core_s, allocated_core_s=core_s),
     )
     stages = tuple(structs.replace(s, work_core_s=1.7 * s.duration_s, teaches=True) for s in record.stages)

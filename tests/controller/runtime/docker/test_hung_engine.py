@@ -169,7 +169,7 @@ def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: Docker
     rig.until(lambda: runtime.chores.settle(0.1))
     known = runtime._known.by_key[KEY]
     assert CgroupTree().write_quota(group, 0.5)  # as an update of the engine's own would
-    runtime._limiter.tell(KEY, known, "memory")
+    runtime._limiter.inform(KEY, known, "memory")
     rig.until(lambda: quota_of(group) == pytest.approx(0.3))
 
 
