@@ -35,7 +35,7 @@ class Standing(NamedTuple):
 
 
 class Outbox:
-    """What goes to the master: samples and notes until it has them, troubles once each, and the report on each executor.
+    """The news for the master: samples and notes until it has them, troubles once each, and the report on each executor.
     `first` is the number of the oldest sample kept. Notes may come from any thread, all else from the agent's."""
 
     def __init__(self) -> None:

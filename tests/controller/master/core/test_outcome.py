@@ -15,7 +15,7 @@ from controller.master.core.lifecycle import HEARD_S, SILENCE_S, WORD_S
 from controller.master.core.outcome import DriverEnd, Evidence, driver_end, judge
 from controller.wire.states import Outcome
 from stage_model.errors import NotStored
-from stage_model.history.events import AnyEvent, JobEnd
+from stage_model.history.events import AnyEvent, ApplicationEnd, JobEnd
 from tests.fakes.cluster import FakeCluster, one_stage_run, report
 
 SUBMISSION = "0a1b2c3d-0000-0000-0000-000000000000"
@@ -186,6 +186,23 @@ def test_a_bridge_that_promises_a_word_is_waited_for_while_its_driver_lives(
         cluster.driver(application_id, ended=True, driver_end=said)
     die(cluster, driver)
     assert told(cluster, application_id) == (outcome, True)
+
+
+@pytest.mark.parametrize("said", ["failed", None])
+def test_an_end_that_arrives_before_the_farewell_is_not_judged_yet(
+    cluster: FakeCluster, driver: subprocess.Popen[bytes], said: str | None
+) -> None:
+    """Spark reports the application's end before it stops the scheduler, whose farewell says how the driver ends."""
+    application_id = begin(cluster, driver)
+    events = one_stage_run(1000)
+    assert isinstance(events[-1], ApplicationEnd)
+    cluster.driver(application_id, *events)
+    cluster.tick(600)
+    assert told(cluster, application_id) == (None, False)
+    cluster.driver(application_id, first=len(events) + 1, ended=True, driver_end=said)
+    cluster.worker("w1")
+    cluster.tick()
+    assert told(cluster, application_id) == (said or "succeeded", True)
 
 
 def test_a_driver_out_of_sight_that_goes_on_in_silence_has_not_died(cluster: FakeCluster) -> None:
