@@ -1,4 +1,4 @@
-"""Which patch of a pod is due next: by orders of events that a server hardly ever brings about."""
+"""The patch of a pod that is due next, by orders of events that a server hardly ever brings about."""
 
 from __future__ import annotations
 
