@@ -393,11 +393,20 @@ end_pods() {
     fail "these pods' programs did not end within $stop_wait_s s: $(ctr tasks ls -q)"
 }
 
+# A containerd from 2.0 on leaves the shims of pods whose tasks are gone. Their options name its socket.
+end_shims() {
+    local pid
+    for pid in $(grep -lsz "^$state/containerd.sock$" /proc/[0-9]*/cmdline | cut -d/ -f3); do
+        if [[ $(readlink "/proc/$pid/exe") = */containerd-shim* ]]; then kill -KILL "$pid" || true; fi
+    done
+}
+
 stop_cluster() {
     local what name value
     end_daemons "${servers[@]}"
     end_pods
     end_daemons containerd etcd
+    end_shims
     awk -v data="$data/" -v state="$state/" 'index($2, data) == 1 || index($2, state) == 1 { print $2 }' /proc/mounts | sort -r |
         while read -r name; do umount "$name"; done
     for name in /sys/fs/cgroup/{,*/}kubepods; do

@@ -80,7 +80,6 @@ class Child:
             instance=uuid.uuid4().hex[:12],
             over_limit=self.local_use.take,
             machine_busy_s=machine_busy_s if options.shared else None,
-            takes_needs=self.row.takes_needs,
         )
         self.wake, self.stop = threading.Event(), threading.Event()
         self._leave_s: float | None = None

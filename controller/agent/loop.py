@@ -29,6 +29,9 @@ from controller.wire.states import ExecutorState
 from controller.wire.worker import Desired, WorkerInfo, WorkerSync
 from stage_model.settings import QuotaSettings
 
+FIRST_WORD_S = 5.0
+"""Time for which an agent that begins waits for the master's first word before it changes quotas that another has left.
+Without plans all would get equal shares, and a second later what they had."""
 UNHEARD_S = 10.0
 """Silence after which an executor that reports through its driver, every 2 s, may have work that is not known here."""
 
@@ -53,11 +56,9 @@ class Agent:
         instance: str,
         over_limit: Callable[[], Mapping[str, str]] = dict,
         machine_busy_s: Callable[[], float] | None = None,
-        takes_needs: bool = False,
     ) -> None:
         """`over_limit`: applications that keep too much on the disk, with the reason; each finding is returned once.
-        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too. `takes_needs`: as in the
-        runtime's row."""
+        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too."""
         self.worker, self.launcher, self.quota, self.instance = worker, launcher, quota, instance
         self.runtime: Runtime = launcher.runtime
         self.received: Received | None = None
@@ -71,8 +72,8 @@ class Agent:
         self.quota_writer = QuotaWriter(
             self.runtime, self._executors.node_cores, self.timings, self.outbox.note, launcher.clock
         )
-        self._over_limit = over_limit
-        self._machine_busy_s, self._other_load, self._takes_needs = machine_busy_s, OtherLoad(), takes_needs
+        self._over_limit, self._begun_s = over_limit, launcher.clock()
+        self._machine_busy_s, self._other_load = machine_busy_s, OtherLoad()
         self._ended: dict[ExecutorKey, str] = {}
         """Executors that this agent ended by itself, with the reason."""
 
@@ -99,8 +100,8 @@ class Agent:
         self.timings.ended("decide")
         for key, error in orders.troubles.items():
             self.outbox.note_trouble(key, error)
-        self._tell_needs(observed)
-        self.quota_writer.write(orders, observed, self.state.executors)
+        if self.received is not None or self.launcher.clock() >= self._begun_s + FIRST_WORD_S:
+            self.quota_writer.write(orders, observed, self.state.executors)
         self.timings.ended("write quotas")
         self._reconcile(observed, orders.grants)
         self.outbox.keep(orders.samples)
@@ -179,18 +180,6 @@ class Agent:
         return self.resizing.may_start(key) is None
 
     # ------------------------------------------------------------------ act
-
-    def _tell_needs(self, observed: Mapping[ExecutorKey, Observed]) -> None:
-        """Tell executors' needs to a runtime that sets cores aside for them."""
-        if not self._takes_needs:
-            return
-        for key, history in self.state.executors.items():
-            known = self.known.get(key)
-            if known is None or key not in observed:
-                continue
-            known.peak = known.peak.after(self.launcher.clock(), history.decision)
-            if known.peak.cores is not None:
-                self.runtime.tell_need(key, known.peak.cores)
 
     def _reconcile(self, observed: Mapping[ExecutorKey, Observed], grants: Mapping[ExecutorKey, float]) -> None:
         desired = self._desired

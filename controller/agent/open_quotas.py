@@ -28,7 +28,7 @@ OPENED_S = 6.0
 CLAIMED_S = 2.0
 """Longest wait for the claim of the machine, which a child that was just killed may hold for a moment."""
 LET_GO_S = 60.0
-"""Longest wait for executors to get back their former quotas, which takes a server two patches each."""
+"""Longest wait for executors to get back their former quotas, for which a server may have to be asked."""
 NEWS_S = 10.0
 """The wait ends earlier if no executor has got them back for this long."""
 

@@ -87,8 +87,8 @@ class ClusterState:
 
     def tick(self, now_s: float) -> None:
         """Do what only time brings about: give up the executors of lost workers, record, admit, place and plan, then grow,
-        notify and store. In between, calls are answered as they come. Each application's turn and each other part come whatever goes
-        wrong with the rest."""
+        notify and store. In between, calls are answered as they come. Each application's turn and each other part come
+        whatever goes wrong with the rest."""
         with self.outside.changing(now_s) as changes:
             self.parts.do("looking for silent workers", self.core.silence.look, now_s)
             self.lifecycle.turns(self._dead_drivers(now_s), now_s)

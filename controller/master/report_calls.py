@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
+from controller.asks.annotations import with_annotations
 from controller.master.access.tokens import digest, mint
 from controller.master.admitting import Admitting
 from controller.master.core import agents, driver_events, drivers
@@ -31,8 +32,9 @@ class DriverCalls:
         `Denied` for an application of another driver, `InfeasibleDeadline` when its deadline cannot be met, `NotStored`."""
         async with self.admission.promising:
             check_usable(registration)
+            conf = with_annotations(registration.conf)
             # what is kept of the registration is stored
-            credentials, registration = registration.credentials, structs.replace(registration, credentials=None)
+            credentials, registration = registration.credentials, structs.replace(registration, credentials=None, conf=conf)
             token = mint()
             known = self.core.known(registration, recorded=self._recorded(registration.application_id))
             if known is not None:

@@ -159,7 +159,8 @@ class Observed:
     `throttled_s`: seconds since its start that its quota held its threads back, summed over CPUs (`Usage`); None: not known.
     `memory_limit_bytes` None: no limit holds its memory back, and no runtime can set one afterwards. `node`: of executors on
     several, those that share the cores of one. `remark`: what its operator should know, `risk`: its user, too. `most_cores`:
-    no quota is written above it, because the executor's owner allows no more."""
+    no quota is written above it, because the executor's owner allows no more; `least_cores`: none below it, because so much
+    is set aside for the executor. `ordered_cores`: the newest quota where a server puts it into force some time later."""
 
     key: ExecutorKey
     running: bool
@@ -176,6 +177,13 @@ class Observed:
     node: str = ""
     most_cores: float = math.inf
     throttled_s: float | None = None
+    least_cores: float = 0.0
+    ordered_cores: float | None = None
+
+    @property
+    def newest_quota(self) -> float | None:
+        """The quota that was ordered last, else the one that was read."""
+        return self.quota_cores if self.ordered_cores is None else self.ordered_cores
 
 
 class Runtime(Protocol):
@@ -210,11 +218,6 @@ class Runtime(Protocol):
     def remove(self, key: ExecutorKey) -> None:
         """Forget an ended executor and free what it held, an engine's part in the background. Raise `RuntimeFailed` while the
         executor runs."""
-
-    def tell_need(self, key: ExecutorKey, cores: float) -> None:  # noqa: ARG002 - most runtimes set nothing aside
-        """Set aside the cores that the forecast asks for during the rest of the run, where the runtime's row `takes_needs`;
-        do nothing if the executor is gone."""
-        return
 
     def held_back(self) -> dict[ExecutorKey, str]:
         """Return the running executors that may not have as much as their newest quota yet, because a server has not accepted

@@ -69,13 +69,12 @@ class AdoptedRecord(RecordedExecutor, frozen=True, kw_only=True):
 
 
 class PodRecord(RecordedExecutor, frozen=True, kw_only=True):
-    """A pod that another service has started, with its CPU in thousandths of a core when it was first seen."""
+    """A pod that another service has started, with its CPU limit in thousandths of a core when it was first seen."""
 
     uid: str
     namespace: str
     slots: int
     limit_m: int | None
-    request_m: int | None
 
 
 R = TypeVar("R", bound=RecordedExecutor)

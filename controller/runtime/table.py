@@ -70,8 +70,6 @@ class RuntimeRow:
     """True if records are enough to end executors that outlived their agent; else an engine has to be there for that."""
     everywhere: bool = False
     """True if executors may be on any machine, not only on the agent's; the agent's cores are then those of one node."""
-    takes_needs: bool = False
-    """True if the runtime sets cores aside for its executors, so that the agent tells it their needs."""
     looks_for: str = ""
     """Name of what `check` looks for on this machine, for `sparkpace doctor`; empty if `doctor` does not show that."""
     limits: str = "executors are as their cluster manager starts them"
@@ -125,7 +123,6 @@ RUNTIMES: Mapping[str, RuntimeRow] = {
             "controller.runtime.kubernetes.runtime",
             starts=False,
             everywhere=True,
-            takes_needs=True,
             paces="Spark executors' pods of a whole Kubernetes cluster",
             spark_master="k8s://URL",
         ),

@@ -15,13 +15,11 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from controller.runs.run_folder import quotas_from, read_stages, read_summary
 from controller.runtime.kubernetes import pod_resize
-from controller.runtime.kubernetes.pod_cpu import CpuM, PodCpu
-from controller.runtime.kubernetes.pod_resize import Paced, Wish
+from controller.runtime.kubernetes.pod_cpu import PodCpu
 from controller.wire.worker import OrderedQuota
 from experiments.harness.result_folder import reading
 
@@ -40,18 +38,14 @@ def lag_s(first_stage_s: float, changes: Sequence[OrderedQuota]) -> float | None
 
 def patches(changes: Sequence[OrderedQuota], request_m: int = REQUEST_M) -> int:
     """Return the number of patches of its pod that one executor's quota changes, in order of time, would be."""
-    pod = PodCpu("uid", "jobs", "exec-1", "executor", wanted=CpuM(None, request_m), actual=CpuM(None, request_m))
-    done, count = Paced(pod.wanted), 0
+    pod = PodCpu("uid", "jobs", "exec-1", "executor", request_m=request_m)
+    has_m: int | None = None
+    sent_s, count = -math.inf, 0
     for change, until_s in zip(changes, [*(c.time_s for c in changes[1:]), math.inf], strict=False):
-        now_s = change.time_s
-        while now_s < until_s:
-            due = pod_resize.next_step(pod, Wish(change.cores), done, now_s)
-            done = due.done
-            if due.patch is not None:
-                count += 1
-                pod = replace(pod, wanted=due.patch, actual=due.patch)
-                done = pod_resize.seen(pod, done, now_s)
-            now_s = due.again_s
+        now_s = max(change.time_s, sent_s + pod_resize.INTERVAL_S)
+        limit_m = pod_resize.goal(pod, change.cores).limit_m
+        if now_s < until_s and pod_resize.differs(has_m, limit_m):
+            has_m, sent_s, count = limit_m, now_s, count + 1
     return count
 
 

@@ -1,10 +1,10 @@
 """A stand-in for a Kubernetes API server with one kubelet and a scheduler, for tests: pods, their watch, and their `resize`.
 
 Its contract is that of real servers from 1.33 on, as seen on 1.36: a resize may change only CPU and memory, must keep the
-QoS class, and is refused with 403 where it is more than the node, a LimitRange or the caller's rights allow; a request for
-which the node has no room now is taken in and waits as Deferred. A pod that names no node waits until requests leave room for
-its own. The same suite runs on a real server (`tests/controller/runtime/kubernetes/test_api.py`). What a real server does
-seldom, a test orders here: `Orders`.
+QoS class, and is refused with 403 where it is more than the node, a LimitRange, a quota or the caller's rights allow; a
+request for which the node has no room now is taken in and waits as Deferred. A pod that names no node waits until requests
+leave room for its own. The same suite runs on a real server (`tests/controller/runtime/kubernetes/test_api.py`). What a real
+server does seldom, a test orders here: `Orders`.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class Orders:
     """True from 1.33 on."""
     may_resize: bool = True
     may_watch: bool = True
+    denials: int = 0
+    """Number of lists that are denied, as by a server that has just started and does not know its roles yet."""
     kubelet_away: bool = False
     """Resizes are taken in and not carried out."""
     infeasible: str = ""
@@ -64,7 +66,10 @@ class Orders:
     retry_after: str = ""
     """Header of every answer that is not 200."""
     gate: threading.Event = field(default_factory=_open_gate)
-    """A gate for which patches wait while it is closed."""
+    """A gate for which patches wait while it is closed, all or those of the `gated` pods."""
+    gated: frozenset[str] = frozenset()
+    mute: int = 0
+    """Number of patches that are carried out and never answered."""
     close: int = 0
     """Number of patches that are carried out, and whose connections are closed before the answer."""
 
@@ -94,6 +99,8 @@ class KubeState:
         self.changed = threading.Condition(threading.RLock())
         self.pods: dict[tuple[str, str], Json] = {}
         self.ranges: dict[str, Json] = {}
+        self.quotas: dict[str, float] = {}
+        """Cores that the limits of a namespace's pods may sum up to."""
         self.events: list[tuple[int, str, Json]] = []
         self.version = 100
         self.oldest = 100
@@ -105,9 +112,6 @@ class KubeState:
         self.tries: list[str] = []
         """Pod of each patch that came, refused ones, too."""
         self.under_way: list[str] = []
-        self.most_at_once = 0
-        self.most_of_one_pod = 0
-        """The most patches that were under way together for one pod."""
         self.watches = 0
         """Number of breaks; watches end whenever it grows."""
         self.closing = False
@@ -209,8 +213,6 @@ class KubeState:
         with self.changed:
             self.tries.append(name)
             self.under_way.append(name)
-            self.most_at_once = max(self.most_at_once, len(self.under_way))
-            self.most_of_one_pod = max(self.most_of_one_pod, self.under_way.count(name))
         try:
             yield
         finally:
@@ -231,20 +233,37 @@ class KubeState:
                     gets["limits"][what]
                 ):
                     raise Refused(422, f'Pod "{name}" is invalid: requests: must be less than or equal to {what} limit', name)
-            limit = amount_of(gets.get("limits", {}), "cpu", None)
-            if limit is not None and limit > (most := self.most(pod["metadata"]["namespace"])):
-                raise Refused(
-                    403,
-                    f'pods "{name}" is forbidden: maximum cpu usage per Container is {most:g}, but limit is {limit:g}',
-                    name,
-                )
+            if why := self._why_out_of_range(pod["metadata"]["namespace"], gets):
+                raise Refused(403, f'pods "{name}" is forbidden: {why}', name)
+        if why := self._why_beyond_quota(pod, resized):
+            raise Refused(403, f'pods "{name}" is forbidden: {why}', name)
         if requested(resized["spec"]) > self.cores:
             raise Refused(403, f'pods "{name}" is forbidden: node {NODE} has not enough cpu: capacity {self.cores:g}', name)
 
-    def most(self, namespace: str) -> float:
-        """Return the limit that the namespace's LimitRange allows a container."""
-        limits = self.ranges.get(namespace, {}).get("spec", {}).get("limits", [])
-        return min((number(one["max"]["cpu"]) for one in limits if "cpu" in one.get("max", {})), default=float("inf"))
+    def _why_out_of_range(self, namespace: str, gets: Json) -> str:
+        """Say what of a container's CPU the namespace's LimitRange does not allow; empty if it allows all."""
+        limit = amount_of(gets.get("limits", {}), "cpu", None)
+        request = amount_of(gets.get("requests", {}), "cpu", 0.0) or 0.0
+        for one in self.ranges.get(namespace, {}).get("spec", {}).get("limits", []):
+            most, least = (amount_of(one.get(name, {}), "cpu", None) for name in ("max", "min"))
+            ratio = amount_of(one.get("maxLimitRequestRatio", {}), "cpu", None)
+            if limit is not None and most is not None and limit > most:
+                return f"maximum cpu usage per Container is {most:g}, but limit is {limit:g}"
+            if least is not None and request < least:
+                return f"minimum cpu usage per Container is {least:g}, but request is {request:g}"
+            if limit is not None and ratio is not None and limit > ratio * request:
+                return f"cpu max limit to request ratio per Container is {ratio:g}, but provided ratio is {limit / request:f}"
+        return ""
+
+    def _why_beyond_quota(self, pod: Json, resized: Json) -> str:
+        """Say why a quota does not allow a resize; empty if it does. A resize that asks for no more is always allowed."""
+        namespace = pod["metadata"]["namespace"]
+        has, gets = limited(pod["spec"]), limited(resized["spec"])
+        used = sum(limited(other["spec"]) for (there, _), other in self.pods.items() if there == namespace and alive(other))
+        hard = self.quotas.get(namespace, float("inf"))
+        if gets <= has or used - has + gets <= hard + 1e-9:
+            return ""
+        return f"exceeded quota: cores, requested: limits.cpu={gets - has:g}, used: limits.cpu={used:g}, limited: {hard:g}"
 
     def _pod(self, namespace: str, name: str) -> Json:
         try:
@@ -432,6 +451,10 @@ def requested(spec: Json) -> float:
     return sum(amount_of(one["resources"].get("requests", {}), "cpu", 0.0) or 0.0 for one in spec["containers"])
 
 
+def limited(spec: Json) -> float:
+    return sum(amount_of(one["resources"].get("limits", {}), "cpu", 0.0) or 0.0 for one in spec["containers"])
+
+
 def allocated(pod: Json) -> float:
     statuses = pod["status"].get("containerStatuses", ())
     return sum(amount_of(one.get("allocatedResources", {}), "cpu", 0.0) or 0.0 for one in statuses)
@@ -521,7 +544,9 @@ class Handler(BaseHTTPRequestHandler):
                 return self._nodes()
             case _:
                 raise Refused(404, "the server could not find the requested resource")
-        if not state.orders.may_watch:
+        orders, denied = state.orders, state.orders.denials > 0 and "watch" not in query
+        orders.denials -= denied
+        if denied or not orders.may_watch:
             raise Refused(
                 403, 'pods is forbidden: User "agent" cannot list resource "pods" in API group "" at the cluster scope'
             )
@@ -569,7 +594,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _resize(self, there: str, name: str, body: Json) -> Json | None:
         orders = self.server.state.orders
-        orders.gate.wait()
+        if not orders.gated or name in orders.gated:
+            orders.gate.wait()
         if orders.refuse:
             code, said, kind = orders.refuse.pop(0)
             self._say(code, said, kind)
@@ -577,6 +603,10 @@ class Handler(BaseHTTPRequestHandler):
         if code := orders.refuse_pods.get(name, 0):
             raise Refused(code, f'pods "{name}": as it was ordered')
         pod = self.server.state.resize(there, name, body)
+        if orders.mute:
+            orders.mute -= 1
+            with self.server.state.changed:
+                self.server.state.changed.wait_for(lambda: self.server.state.closing, 60.0)
         if orders.close:
             orders.close -= 1
             self.close_connection = True

@@ -31,7 +31,7 @@ class Linked:
         master.home.make_agent_token(name)
         orders = OrderFilter(master.cluster.state.identity.cluster_id)
         token = master.home.agent_token(name)
-        self.link = Link(master.url, master.home.ca_file, token, name, orders, lambda: None)
+        self.link = Link(master.url, master.home.ca_file, lambda: token, name, orders, lambda: None)
 
     def second(self, *, cut: bool) -> None:
         self.link.post(self.worker.tick())

@@ -1,4 +1,4 @@
-"""Estimates that an agent carries from one look to the next: CPU that an executor claims, peak demand, other load. Pure."""
+"""Estimates that an agent carries from one look to the next: CPU that an executor claims, other load. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import math
 
 from msgspec import Struct
 
-from stage_model.laws.base import Decision
-
 KEPT_S = 5.0
 """Seconds of the quota that may be claimed at once. An executor reports twice a second, by its driver and the master."""
-LATELY_S = 30.0
 SMOOTHED_S = 10.0
 """Time after which two thirds of a change in other load are believed."""
 MOST_SHARE = 0.5
@@ -44,29 +41,6 @@ class ClaimedCpu(Struct, frozen=True):
             return ClaimedCpu(self.cpu_s, self.claimed_s if claimed_s is None else claimed_s, room_s, now_s, quota)
         counted_s = min(claimed_s - self.claimed_s, room_s)
         return ClaimedCpu(self.cpu_s + counted_s, self.claimed_s + counted_s, room_s - counted_s, now_s, quota)
-
-
-class PeakDemand(Struct, frozen=True):
-    """Cores that an executor needs during the rest of the run, for a runtime that sets cores aside for it.
-
-    It is the largest recent demand of the executor's law. A forecast moves from period to period, and cores that were given
-    away may not come back. Between stages, or while nothing is known, the need stays.
-
-    `lately` has seconds and cores, each entry with fewer cores than the one before."""
-
-    lately: tuple[tuple[float, float], ...] = ()
-
-    def after(self, now_s: float, decision: Decision | None) -> PeakDemand:
-        """Return the peak after a decision of now; only a decision that a law planned says what the rest of the run needs."""
-        if decision is None or not decision.planned:
-            return self
-        kept = [(at_s, cores) for at_s, cores in self.lately if now_s - at_s <= LATELY_S and cores > decision.demand]
-        return PeakDemand((*kept, (now_s, decision.demand)))
-
-    @property
-    def cores(self) -> float | None:
-        """Cores needed; None before a law has planned anything."""
-        return self.lately[0][1] if self.lately else None
 
 
 class OtherLoad(Struct, frozen=True):

@@ -68,6 +68,10 @@ class ExecutorInput(Struct, frozen=True):
     def most_cores(self) -> float:
         return self.observed.most_cores if self.observed else math.inf
 
+    @property
+    def least_cores(self) -> float:
+        return max(self.floor, self.observed.least_cores) if self.observed else self.floor
+
 
 class Snapshot(Struct, frozen=True):
     """A worker with its executors and their applications' plans, by application. It has `cores`, or each of its nodes has."""
@@ -226,7 +230,7 @@ class _Period:
         for key, look in self._looks.items():
             if look.decision is not None:
                 node = look.seen.observed.node if look.seen.observed else ""
-                requests[node].append(request(key, look.decision, look.plan, look.seen.floor))
+                requests[node].append(request(key, look.decision, look.plan, look.seen.least_cores))
         grants: dict[ExecutorKey, float] = {}
         for of_node in requests.values():
             shared = arbitrate(of_node, self._snapshot.cores, self._quota.core_quantum, period_s=self._quota.period_s)
@@ -237,7 +241,7 @@ class _Period:
     def changed(self, grants: Mapping[ExecutorKey, float]) -> dict[ExecutorKey, QuotaChange]:
         """Return the quota writes that bring about the grants, in their order."""
         executors = self._snapshot.executors.items()
-        current = {key: seen.observed.quota_cores for key, seen in executors if seen.observed and seen.observed.running}
+        current = {key: seen.observed.newest_quota for key, seen in executors if seen.observed and seen.observed.running}
         return {change.key: change for change in changes(current, grants)}
 
     def sample(self, grants: Mapping[ExecutorKey, float], changed: Mapping[ExecutorKey, QuotaChange]) -> tuple[Sample, ...]:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from controller.agent.core.estimates import ClaimedCpu, PeakDemand
+from controller.agent.core.estimates import ClaimedCpu
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.starting import Spec
 from controller.machine.process import Process
@@ -53,7 +53,6 @@ class KnownExecutor:
     """Number of the last report through the driver and the time when it was new; None without such a report."""
     claimed_cpu: ClaimedCpu = field(default_factory=ClaimedCpu)
     """The executor's CPU as reported, where the runtime cannot count it."""
-    peak: PeakDemand = field(default_factory=PeakDemand)
     memory: MemoryProgress | None = None
     """The executor's last report on its off-heap memory."""
     complaint: str = ""

@@ -1,9 +1,10 @@
-"""The API server of a Kubernetes cluster: its pods of Spark executors, and the resizing of their CPU.
+"""The API server of a Kubernetes cluster: its pods of Spark executors, and the moving of their CPU limits.
 
-The only module that talks to the server, by lightkube. It needs `get`, `list` and `watch` of pods and `patch` of
-`pods/resize`. Every call has a time-out, a watch too: the server ends a watch after `WATCH_S`, so a watch that is silent for
-longer hangs. A patch says the whole state of one container's CPU, so a patch that may have been lost with its connection is
-simply sent again.
+The only module that talks to the server, by lightkube. It needs `list` and `watch` of pods and `patch` of `pods/resize`.
+Every call has a time-out, a watch too: the server ends a watch after `WATCH_S`, so a watch that is silent for longer hangs.
+A patch says the whole limit of one container, so a patch that may have been lost with its connection is simply sent again.
+
+A patch has three outcomes: the server accepts it, or this pod is tried later (`PodLater`), or the server is (`ServerLater`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 import re
 import socket
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import yaml
@@ -22,13 +23,14 @@ from lightkube.config.client_adapter import verify_cluster
 from lightkube.core.resource import ApiInfo, NamespacedResourceG, NamespacedSubResource, ResourceDef
 from lightkube.generic_resource import Generic
 
-from controller.runtime.kubernetes.pod_cpu import CpuM, PodCpu, cores_text, pod_cpu
-from controller.runtime.kubernetes.pod_resize import shortened
+from controller.runtime.kubernetes.pod_cpu import PodCpu, pod_cpu, shortened
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import RuntimeFailed, Unavailable
 
 CALL_S = 10.0
 """Longest wait for the next word of an answer."""
+PATCH_S = 3.0
+"""The same for a patch: a webhook that is slow for one pod keeps the patches of all others waiting."""
 WATCH_S = 20
 """Time after which the server ends a watch."""
 SILENT_S = 10.0
@@ -40,32 +42,37 @@ PAGE = 500
 AGAIN = "its quota stays as it is, and it is tried again"
 EXECUTORS = {"spark-role": "executor"}
 POD = ResourceDef("", "v1", "Pod")
-FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY, OWN_FAULT, UNAVAILABLE = 403, 404, 409, 429, 500, 503
+TOO_OLD = (
+    "pacing by the API server needs Kubernetes 1.33 or newer, and this one cannot resize pods; start an agent with "
+    "`--runtime adopt` on each node"
+)
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY, OWN_FAULT, UNAVAILABLE = 401, 403, 404, 409, 429, 500, 503
+_CUT = (httpx2.RemoteProtocolError, httpx2.NetworkError)
+"""Errors of a connection that the server has closed, as it may with one that was kept."""
 _NOBODY = (httpx2.TransportError, ConfigError, OSError)
 """Errors of a lost connection or of a program that gives no token."""
 _ODD = (httpx2.HTTPError, httpx2.StreamError, LookupError, *UNREADABLE, *_NOBODY)
 """Errors of a strange answer, and those above."""
 
+T = TypeVar("T")
 
-class ServerAway(RuntimeFailed):
-    """No server answers, or none that can. `asked_s`: seconds in which it wants no further call, by its `Retry-After`."""
 
-    def __init__(self, sentence: str, asked_s: float = 0.0) -> None:
+class ServerLater(RuntimeFailed):
+    """No server answers, or none that can. `asked_s`: seconds in which it wants no further call, by its `Retry-After`.
+    `denied`: it does not let this agent look at pods. `too_old`: it can resize none."""
+
+    def __init__(self, sentence: str, asked_s: float = 0.0, *, denied: bool = False, too_old: bool = False) -> None:
         super().__init__(sentence)
-        self.asked_s = asked_s
+        self.asked_s, self.denied, self.too_old = asked_s, denied, too_old
 
 
-class PatchFailed(RuntimeFailed):
-    """One patch did not arrive, or may not have; that says nothing of other pods, and a later try may work."""
+class PodLater(RuntimeFailed):
+    """One pod's patch was not accepted, or may not have been; that says nothing of other pods. `refused`: the cluster does
+    not allow this limit."""
 
-
-class PatchRefused(RuntimeFailed):
-    """The API server said no to a patch. `wholly`: it would refuse any; `pod_gone`: there is no such pod; `too_old`: it
-    cannot resize pods at all."""
-
-    def __init__(self, sentence: str, *, wholly: bool = False, pod_gone: bool = False, too_old: bool = False) -> None:
+    def __init__(self, sentence: str, *, refused: bool = False) -> None:
         super().__init__(sentence)
-        self.wholly, self.pod_gone, self.too_old = wholly, pod_gone, too_old
+        self.refused = refused
 
 
 class _Pods(NamespacedResourceG, Generic):  # type: ignore[misc]
@@ -90,6 +97,8 @@ class _Line(httpx2.HTTPTransport):
         watches = timeout.get("read") is None
         if watches:
             timeout["read"] = WATCH_S + SILENT_S
+        elif request.method == "PATCH":
+            timeout["read"] = PATCH_S
         request.extensions = {**request.extensions, "timeout": timeout}
         response = super().handle_request(request)
         if watches:
@@ -106,7 +115,7 @@ class _Line(httpx2.HTTPTransport):
 
 
 class KubernetesApi:
-    """One API server. `namespace` None: pods of all. Its methods raise `ServerAway` where no server answers."""
+    """One API server. `namespace` None: pods of all. Its methods raise `ServerLater` where no server answers."""
 
     def __init__(self, config: SingleConfig, namespace: str | None = None) -> None:
         self._namespace = namespace or ALL_NS
@@ -121,10 +130,7 @@ class KubernetesApi:
     def pods(self) -> tuple[list[PodCpu], str]:
         """Return all executors' pods, and the version to watch from."""
         with _away():
-            try:
-                return self._list()
-            except httpx2.RemoteProtocolError:  # the server had closed the connection
-                return self._list()
+            return _sent(self._list)
 
     def _list(self) -> tuple[list[PodCpu], str]:
         listed = self._client.list(_Pods, namespace=self._namespace, labels=EXECUTORS, chunk_size=PAGE)  # type: ignore[arg-type]
@@ -147,26 +153,21 @@ class KubernetesApi:
                 if pod is not None:
                     yield pod, kind != "DELETED"
 
-    def resize(self, pod: PodCpu, cpu: CpuM) -> PodCpu | None:
-        """Set the CPU of the pod's container; return the pod as it is then. Raise `PatchRefused`, and `PatchFailed` where it
-        may work later."""
-        amounts = {"limits": cpu.limit_m, "requests": cpu.request_m}
-        resources = {name: {"cpu": cores_text(amount_m)} for name, amount_m in amounts.items() if amount_m is not None}
-        patch = {"spec": {"containers": [{"name": pod.container, "resources": resources}]}}
-        for last in (False, True):
-            try:
-                return pod_cpu(self._client.patch(_Resizes, pod.name, patch, namespace=pod.namespace))
-            except httpx2.HTTPStatusError as error:
-                raise _refusal(error, pod) from error
-            except httpx2.ReadTimeout as error:  # a webhook may be slow only for this pod
-                raise PatchFailed(f"the API server has not answered for its pod within {CALL_S:g} s; {AGAIN}") from error
-            except _NOBODY as error:
-                if last or isinstance(error, httpx2.TimeoutException):
-                    raise ServerAway(_away_sentence(error)) from error
-            except _ODD as error:
-                if last:
-                    raise PatchFailed(f"the API server's answer for its pod cannot be read; {AGAIN}") from error
-        raise AssertionError("unreachable")
+    def resize(self, pod: PodCpu, limit_m: int) -> PodCpu | None:
+        """Set the CPU limit of the pod's container, in thousandths of a core; return the pod as it is then. Raise `PodLater`,
+        too."""
+        container = {"name": pod.container, "resources": {"limits": {"cpu": f"{limit_m}m"}}}
+        patch = {"spec": {"containers": [container]}}
+        try:
+            return pod_cpu(_sent(lambda: self._client.patch(_Resizes, pod.name, patch, namespace=pod.namespace)))
+        except httpx2.HTTPStatusError as error:
+            raise _refusal(error, pod) from error
+        except httpx2.ReadTimeout as error:  # a webhook may be slow only for this pod
+            raise PodLater(f"the API server has not answered for its pod within {PATCH_S:g} s; {AGAIN}") from error
+        except _NOBODY as error:
+            raise ServerLater(_away_sentence(error)) from error
+        except _ODD as error:
+            raise PodLater(f"the API server's answer for its pod cannot be read; {AGAIN}") from error
 
     def end_watch(self) -> None:
         """End the watch that is under way, and each that begins after it."""
@@ -192,21 +193,29 @@ def connect_kubernetes(namespace: str | None = None) -> KubernetesApi:
     return api
 
 
+def _sent(call: Callable[[], T]) -> T:
+    """Return the answer to a call, which is sent again over a new connection where the kept one was closed."""
+    try:
+        return call()
+    except _CUT:
+        return call()
+
+
 @contextlib.contextmanager
 def _away() -> Iterator[None]:
-    """Turn the errors of looking at pods into `ServerAway`."""
+    """Turn the errors of looking at pods into `ServerLater`."""
     try:
         yield
     except httpx2.HTTPStatusError as error:
-        code = _code(error)
-        if code == FORBIDDEN:
-            raise ServerAway(
-                f"this agent may not look at pods ({_words(error)}); allow it to get, list and watch pods and to patch "
-                "pods/resize"
-            ) from error
-        raise _busy(error) from error
+        if _code(error) != FORBIDDEN:
+            raise _busy(error) from error
+        raise ServerLater(
+            f"this agent may not look at pods ({_words(error)}); allow it to list and watch pods and to patch pods/resize, "
+            "or name a namespace where it may by --namespace",
+            denied=True,
+        ) from error
     except _ODD as error:
-        raise ServerAway(_away_sentence(error)) from error
+        raise ServerLater(_away_sentence(error)) from error
 
 
 def _away_sentence(error: Exception) -> str:
@@ -224,34 +233,34 @@ def _words(error: httpx2.HTTPStatusError) -> str:
     return shortened(said or str(_code(error)))
 
 
-def _busy(error: httpx2.HTTPStatusError) -> ServerAway:
+def _busy(error: httpx2.HTTPStatusError) -> ServerLater:
     """Return the error of a busy server, with the seconds that it asks for; a date is left to our own pause."""
     told = getattr(error.response, "headers", {}).get("Retry-After", "")  # an event of a watch has no response of its own
     asked_s = float(told) if re.fullmatch("[0-9]{1,4}", told) else 0.0
-    return ServerAway(f"the API server answers {_code(error)} ({_words(error)}), so quotas stay as they are", asked_s)
+    return ServerLater(f"the API server answers {_code(error)} ({_words(error)}), so quotas stay as they are", asked_s)
 
 
-def _refusal(error: httpx2.HTTPStatusError, pod: PodCpu) -> PatchRefused | PatchFailed | ServerAway:
-    """Return the error for the API server's answer to a patch."""
+def _refusal(error: httpx2.HTTPStatusError, pod: PodCpu) -> PodLater | ServerLater:
+    """Return the outcome that the API server's answer to a patch is."""
     code, words = _code(error), _words(error)
-    if code in (TOO_MANY, UNAVAILABLE):
+    if code in (UNAUTHORIZED, TOO_MANY, UNAVAILABLE):
         return _busy(error)
-    if code == CONFLICT or code >= OWN_FAULT:
-        return PatchFailed(f"the API server answers {code} for its pod ({words}); {AGAIN}")
-    if code == NOT_FOUND:
-        details = error.status.details if isinstance(error, ApiError) else None
-        if details is not None and details.name == pod.name:
-            return PatchRefused("its pod is gone", pod_gone=True)
-        return PatchRefused(
-            "pacing by the API server needs Kubernetes 1.33 or newer, and this one cannot resize pods; start an agent "
-            "with `--runtime adopt` on each node",
-            wholly=True,
-            too_old=True,
-        )
+    if code == NOT_FOUND and not _names(error, pod):
+        return ServerLater(TOO_OLD, too_old=True)
+    if code in (NOT_FOUND, CONFLICT) or code >= OWN_FAULT:
+        return PodLater(f"the API server answers {code} for its pod ({words}); {AGAIN}")
     if code == FORBIDDEN and "pods/resize" in words:
-        return PatchRefused(f"this agent may not resize its pod ({words}); allow it to patch pods/resize", wholly=True)
+        return PodLater(f"this agent may not resize its pod ({words}); allow it to patch pods/resize")
     if code == FORBIDDEN:
-        return PatchRefused(
-            f"the cluster does not allow this CPU ({words}); raise the LimitRange or quota, or use a larger node"
+        return PodLater(
+            f"the cluster does not allow this CPU limit ({words}), so it has as much as is allowed; raise the LimitRange or "
+            "the quota",
+            refused=True,
         )
-    return PatchRefused(f"the API server refused to resize its pod ({code}: {words}), so its quota stays as it is")
+    return PodLater(f"the API server refused to resize its pod ({code}: {words})", refused=True)
+
+
+def _names(error: httpx2.HTTPStatusError, pod: PodCpu) -> bool:
+    """Return True if the answer is about that pod, and not about the way to it."""
+    details = error.status.details if isinstance(error, ApiError) else None
+    return details is not None and details.name == pod.name

@@ -1,10 +1,10 @@
 """The runtime `kubernetes`: paces Spark executors' pods of a whole cluster by the API server, and starts and ends none.
 
-A quota is a wish here: `set_quota` writes it down, threads patch pods towards the newest wishes, another thread watches pods,
+A quota is a wish here: `set_quota` writes it down, one thread patches pods towards the newest wishes, another watches pods,
 and `observe` shows what was last seen (`paced_pods`). So a period waits for no server.
 
-A record for each executor says what its pod had at first; with it the next agent goes on. The record stays until the pod has
-that again or is gone. `pod_resize` decides what is patched and when, `pod_cpu` which pod an executor is.
+A record for each executor says which limit its pod had at first; with it the next agent goes on. The record stays until the
+pod has that again or is gone. `pod_resize` decides which limit is patched, `pod_cpu` which pod an executor is.
 
 The API does not say how much CPU a pod has used: the executor's own figure is used.
 """
@@ -15,29 +15,23 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from controller.runtime import executor_record, launching
 from controller.runtime.base import Adopter, Adoption, ExecutorKey, Observed
 from controller.runtime.executor_record import PodRecord
 from controller.runtime.kubernetes import pod_resize
-from controller.runtime.kubernetes.api import KubernetesApi, PatchFailed, ServerAway
-from controller.runtime.kubernetes.paced_pods import PacedPods, Pause
+from controller.runtime.kubernetes.api import KubernetesApi, PodLater, ServerLater
+from controller.runtime.kubernetes.paced_pods import BACK_OFF, PacedPods
 from controller.runtime.kubernetes.pod_cpu import PodCpu, find_claimed_pod
-from controller.runtime.kubernetes.pod_resize import Wish
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 4
-"""Number of patches under way together. So a slow patch keeps few others waiting, and an API server spends few of its seats
-on it."""
-
 LISTED_S = 5.0
 """Longest wait of a new runtime for the first list of pods."""
-FLUSHED_S = 5.0
-"""Longest wait at the end for what still waits to be patched."""
+ENDED_S = 5.0
+"""Longest wait at the end for a call that is under way."""
 HANGS_S = 120.0
 """Time after which a watch hangs: it is begun again every 20 s."""
 STEADY_S = 10.0
@@ -58,20 +52,20 @@ class KubernetesRuntime(Adopter):
     ) -> None:
         self._cluster_id, self._worker_id, self._state_dir = cluster_id, worker_id, state_dir
         self._api, self._pods, self._clock = api, PacedPods(clock), clock
-        self._adopting: dict[ExecutorKey, str] = {}
-        """Pods of the executors whose records are being written: that is not waited for with the lock held."""
+        self._adopting = threading.Lock()
+        """Held for an adoption, whose record is written without the lock of `PacedPods`: a disk may be slow."""
         for path, record in executor_record.read_all(state_dir, PodRecord, cluster_id, worker_id):
             self._pods.remember(path, record)
         self._beat()
         api.on_answer(self._beat)
-        works = {"watch": self._watch, **{f"patch-{number}": self._patch for number in range(AT_ONCE)}}
+        works = {"watch": self._watch, "patch": self._patch}
         self._threads = [
             threading.Thread(target=work, name=f"kubernetes-{name}", daemon=True) for name, work in works.items()
         ]
         for thread in self._threads:
             thread.start()
         with self._pods.changed:
-            self._pods.changed.wait_for(lambda: self._pods.listed or self._pods.away, LISTED_S)
+            self._pods.changed.wait_for(lambda: self._pods.listed or self._pods.away.failures, LISTED_S)
 
     # ---------------------------------------------------------------- taking over and letting go
 
@@ -80,53 +74,44 @@ class KubernetesRuntime(Adopter):
         not what it says or cannot be paced, `RuntimeFailed` when a later try may work."""
         launching.checked_cores(adoption.cores)
         key = adoption.key
-        with self._pods.changed:
-            if self._pods.running(key) is not None:
-                return
-            pod = self._pod_of(adoption)
-            self._adopting[key] = pod.uid
-        try:
-            self._record(adoption, pod)
-        finally:
+        with self._adopting:
             with self._pods.changed:
-                del self._adopting[key]
-
-    def _record(self, adoption: Adoption, pod: PodCpu) -> None:
-        key = adoption.key
-        name = launching.unique_name(self._cluster_id, self._worker_id, key)
-        record = PodRecord(
-            cluster_id=self._cluster_id,
-            worker_id=self._worker_id,
-            application_id=key.application_id,
-            executor_id=key.executor_id,
-            uid=pod.uid,
-            namespace=pod.namespace,
-            slots=adoption.slots,
-            limit_m=pod.wanted.limit_m,
-            request_m=pod.wanted.request_m,
-        )
-        path = self._state_dir / f"{name}.json"
-        try:
-            executor_record.write(path, record)
-        except OSError as error:
-            raise RuntimeFailed(f"executor {key.text} was not taken over ({error}); tried again later") from error
-        with self._pods.changed:
-            known = self._pods.remember(path, record)
-            self._pods.show(known)
-            self._pods.wish(known, Wish(adoption.cores))
+                if self._pods.running(key) is not None:
+                    return
+                pod = self._pod_of(adoption)
+                # one of this key that has ended: to remove it now would take the new one's record
+                self._pods.known.pop(key, None)
+            name = launching.unique_name(self._cluster_id, self._worker_id, key)
+            record = PodRecord(
+                cluster_id=self._cluster_id,
+                worker_id=self._worker_id,
+                application_id=key.application_id,
+                executor_id=key.executor_id,
+                uid=pod.uid,
+                namespace=pod.namespace,
+                slots=adoption.slots,
+                limit_m=pod.limit_m,
+            )
+            path = self._state_dir / f"{name}.json"
+            try:
+                executor_record.write(path, record)
+            except OSError as error:
+                raise RuntimeFailed(f"executor {key.text} was not taken over ({error}); tried again later") from error
+            with self._pods.changed:
+                made = self._pods.remember(path, record)
+                self._pods.show(made)
+                self._pods.want(made, adoption.cores)
 
     def _pod_of(self, adoption: Adoption) -> PodCpu:
         """Return the executor's pod. Raise `RuntimeRefused` and `RuntimeFailed`."""
         if self._pods.too_old:
             raise RuntimeRefused(self._pods.too_old)
         if not self._pods.listed:
-            raise RuntimeFailed(self._pods.away or "the pods of the cluster are not known yet; tried again later")
+            raise RuntimeFailed(self._pods.away.why or "the pods of the cluster are not known yet; tried again later")
         pod = find_claimed_pod(self._pods.by_uid.values(), adoption.serves, adoption.host)
         if reason := pod_resize.why_not_paced(pod):
             raise RuntimeRefused(reason)
-        if adoption.key in self._adopting or pod.uid in self._adopting.values():
-            raise RuntimeFailed(f"executor {adoption.key.text} or its pod is being taken over; tried again later")
-        others = [one.record for one in self._pods.known.values() if one.record.uid == pod.uid and one.last.running]
+        others = [one.record for one in self._pods.known.values() if one.record.uid == pod.uid and one.running]
         if others:
             raise RuntimeRefused(f"its pod is paced as executor {others[0].key.text} already")
         return pod
@@ -138,7 +123,7 @@ class KubernetesRuntime(Adopter):
             if known is None or known.parting:
                 return
             if not self._pods.listed:
-                reason = self._pods.away or "its pod is not seen yet"
+                reason = self._pods.away.why or "its pod is not seen yet"
                 raise RuntimeFailed(f"executor {key.text} was not let go ({reason}); tried again later")
             self._pods.let_go(known)
 
@@ -147,10 +132,9 @@ class KubernetesRuntime(Adopter):
             known = self._pods.known.get(key)
             if known is None:
                 return
-            if known.last.running:
+            if known.running:
                 raise launching.still_runs(key)
-            if key not in self._adopting:  # else its record is that of the one that is taken over now
-                known.path.unlink(missing_ok=True)
+            known.path.unlink(missing_ok=True)
             del self._pods.known[key]
 
     # ---------------------------------------------------------------- pacing and observing
@@ -159,15 +143,9 @@ class KubernetesRuntime(Adopter):
         launching.checked_cores(cores)
         with self._pods.changed:
             known = self._pods.running(key)
-            if known is not None and not known.parting:
-                self._pods.wish(known, replace(known.wish, cores=cores) if known.wish else Wish(cores))
+            if known is not None:
+                self._pods.want(known, cores)
             return known is not None
-
-    def tell_need(self, key: ExecutorKey, cores: float) -> None:
-        with self._pods.changed:
-            known = self._pods.known.get(key)
-            if known is not None and known.wish is not None and known.wish.need != cores:
-                self._pods.wish(known, replace(known.wish, need=cores))
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:  # noqa: ARG002 - memory is its owner's affair
         launching.checked_memory(memory_bytes)
@@ -191,7 +169,7 @@ class KubernetesRuntime(Adopter):
 
     def _watch(self) -> None:
         """Keep the known pods as their API server has them."""
-        pause = Pause()
+        failures = 0
         while not self._pods.closing:
             self._beat()
             asked_s = 0.0
@@ -202,18 +180,18 @@ class KubernetesRuntime(Adopter):
                 begun_s = self._clock()
                 self._follow(version)
                 if self._clock() - begun_s > STEADY_S:
-                    pause.failures = 0
-            except ServerAway as error:
+                    failures = 0
+            except ServerLater as error:
                 asked_s = error.asked_s
                 with self._pods.changed:
                     self._pods.lost(str(error))
             except Exception:
                 # the watch is a loop of its own: an unforeseen error must not end it
                 log.exception("watching pods failed and is begun again")
-            now_s = self._clock()
-            pause.failed(now_s, asked_s)
+            failures += 1
+            wait_s = max(BACK_OFF.wait_s(failures), min(BACK_OFF.most_s, asked_s))
             with self._pods.changed:
-                self._pods.changed.wait_for(lambda: self._pods.closing, pause.until_s - now_s)
+                self._pods.changed.wait_for(lambda: self._pods.closing, wait_s)
 
     def _follow(self, version: str) -> None:
         """Take over changes until the watch ends: then all is listed again, and only if that fails, too, is the server
@@ -225,31 +203,30 @@ class KubernetesRuntime(Adopter):
                     self._pods.saw(pod, there=there)
                 if self._pods.closing:
                     return
-        except ServerAway as error:
+        except ServerLater as error:
             log.info("pods are listed again: %s", error)
 
     def _patch(self) -> None:
         """Send the patches that are due, one after the other."""
         while (patch := self._pods.next()) is not None:
-            pod, error = None, None
+            pod: PodCpu | None = None
+            error: PodLater | ServerLater | None = None
             try:
-                pod = self._api.resize(patch.pod, patch.cpu)
-            except RuntimeFailed as raised:
+                pod = self._api.resize(patch.pod, patch.limit_m)
+            except (PodLater, ServerLater) as raised:
                 error = raised
             except Exception:
                 # one pod's trouble must not end the patching of all others
                 log.exception("the pod of executor %s was not patched", patch.executor.record.key.text)
-                error = PatchFailed("its pod was not patched, for a reason that is in the agent's log; it is tried again")
+                error = PodLater("its pod was not patched, for a reason that is in the agent's log; it is tried again")
             with self._pods.changed:
                 self._pods.book(patch, pod, error)
 
     def close(self) -> None:
-        """Close the runtime after a short wait for what is to be patched still."""
         with self._pods.changed:
-            self._pods.changed.wait_for(self._pods.idle, FLUSHED_S)
             self._pods.closing = True
             self._pods.changed.notify_all()
         self._api.end_watch()
         for thread in self._threads:
-            thread.join(FLUSHED_S)
+            thread.join(ENDED_S)
         self._api.close()

@@ -1,12 +1,13 @@
-"""The state of the runtime `kubernetes`: pods as last seen, executors with what is wished of them, and which patch is due.
+"""The state of the runtime `kubernetes`: pods as last seen, a map of executors with their quotas, and which patch is due.
 
 One lock guards it. No thread that holds it waits for a server, or writes a record.
 
 After each failure the wait is longer. A failure that concerns a pod holds back only that pod: 409, 500, an answer that is
 late or cannot be read. A failure that concerns the server holds back all: no connection, 503, and 429, because API Priority
 and Fairness counts the calls of a user together. By Kubernetes' API conventions, `Retry-After` says how long to wait then.
+A failure is reported once it has lasted: a server that has just started denies what it allows a moment later.
 
-Not here: what to patch (`pod_resize`), and who watches and patches (`executors`).
+Not here: which limit is patched (`pod_resize`), and who watches and patches (`executors`).
 """
 
 from __future__ import annotations
@@ -22,70 +23,102 @@ from controller.machine.back_off import BackOff
 from controller.runtime.base import ExecutorKey, Observed
 from controller.runtime.executor_record import PodRecord
 from controller.runtime.kubernetes import pod_resize
-from controller.runtime.kubernetes.api import PatchRefused, ServerAway
-from controller.runtime.kubernetes.pod_cpu import CpuM, PodCpu
-from controller.runtime.kubernetes.pod_resize import Due, Paced, Wish
-from stage_model.errors import RuntimeFailed
+from controller.runtime.kubernetes.api import PodLater, ServerLater
+from controller.runtime.kubernetes.pod_cpu import PodCpu
+from controller.runtime.kubernetes.pod_resize import Bound, LimitGoal
 
 log = logging.getLogger(__name__)
 
 BACK_OFF = BackOff(first_s=0.5, most_s=30.0)
+LASTING_S, LOGGED = 2.0, 3
+"""Seconds from a first failure after which it is reported of executors, and the number of failures after which it is logged
+that pods are not seen, for there may be no executors."""
+LATE_S = 10.0
+"""Time after which a limit that its server has accepted and its node has not put into force is reported."""
+SHOWN_S = 30.0
+"""Time for which another writer is reported."""
 LEFT = "it is paced no more"
 
 
 @dataclass(slots=True)
 class Pause:
-    """A pause in tries: no try before `until_s`, after `failures` in a row."""
+    """A pause in tries: no try before `until_s`, after `failures` in a row, the first at `since_s`, the last because of
+    `why`."""
 
     until_s: float = -math.inf
     failures: int = 0
+    since_s: float = math.inf
+    why: str = ""
 
-    def failed(self, now_s: float, asked_s: float = 0.0) -> None:
-        """Book a failure; the other side asked for `asked_s` seconds. Several tries that were under way together are one
-        failure."""
-        asked_s = min(BACK_OFF.most_s, asked_s)
-        if now_s < self.until_s:
-            self.until_s = max(self.until_s, now_s + asked_s)
-            return
-        self.failures += 1
-        self.until_s = now_s + max(BACK_OFF.wait_s(self.failures), asked_s)
+    def failed(self, why: str, now_s: float, asked_s: float = 0.0) -> None:
+        """Book a failure; the other side asked for `asked_s` seconds."""
+        self.why, self.failures, self.since_s = why, self.failures + 1, min(self.since_s, now_s)
+        self.until_s = now_s + max(BACK_OFF.wait_s(self.failures), min(BACK_OFF.most_s, asked_s))
+
+    def trouble(self, now_s: float) -> str:
+        """Return the reason of a failure that has lasted; else ""."""
+        return self.why if now_s - self.since_s >= LASTING_S else ""
 
 
 @dataclass(slots=True)
 class PacedExecutor:
-    """An executor. `parting`: patches that give its pod back what it had, once it has been let go. `trouble`: why its last
-    patch failed, and `refused` if the server said no. `under_way`: a patch of it is; there is never a second one, because
-    they could overtake each other. `due_s`: when to look for a patch."""
+    """An executor. `quota`: the newest one, in cores; `parting`: it has been let go, and its pod is given back what it had.
+    `sent_m` and `sent_s`: the last patch of its pod; `has_m`: the limit that the server has then, None while that is not
+    known. `bound`: what the cluster has refused. `lag`: the limit in force where it is not the pod's, and since when.
+    `other_s`: when another writer's limit was seen last; `due_s`: when to look for a patch."""
 
     path: Path
     record: PodRecord
     last: Observed
-    done: Paced
-    wish: Wish | None = None
-    parting: tuple[CpuM, ...] = ()
-    trouble: str = ""
-    refused: bool = False
+    quota: float | None = None
+    parting: bool = False
+    sent_s: float = -math.inf
+    sent_m: int | None = None
+    has_m: int | None = None
+    bound: Bound | None = None
     pause: Pause = field(default_factory=Pause)
-    under_way: bool = False
+    lag: tuple[int | None, float] | None = None
+    other_s: float = -math.inf
     due_s: float = math.inf
 
+    @property
+    def running(self) -> bool:
+        return self.last.running
+
+    @property
+    def unsure(self) -> bool:
+        """True if it is not known what became of the last patch."""
+        return self.sent_s > -math.inf and self.has_m is None
+
+    def goal(self, pod: PodCpu) -> LimitGoal | None:
+        """Return the goal of the executor's pod; None if the pod is left as it is."""
+        if self.parting:
+            return pod_resize.goal_back(pod, self.record.limit_m, self.record.slots)
+        return None if self.quota is None else pod_resize.goal(pod, self.quota)
+
+    def refusal(self, pod: PodCpu) -> str:
+        """Return the cluster's words if it has refused what the pod should have; else ""."""
+        bound, wanted = self.bound, self.goal(pod)
+        return bound.words if bound and wanted and wanted.limit_m >= bound.limit_m else ""
+
     def over(self, reason: str) -> None:
-        self.wish, self.parting, self.due_s = None, (), math.inf
-        self.last = replace(self.last, running=False, quota_cores=None, reason=reason, remark="", risk="")
+        self.quota, self.parting, self.due_s = None, False, math.inf
+        self.last = replace(self.last, running=False, quota_cores=None, ordered_cores=None, reason=reason, remark="", risk="")
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A patch that is on its way."""
+    """A patch that is on its way. `parting`: whether its executor had been let go by then."""
 
     executor: PacedExecutor
     pod: PodCpu
-    cpu: CpuM
+    limit_m: int
+    parting: bool
 
 
 class PacedPods:
-    """All pods and executors. `changed` guards them; every reader or writer of a field holds it. `away`: why pods are not
-    seen now; `too_old`: why their server can resize none; `pause`: of all patches."""
+    """All pods and executors. `changed` guards them; every reader or writer of a field holds it. `away`: failures to see
+    pods; `pause`: of all patches; `too_old`: why the server can resize no pod."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -93,82 +126,87 @@ class PacedPods:
         self.by_uid: dict[str, PodCpu] = {}
         self.known: dict[ExecutorKey, PacedExecutor] = {}
         self.listed = self.closing = False
-        self.away = self.too_old = ""
-        self.pause = Pause()
+        self.too_old = ""
+        self.away, self.pause = Pause(), Pause()
 
     # ---------------------------------------------------------------- executors
 
     def remember(self, path: Path, record: PodRecord) -> PacedExecutor:
-        last = Observed(record.key, True, None, 0.0, 0, counted=False)
-        made = PacedExecutor(path, record, last, Paced(CpuM(record.limit_m, record.request_m)))
+        made = PacedExecutor(path, record, Observed(record.key, True, None, 0.0, 0, counted=False))
         self.known[record.key] = made
         return made
 
     def running(self, key: ExecutorKey) -> PacedExecutor | None:
         found = self.known.get(key)
-        return found if found is not None and found.last.running else None
+        return found if found is not None and found.running else None
 
-    def wish(self, executor: PacedExecutor, wish: Wish) -> None:
-        executor.wish = wish
+    def want(self, executor: PacedExecutor, cores: float) -> None:
+        executor.quota = cores
         self._look_at(executor)
 
     def let_go(self, executor: PacedExecutor) -> None:
         """Begin to give back what the executor's pod had. Where there is nothing to give back, it is over at once."""
         pod = self.by_uid.get(executor.record.uid)
-        executor.parting = () if pod is None else pod_resize.let_go(pod, executor.done, executor.record.slots)
-        executor.pause, executor.trouble, executor.refused = Pause(), "", False
-        if not executor.parting:
+        untouched = executor.record.limit_m is None and executor.sent_s == -math.inf
+        if pod is None or pod.leaving or (untouched and pod.limit_m is None):
             executor.over(LEFT)
+            return
+        executor.parting, executor.pause = True, Pause()
         self._look_at(executor)
 
     def _look_at(self, executor: PacedExecutor) -> None:
-        """Have the threads that patch look at the executor."""
-        if executor.wish is not None or executor.parting:
+        """Have the thread that patches look at the executor."""
+        if executor.running:
             executor.due_s = min(executor.due_s, self._clock())
             self.changed.notify_all()
 
     def show(self, executor: PacedExecutor) -> Observed:
-        pod = self.by_uid.get(executor.record.uid)
-        if not executor.last.running or not self.listed:
+        pod, now_s = self.by_uid.get(executor.record.uid), self._clock()
+        if not executor.running or not self.listed:
             return executor.last
         if pod is None or pod.ended:
             executor.over("it ended")
             return executor.last
-        limit_m, risk = (pod.actual or pod.wanted).limit_m, pod_resize.risk(pod, executor.done)
-        if executor.refused:
-            risk = executor.trouble
-            if executor.parting:
-                risk = f"its pod was not given back what it had ({risk}); its record stays, and it is tried again"
-        another = pod_resize.another_writer(executor.done, self._clock())
+        risk = self._risk(executor, pod, now_s)
         executor.last = replace(
             executor.last,
-            quota_cores=None if limit_m is None else limit_m / 1000,
+            quota_cores=None if pod.in_force_m is None else pod.in_force_m / 1000,
+            ordered_cores=executor.quota,
+            least_cores=(pod.request_m or 0) / 1000,
             node=pod.node,
-            remark=self.away or risk or executor.trouble or another,
+            remark=self.away.trouble(now_s) or risk or _remark(executor, pod, now_s),
             risk=risk,
-            most_cores=pod_resize.most_cores(pod, executor.done),
         )
         return executor.last
+
+    def _risk(self, executor: PacedExecutor, pod: PodCpu, now_s: float) -> str:
+        waits = executor.due_s < math.inf
+        reason = executor.refusal(pod) or executor.pause.trouble(now_s) or (self.pause.trouble(now_s) if waits else "")
+        if executor.parting:
+            return reason and f"its pod was not given back what it had ({reason}); its record stays, and it is tried again"
+        return reason or pod_resize.why_not_resized(pod) or pod_resize.why_not_slowed(pod, executor.record.slots)
 
     def held_back(self) -> dict[ExecutorKey, str]:
         """Return the executors whose pod may not have as much as is wished yet, each with the reason as a sentence."""
         found = {}
         for key, executor in self.known.items():
-            pod = self.by_uid.get(executor.record.uid)
-            if executor.wish is None or not self.show(executor).running:
+            if executor.quota is None or not self.show(executor).running:
                 continue
-            if pod is None or pod_resize.is_below(pod, executor.wish, executor.done, self._clock()):
-                found[key] = self.away or executor.trouble or "the API server has not accepted it yet"
+            pod = self.by_uid.get(executor.record.uid)
+            wanted = executor.goal(pod) if pod else None
+            if pod is None or wanted is None or executor.unsure or wanted.is_above(pod):
+                why = self.away.why or (executor.refusal(pod) if pod else "") or executor.pause.why or self.pause.why
+                found[key] = why or "the API server has not accepted it yet"
         return found
 
     # ---------------------------------------------------------------- what is seen
 
     def saw_all(self, pods: Iterable[PodCpu]) -> None:
-        if self.away:
+        if self.away.failures >= LOGGED:
             log.warning("the API server answers again")
         before = self.by_uid
         self.by_uid = {pod.uid: _newer(pod, before.get(pod.uid)) for pod in pods}
-        self.listed, self.away = True, ""
+        self.listed, self.away = True, Pause()
         for executor in self.known.values():
             self._saw(executor)
         self.changed.notify_all()
@@ -184,29 +222,26 @@ class PacedPods:
                 self._saw(executor)
 
     def _saw(self, executor: PacedExecutor) -> None:
-        pod = self.by_uid.get(executor.record.uid)
-        if pod is not None:
-            executor.done = pod_resize.seen(pod, executor.done, self._clock())
-            self._look_at(executor)
+        pod, now_s = self.by_uid.get(executor.record.uid), self._clock()
+        if pod is None:
+            return
+        if executor.unsure and pod.limit_m == executor.sent_m:  # the answer is late, or was lost
+            executor.has_m = pod.limit_m
+        if executor.has_m not in (None, pod.limit_m):
+            executor.has_m, executor.other_s = pod.limit_m, now_s
+        if not pod_resize.differs(pod.in_force_m, pod.limit_m):
+            executor.lag = None
+        elif executor.lag is None or executor.lag[0] != pod.in_force_m:
+            executor.lag = (pod.in_force_m, now_s)
+        self._look_at(executor)
 
     def lost(self, reason: str) -> None:
-        if not self.away:
+        self.away.failed(reason, self._clock())
+        if self.away.failures == LOGGED:
             log.warning("%s", reason)
-        self.away = reason
         self.changed.notify_all()
 
     # ---------------------------------------------------------------- patches
-
-    def idle(self) -> bool:
-        """Return True if nothing waits to be patched that could be now."""
-        return bool(self.away) or not any(
-            one.under_way or (one.due_s < math.inf and not one.refused and self._differs(one)) for one in self.known.values()
-        )
-
-    def _differs(self, executor: PacedExecutor) -> bool:
-        pod = self.by_uid.get(executor.record.uid)
-        later_s = self._clock() + 2 * pod_resize.INTERVAL_S
-        return pod is not None and self._step(executor, pod, later_s).patch is not None
 
     def next(self) -> Patch | None:
         """Wait for the next patch that is due and return it; None at the end. The caller reports by `book` what became of
@@ -233,66 +268,60 @@ class PacedPods:
         """Return the patch to send for the executor now, if any; note when to look again."""
         executor.due_s = math.inf
         pod = self.by_uid.get(executor.record.uid)
-        if pod is None or pod.ended or executor.under_way:
+        wanted = executor.goal(pod) if pod and not pod.ended else None
+        if pod is None or wanted is None:
             return None
-        if now_s < executor.pause.until_s:
-            executor.due_s = executor.pause.until_s
+        now = pod_resize.within(executor.bound, wanted, pod, now_s)
+        if now is not None and (executor.unsure or not now.is_reached(pod)):
+            executor.due_s = max(executor.sent_s + pod_resize.INTERVAL_S, executor.pause.until_s)
+            if executor.due_s > now_s:
+                return None
+            executor.sent_s, executor.sent_m, executor.has_m = now_s, now.limit_m, None
+            return Patch(executor, pod, now.limit_m, executor.parting)
+        if now != wanted and executor.bound is not None:
+            executor.due_s = max(executor.bound.again_s, now_s + pod_resize.INTERVAL_S)
             return None
-        step = self._step(executor, pod, now_s)
-        executor.done, executor.due_s = step.done, step.again_s
-        if step.patch is not None:
-            executor.under_way = True
-            return Patch(executor, pod, step.patch)
-        if step.again_s == math.inf:  # it is as it should be
-            executor.trouble, executor.refused = "", False
+        executor.pause = Pause()
+        if executor.parting:
+            executor.over(LEFT)
         return None
 
-    @staticmethod
-    def _step(executor: PacedExecutor, pod: PodCpu, now_s: float) -> Due:
-        if executor.parting:
-            return pod_resize.patched(executor.parting[0], executor.done, now_s)
-        if executor.wish is not None:
-            return pod_resize.next_step(pod, executor.wish, executor.done, now_s)
-        return Due(None, executor.done)
-
-    def book(self, patch: Patch, pod: PodCpu | None, error: RuntimeFailed | None = None) -> None:
-        """Book what became of a patch: `pod` is what the server has then, if it says so. What was to be given back stays to
-        be given back: only the executor's record says what that is."""
-        executor, now_s = patch.executor, self._clock()
-        executor.under_way = False
-        if isinstance(error, ServerAway):
-            if now_s >= self.pause.until_s:
-                log.warning("%s", error)
-            self.pause.failed(now_s, error.asked_s)
-        elif error is not None:
-            log.warning("executor %s: %s", executor.record.key.text, error)
-        executor.trouble, executor.refused = str(error or ""), isinstance(error, PatchRefused)
+    def book(self, patch: Patch, pod: PodCpu | None, error: PodLater | ServerLater | None = None) -> None:
+        """Book what became of a patch: `pod` is what the server has then, if it says so."""
+        executor, had_m, now_s = patch.executor, patch.pod.limit_m, self._clock()
+        if isinstance(error, ServerLater):
+            self.pause.failed(str(error), now_s, error.asked_s)
+            self.too_old = str(error) if error.too_old else ""
+        else:
+            self.pause, self.too_old = Pause(), ""
         if error is None:
-            self.pause.failures = executor.pause.failures = 0
-            if patch.cpu in executor.parting[:1]:
-                executor.parting = executor.parting[1:]
-                if not executor.parting:
-                    executor.over(LEFT)
-        elif isinstance(error, PatchRefused):
-            self.pause.failures = 0
-            self._refused(patch, error, now_s)
-        elif not isinstance(error, ServerAway):
-            executor.pause.failed(now_s)
+            executor.has_m, executor.pause = patch.limit_m, Pause()
+            executor.bound = pod_resize.accepted(executor.bound, patch.limit_m)
+        elif patch.parting != executor.parting:
+            pass  # an earlier wish, which was under way when the executor was let go: giving back waits for nothing
+        elif isinstance(error, PodLater) and error.refused and (had_m is None or patch.limit_m > had_m):
+            executor.has_m, executor.pause = had_m, Pause()
+            executor.bound = pod_resize.refused(executor.bound, patch.limit_m, str(error), now_s)
+        elif isinstance(error, PodLater):
+            executor.pause.failed(str(error), now_s)
         if pod is not None and pod.uid in self.by_uid:  # else it went meanwhile
             self.saw(pod, there=True)
         self._look_at(executor)
-        self.changed.notify_all()
 
-    def _refused(self, patch: Patch, error: PatchRefused, now_s: float) -> None:
-        executor = patch.executor
-        if error.too_old:
-            self.too_old = str(error)
-        if error.pod_gone:
-            self.by_uid.pop(patch.pod.uid, None)
-        elif patch.cpu in executor.parting[:1]:  # not an earlier wish, which was under way when the executor was let go
-            executor.pause.failed(now_s, pod_resize.RETRY_S)
-        else:
-            executor.done = pod_resize.refused(executor.done, patch.pod, now_s, wholly=error.wholly)
+
+def _remark(executor: PacedExecutor, pod: PodCpu, now_s: float) -> str:
+    """Return what the operator should know of an executor whose limit the server takes in."""
+    if executor.lag is not None and now_s - executor.lag[1] > LATE_S:
+        return (
+            f"its node {pod.node} has not put a limit in force that the API server accepted more than {LATE_S:g} s ago; look "
+            "whether its kubelet runs"
+        )
+    if now_s - executor.other_s > SHOWN_S:
+        return ""
+    return (
+        "somebody else writes its CPU limit, too, and quotas move to and fro; leave each pod to one agent, and let no one "
+        "else resize it"
+    )
 
 
 def _newer(pod: PodCpu, known: PodCpu | None) -> PodCpu:

@@ -21,24 +21,16 @@ CONTAINER = "spark-kubernetes-executor"
 APPLICATION_LABEL, EXECUTOR_LABEL = "spark-app-selector", "spark-exec-id"
 DRIVER_ENV, EXECUTOR_ENV, APPLICATION_ENV = "SPARK_DRIVER_URL", "SPARK_EXECUTOR_ID", "SPARK_APPLICATION_ID"
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
-DEFERRED = "Deferred"
 MOST_CORES_M = 1_000_000
 _QUANTITY = re.compile(r"([0-9]{1,9})(?:\.([0-9]{0,9}))?(n|u|m|k)?")
 _EXPONENT = {"n": -9, "u": -6, "m": -3, None: 0, "k": 3}
 
 
 @dataclass(frozen=True, slots=True)
-class CpuM:
-    """Amounts in thousandths of a core. None: none is set."""
-
-    limit_m: int | None = None
-    request_m: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PodCpu:
-    """A pod. `wanted` is what the pod's spec asks for, `actual` what its node has put into force (None: it does not say yet).
-    `pending` is why its last resize has not been carried out: Deferred, Infeasible, or another word of the node's (empty:
+    """A pod, with its CPU in thousandths of a core (None: no amount is set). `limit_m` and `request_m` are what the pod's
+    spec asks for, `in_force_m` the limit that its node has put into force (that of the spec where the node does not say).
+    `pending` is why its last resize has not been carried out: Infeasible, Deferred, or another word of the node's (empty:
     none waits). `driver_url` and what follows is what its environment and its labels say it is."""
 
     uid: str
@@ -53,8 +45,9 @@ class PodCpu:
     leaving: bool = False
     """True if the pod is about to be ended."""
     qos: str = BURSTABLE
-    wanted: CpuM = CpuM()
-    actual: CpuM | None = None
+    limit_m: int | None = None
+    request_m: int | None = None
+    in_force_m: int | None = None
     pending: str = ""
     message: str = ""
     driver_url: str = ""
@@ -76,9 +69,10 @@ def parse_cores_m(quantity: object) -> int | None:
     return cores_m if cores_m <= MOST_CORES_M else None
 
 
-def cores_text(cores_m: int) -> str:
-    """Return the amount as a patch has it."""
-    return f"{cores_m}m"
+def shortened(words: str, most: int = 200) -> str:
+    """Shorten another program's words for use within a sentence of ours."""
+    words = " ".join(words.split())
+    return words if len(words) <= most else words[: most - 3] + "..."
 
 
 class _Metadata(msgspec.Struct):
@@ -93,9 +87,6 @@ class _Metadata(msgspec.Struct):
 class _Resources(msgspec.Struct):
     limits: dict[str, Any] | None = None
     requests: dict[str, Any] | None = None
-
-    def cpu(self) -> CpuM:
-        return CpuM(_cpu_of(self.limits), _cpu_of(self.requests))
 
 
 class _Env(msgspec.Struct):
@@ -122,7 +113,6 @@ class _ContainerStatus(msgspec.Struct):
     name: str
     state: _State | None = None
     resources: _Resources | None = None
-    allocatedResources: dict[str, Any] | None = None  # noqa: N815
 
 
 class _Condition(msgspec.Struct):
@@ -160,7 +150,8 @@ def pod_cpu(pod: Mapping[str, Any]) -> PodCpu | None:
     shown = next((one for one in status.containerStatuses or () if one.name == container.name), None)
     state = shown.state if shown else None
     pending, message = _pending(status.conditions or ())
-    labels = metadata.labels or {}
+    labels, asked = metadata.labels or {}, container.resources or _Resources()
+    in_force = shown.resources if shown and shown.resources else asked
     return PodCpu(
         uid=metadata.uid,
         namespace=metadata.namespace,
@@ -172,8 +163,9 @@ def pod_cpu(pod: Mapping[str, Any]) -> PodCpu | None:
         ended=status.phase in ("Succeeded", "Failed") or (state is not None and state.terminated is not None),
         leaving=metadata.deletionTimestamp is not None,
         qos=status.qosClass or "",
-        wanted=(container.resources or _Resources()).cpu(),
-        actual=_actual(shown),
+        limit_m=_cpu_of(asked.limits),
+        request_m=_cpu_of(asked.requests),
+        in_force_m=_cpu_of(in_force.limits),
         pending=pending,
         message=message,
         driver_url=told.get(DRIVER_ENV, ""),
@@ -183,16 +175,6 @@ def pod_cpu(pod: Mapping[str, Any]) -> PodCpu | None:
     )
 
 
-def _actual(shown: _ContainerStatus | None) -> CpuM | None:
-    """Return the amounts in force. The request is what the node has set aside, where it says so: it may be ahead of what
-    runs."""
-    if shown is None or shown.resources is None:
-        return None
-    cpu = shown.resources.cpu()
-    allocated_m = _cpu_of(shown.allocatedResources)
-    return CpuM(cpu.limit_m, cpu.request_m if allocated_m is None else allocated_m)
-
-
 def _pending(conditions: Sequence[_Condition]) -> tuple[str, str]:
     """Return reason and message of a resize that waits, or that was begun and failed. A resize that is merely under way is no
     news."""
@@ -200,7 +182,7 @@ def _pending(conditions: Sequence[_Condition]) -> tuple[str, str]:
         if one.status == "False":
             continue
         if one.type == "PodResizePending" or (one.type == "PodResizeInProgress" and one.reason):
-            return one.reason or DEFERRED, one.message or ""
+            return one.reason or "Deferred", one.message or ""
     return "", ""
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from controller.runtime import ending, executor_record
 from controller.runtime.executor_record import PodRecord
 from controller.runtime.table import Owner
-from stage_model.errors import RuntimeFailed, Unavailable
+from stage_model.errors import Unavailable
 
 if TYPE_CHECKING:
     from controller.runtime.kubernetes.api import KubernetesApi
@@ -20,12 +20,16 @@ RECORDS = "pods"
 
 
 def check() -> str:
-    """Return nothing. Raise `Unavailable` where no server answers."""
+    """Return nothing. Raise `Unavailable` where no server answers; one that answers may let the agent look at the pods of one
+    namespace, which is not known here."""
     with contextlib.closing(_connect(None)) as api:
+        from controller.runtime.kubernetes.api import ServerLater
+
         try:
             api.pods()
-        except RuntimeFailed as error:
-            raise Unavailable(f"the runtime kubernetes does not work here: {error}") from error
+        except ServerLater as error:
+            if not error.denied:
+                raise Unavailable(f"the runtime kubernetes does not work here: {error}") from error
     return ""
 
 

@@ -13,6 +13,7 @@ import pytest
 from msgspec import structs
 
 from controller.agent.executors.known import COMPLAINT_S
+from controller.agent.loop import FIRST_WORD_S
 from controller.agent.open_quotas import open_all
 from controller.agent.report import SAMPLES_KEPT
 from controller.machine.process import Process, find_process
@@ -293,13 +294,24 @@ class TestRestart:
 
     def test_an_adopted_executor_has_all_it_can_use_until_the_master_speaks(self, busy: FakeWorker) -> None:
         busy.restart()
-        busy.tick()
+        busy.tick(FIRST_WORD_S)
         assert busy.quotas() == {KEY: 2.0}
         busy.want([spec()], [plan()])
         busy.tick()
         # two core-seconds of 50 were done in the second of full speed: 48 in 99 s
         assert busy.quotas() == {KEY: 0.5}
         assert len(busy.host.executors) == 1
+
+    def test_quotas_stay_until_the_masters_first_word(self, busy: FakeWorker) -> None:
+        """An agent without plans would give all equal shares for a moment."""
+        before = busy.quotas()
+        busy.restart()
+        busy.tick(FIRST_WORD_S - 1.0)
+        assert busy.quotas() == before
+        busy.want([spec()], [plan(left_s=25.0)])
+        busy.tick(0.1)
+        # from the first word on the law counts: about 50 core-seconds in 25 s
+        assert busy.quotas()[KEY] > 1.5
 
     def test_without_a_record_it_is_adopted_all_the_same(self, busy: FakeWorker) -> None:
         for record in (busy.folder / "records").iterdir():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from controller.agent.executors.starting import AdoptingStarter
 from controller.agent.loop import Agent, Received
 from controller.agent.site import make_site, make_worker
 from controller.runtime.base import ExecutorKey
-from controller.runtime.kubernetes.pod_cpu import CpuM, PodCpu
+from controller.runtime.kubernetes.pod_cpu import PodCpu
 from controller.wire.driver import ExecutorProcess
 from controller.wire.worker import AdoptedSpec, Desired, WorkerSync
 from stage_model.plan import ApplicationPlan
@@ -38,7 +39,7 @@ class PodsWorker:
         self.launcher = Launcher(
             self.runtime, AdoptingStarter(self.runtime), site, world.folder / "records", clock=lambda: self.now_s
         )
-        self.agent = Agent(make_worker(options), self.launcher, QuotaSettings(), instance="life", takes_needs=True)
+        self.agent = Agent(make_worker(options), self.launcher, QuotaSettings(), instance="life")
 
     def want(self, pod: PodCpu, *plans: ApplicationPlan, told: Progress | None = None) -> None:
         serves = self.world.serves()
@@ -81,9 +82,9 @@ def test_what_the_master_is_told_of_its_cores(worker: PodsWorker) -> None:
     assert (info.cores, info.nodes, info.adopts, info.everywhere) == (6.0, 3, True, True)
 
 
-def test_a_pod_is_taken_over_its_limit_follows_the_law_and_its_request_the_need(worker: PodsWorker) -> None:
+def test_a_pod_is_taken_over_and_its_limit_follows_the_law(worker: PodsWorker) -> None:
     world = worker.world
-    pod = world.pod(limit="2", request="1500m")
+    pod = world.pod(limit="2", request="100m")
     world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
     worker.want(pod, plan(left_s=100.0), told=told(500.0))
     worker.tick()
@@ -91,17 +92,44 @@ def test_a_pod_is_taken_over_its_limit_follows_the_law_and_its_request_the_need(
 
     def followed() -> bool:
         worker.tick(0.0)
-        # two seconds have passed: 50 / 98 is 0.51, in quanta 0.55; the request, 1.2 times that, has to be below the limit
-        return world.look().actual == CpuM(550, 549)
+        # two seconds have passed: 50 / 98 is 0.51, in quanta 0.55
+        return world.look().in_force_m == 550
 
     world.until(followed)
     report = report_of(worker.tick(0.0), KEY)
     assert (report.state, report.quota_cores, report.cpu_core_s, report.risk) == ("running", 0.55, 0.0, "")
 
 
+def test_a_quota_on_its_way_is_ordered_once(worker: PodsWorker, caplog: pytest.LogCaptureFixture) -> None:
+    world = worker.world
+    pod = world.pod(limit="2", request="100m")
+    world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    world.standin.orders.gate.clear()
+    worker.want(pod, plan(left_s=100.0), told=told(500.0))
+    worker.tick()
+    caplog.set_level(logging.INFO, "sparkpace.agent")
+    for _ in range(20):
+        worker.tick(0.0)
+    world.standin.orders.gate.set()
+    assert worker.runtime.observe()[KEY].quota_cores == 2.0
+    assert len([message for message in caplog.messages if message.startswith("quota app/1 ")]) <= 1
+
+
+def test_a_job_without_a_deadline_keeps_what_its_pod_has_asked_for(worker: PodsWorker) -> None:
+    """A job before its first task needs no cores, and gives none away."""
+    world = worker.world
+    pod = world.pod(limit="600m", request="500m")
+    world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    worker.want(pod, plan(left_s=None, stages=()), told=told(0.0, running=0))
+    for _ in range(3):
+        worker.tick()
+    world.until(lambda: world.look().in_force_m == 501)
+    assert world.look().request_m == 500
+
+
 def test_its_cpu_is_what_it_tells_within_its_quota(worker: PodsWorker) -> None:
     world = worker.world
-    pod = world.pod(limit="500m", request="400m")
+    pod = world.pod(limit="500m", request="100m")
     world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
     worker.want(pod, plan(left_s=100.0), told=told(500.0))
     for _ in range(3):

@@ -65,6 +65,15 @@ def test_a_bridge_that_comes_again_keeps_its_application(cluster: FakeCluster) -
     assert len(cluster.state.applications) == 1
 
 
+def test_annotations_of_the_drivers_pod_are_settings(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    annotation = "spark.kubernetes.driver.annotation.sparkpace.io/"
+    application = cluster.registered(conf={f"{annotation}deadline": "10min", f"{annotation}priority": "high"})
+    assert (application.record.options.deadline_s, application.record.options.priority) == (600.0, 100)
+    with pytest.raises(BadInput, match=r"sparkpace\.io/dedline"):
+        cluster.register(conf={f"{annotation}dedline": "10s"})
+
+
 def test_unknown_settings_are_refused_before_anything_is_kept(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     with pytest.raises(BadInput, match=r"spark\.pace\.dedline"):

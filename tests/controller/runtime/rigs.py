@@ -28,6 +28,7 @@ from controller.runtime.docker.client import connect
 from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.executors import KubernetesRuntime
+from controller.runtime.kubernetes.paced_pods import PacedExecutor
 from controller.runtime.process.executors import ProcessRuntime
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server
@@ -347,7 +348,7 @@ class KubernetesRig(Rig[KubernetesRuntime]):
 
     def start(self, runtime: KubernetesRuntime, program: str, *, cores: float = 0.5) -> ExecutorKey:
         name = f"executor-{len(self.state.events)}"
-        pod = self.state.create(self.NAMESPACE, executor_pod(name, self.SERVES, limit="600m", request="100m"))
+        pod = self.state.create(self.NAMESPACE, executor_pod(name, self.SERVES, limit="600m", request="5m"))
         claim = ProcessClaim(Process(7, 1, "another machine", "pid:[1]"), 185)
         self.last = Adoption(KEY, claim, self.SERVES, cores, pod["status"]["podIP"], 2)
         self.until(lambda: self._adopted(runtime))
@@ -370,9 +371,14 @@ class KubernetesRig(Rig[KubernetesRuntime]):
 
     def restart(self, runtime: KubernetesRuntime) -> KubernetesRuntime:
         """Restart the agent once all that was wished for is there."""
-        with runtime._pods.changed:
-            runtime._pods.changed.wait_for(runtime._pods.idle, DEADLINE_S)
+        self.until(lambda: all(self._has(runtime, one) for one in list(runtime._pods.known.values())))
         return super().restart(runtime)
+
+    @staticmethod
+    def _has(runtime: KubernetesRuntime, executor: PacedExecutor) -> bool:
+        pod = runtime._pods.by_uid.get(executor.record.uid)
+        goal = None if pod is None else executor.goal(pod)
+        return pod is None or goal is None or (goal.is_reached(pod) and not executor.unsure)
 
     def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
         """Check that a busy thread has less than a core."""

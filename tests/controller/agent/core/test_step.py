@@ -96,6 +96,21 @@ def test_what_an_owner_does_not_allow_is_left_to_others_and_written_by_nobody() 
     assert not sample.squeezed, "no other executor has taken from it"
 
 
+def test_what_is_set_aside_for_an_executor_is_its_floor() -> None:
+    # each asks for 0.5; the first has 1.5 of the worker's two cores set aside, whatever it asks for
+    reserved = structs.replace(seen(), observed=Observed(KEY, True, 1.5, 0.0, 0, least_cores=1.5))
+    orders, _ = period(LoopState(), 0.0, {KEY: reserved, OTHER: seen(OTHER)}, plan(), plan("other"))
+    assert (orders.grants, orders.changes) == ({KEY: 1.5, OTHER: 0.5}, ())
+
+
+def test_a_quota_that_is_on_its_way_is_not_ordered_again() -> None:
+    # the law asks for 0.5
+    coming = structs.replace(seen(), observed=Observed(KEY, True, 2.0, 0.0, 0, ordered_cores=0.5))
+    assert period(LoopState(), 0.0, {KEY: coming}, plan())[0].changes == ()
+    other = structs.replace(seen(), observed=Observed(KEY, True, 2.0, 0.0, 0, ordered_cores=0.7))
+    assert period(LoopState(), 0.0, {KEY: other}, plan())[0].changes == (QuotaChange(KEY, 0.7, 0.5),)
+
+
 def test_a_law_a_grant_a_write_and_a_sample() -> None:
     orders, state = period(LoopState(), 0.0, {KEY: seen()}, plan())
     # 50 core-seconds in 100 s: what is set already, so nothing is written

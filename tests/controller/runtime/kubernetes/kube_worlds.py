@@ -95,8 +95,8 @@ class World:
         self.until(made)
 
     def _started(self, name: str) -> PodCpu | None:
-        pod = self.look(name)
-        return pod if pod.ip and pod.node and (pod.actual is not None or pod.qos == "BestEffort") else None
+        pod, statuses = self.look(name), self.raw(name)["status"].get("containerStatuses") or [{}]
+        return pod if pod.ip and pod.node and ("resources" in statuses[0] or pod.qos == "BestEffort") else None
 
     def raw(self, name: str) -> dict[str, Any]:
         raw: dict[str, Any] = self.client.get(Pod, name, namespace=self.namespace).to_dict()
@@ -125,10 +125,10 @@ class World:
         amounts = [one.get("resources", {}).get("requests", {}).get("cpu", "0") for one in pod["spec"]["containers"]]
         return sum(parse_cores_m(amount) or 0 for amount in amounts)
 
-    def most_cores(self, cores: str) -> None:
-        """Allow containers at most that many cores from now on."""
-        limits = [{"type": "Container", "max": {"cpu": cores}}]
-        wanted = {"metadata": {"name": "most"}, "spec": {"limits": limits}}
+    def allow(self, **rules: str) -> None:
+        """Bind containers' cores by these rules of a LimitRange from now on."""
+        limits = [{"type": "Container", **{rule: {"cpu": cores} for rule, cores in rules.items()}}]
+        wanted = {"metadata": {"name": "cores"}, "spec": {"limits": limits}}
         self.client.create(msgspec.convert(wanted, LimitRange), namespace=self.namespace)
 
     # ---------------------------------------------------------------- the runtime

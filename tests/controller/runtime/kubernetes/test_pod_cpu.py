@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.runtime.claimed_process import Serves
-from controller.runtime.kubernetes.pod_cpu import CpuM, parse_cores_m, pod_cpu
+from controller.runtime.kubernetes.pod_cpu import parse_cores_m, pod_cpu
 from tests.fakes.kube_api import KubeState, executor_pod
 
 SERVES = Serves("spark-1", "4", "spark://CoarseGrainedScheduler@driver:7078")
@@ -49,7 +49,7 @@ def test_what_a_pod_says() -> None:
     pod = pod_cpu(made())
     assert pod is not None
     assert (pod.namespace, pod.name, pod.container, pod.node) == ("jobs", "exec-4", "spark-kubernetes-executor", "node-1")
-    assert (pod.qos, pod.wanted, pod.actual, pod.pending) == ("Burstable", CpuM(500, 200), CpuM(500, 200), "")
+    assert (pod.qos, pod.limit_m, pod.request_m, pod.in_force_m, pod.pending) == ("Burstable", 500, 200, 500, "")
     assert (pod.application_id, pod.executor_id, pod.driver_url) == ("spark-1", "4", SERVES.driver_url)
     assert (pod.labels, pod.ended, pod.leaving) == (("spark-1", "4"), False, False)
     assert pod.version > 0
@@ -60,7 +60,21 @@ def test_the_first_container_is_the_executor_where_none_has_sparks_name() -> Non
     raw["spec"]["containers"][0]["name"] = raw["status"]["containerStatuses"][0]["name"] = "mine"
     pod = pod_cpu(raw)
     assert pod is not None
-    assert (pod.container, pod.wanted, pod.actual) == ("mine", CpuM(500, 200), CpuM(500, 200))
+    assert (pod.container, pod.limit_m, pod.request_m, pod.in_force_m) == ("mine", 500, 200, 500)
+
+
+@pytest.mark.parametrize(
+    ("said", "in_force_m"),
+    [({"limits": {"cpu": "300m"}}, 300), ({"requests": {"cpu": "200m"}}, None), (None, 500)],
+)
+def test_the_limit_in_force_is_the_nodes_or_else_that_of_the_spec(
+    said: dict[str, Any] | None, in_force_m: int | None
+) -> None:
+    raw = made()
+    raw["status"]["containerStatuses"][0]["resources"] = said
+    pod = pod_cpu(raw)
+    assert pod is not None
+    assert (pod.limit_m, pod.in_force_m) == (500, in_force_m)
 
 
 @pytest.mark.parametrize(
