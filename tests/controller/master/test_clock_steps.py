@@ -20,7 +20,7 @@ from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.queue import by_rank
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import InfeasibleDeadline
-from stage_model.history.events import AnyEvent, JobStart
+from stage_model.history.events import AnyEvent, ApplicationEnd, JobStart
 from tests.fakes.cluster import FakeCluster, one_stage_run, report
 
 HOUR_MS = 3_600_000
@@ -51,7 +51,8 @@ class Driver:
         return self.origin_ms + round(1000 * self.cluster.now_s)
 
     def tell(self, *events: AnyEvent) -> None:
-        self.cluster.driver(self.id, *events, first=self.told + 1, steady_ms=self.now_ms)
+        over = isinstance(events[-1], ApplicationEnd)
+        self.cluster.driver(self.id, *events, first=self.told + 1, steady_ms=self.now_ms, ended=over)
         self.told += len(events)
 
 

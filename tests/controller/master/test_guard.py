@@ -42,7 +42,7 @@ def explode(*_: object) -> Any:
 
 
 def whole_run(cluster: FakeCluster, application_id: str) -> None:
-    cluster.driver(application_id, *one_stage_run(1000), ended=True)
+    cluster.driver(application_id, *one_stage_run(1000), ended=True, driver_end="well")
     cluster.worker("w1")
 
 
