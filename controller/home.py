@@ -242,8 +242,8 @@ class Home:
         return found
 
     def find_agent_token(self, worker_id: str) -> str | None:
-        """Return the content of the file of that worker's agent, its token or the hash of it; None without a file, or with
-        one that cannot be used. `worker_id` may be anything."""
+        """Return the content of the file of that worker's agent, its token or the hash of it; None without a file that can be
+        used. `worker_id` may be any text, because callers send it."""
         try:
             return self.agent_token(worker_id) if WORKER_ID.fullmatch(worker_id) else None
         except PaceError:

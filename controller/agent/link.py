@@ -3,9 +3,9 @@
 One thread posts the newest report and takes the desired state from the reply; another hangs on the master's change notice,
 so that stage events act at once. Orders of a foreign cluster or an older master generation are refused.
 
-After a cut of the network the master hears of this worker within 4 s: the kernel repeats what opens a connection after 1 s
-and 3 s, and a new connection is begun 1 s after one that did not open within 5 s. So a cut of 25 s is shorter than the time
-after which a worker is lost (`--lost-after`).
+After a cut of the network, this worker's next report reaches the master within 4 s: the kernel repeats a connection's first
+packet after 1 s and 3 s, and the link begins a new connection 1 s after one that did not open within 5 s. A cut of 25 s thus
+ends before the worker is lost (`--lost-after`, 30 s).
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class AcceptedReply(NamedTuple):
 
 
 class Link:
-    """The link. `token` reads the worker's token, also again while the agent runs, as it may be renewed; it may raise
-    `PaceError`. `wake` is called on a link thread when an answer brings another version of the desired state, or the order to
-    leave."""
+    """The link. `token` reads the worker's token, and reads it again when the master refuses it, because it may have been
+    renewed; it may raise `PaceError`. `wake` is called on a link thread when an answer brings another version of the desired
+    state, or the order to leave."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class Link:
         self.version = max(self.version, reply.desired.version)
         with self._lock:
             self._answers.append(AcceptedReply(reply, sent, time.monotonic()))
-        if reply.desired.version != self._accepted or reply.desired.leave:  # which is not left until the period is over
+        if reply.desired.version != self._accepted or reply.desired.leave:  # the order does not wait for the next period
             self._accepted = reply.desired.version
             self._wake()
 

@@ -148,7 +148,7 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
 def table_text(command: str, values: Mapping[str, Any]) -> str:
     """Return a table of the file with these values, by the names of their options; those that say nothing are left out."""
     said = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    # what JSON writes is TOML, too, but for characters beyond 16 bits as two halves, and for DEL
+    # JSON texts are valid TOML, except DEL and characters beyond 16 bits, which JSON may write in two halves
     written = {
         name: json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
         for name, value in said.items()

@@ -103,9 +103,9 @@ def _check_size(cores: float, memory_mb: int, floor: float, row: RuntimeRow) -> 
 def token(home: Home, worker_id: str | None, user: str | None, metrics: bool, revoke: bool) -> None:
     """Make a token for another machine and print the name of its file.
 
-    With WORKER_ID, it is the token of that worker's agent; one that joins by `sparkpace join` needs none from here. With
-    --user, it is a user's own token: drivers that this machine cannot see submit as that user with it. With --metrics, it is
-    the token with which Prometheus reads metrics.
+    With WORKER_ID, the token is for that worker's agent; a worker that joins by `sparkpace join` makes its own. With --user,
+    the token is a user's: drivers that this machine cannot see submit as that user with it. With --metrics, Prometheus reads
+    metrics with the token.
     """
     if (worker_id is not None) + (user is not None) + metrics != 1:
         raise BadInput(

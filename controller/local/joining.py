@@ -98,8 +98,8 @@ def _check_home(home: Home) -> None:
 
 
 def _meet(url: str, token: JoinToken) -> bytes:
-    """Return the certificate of the CA of the master at `url`, which is the one that the token was made for. Raise
-    `PaceError`: nothing secret was sent."""
+    """Return the certificate of the CA of the master at `url`, whose fingerprint the token has. Raise `PaceError` for any
+    other server; no secret was sent to it."""
     host, port = address_of(url)
     try:
         answer = ask_unproven(url, "/v1/ca", ANSWER_S, LARGEST_BYTES)

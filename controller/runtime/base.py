@@ -182,7 +182,7 @@ class Observed:
 
     @property
     def newest_quota(self) -> float | None:
-        """The quota that was ordered last, else the one that was read."""
+        """The newest quota in cores: the ordered one, or, if none was ordered, the one in force; None: no quota."""
         return self.quota_cores if self.ordered_cores is None else self.ordered_cores
 
 

@@ -111,7 +111,6 @@ class KubeState:
         """Time, pod and content of each patch."""
         self.tries: list[str] = []
         """Pod of each patch that came, refused ones, too."""
-        self.under_way: list[str] = []
         self.watches = 0
         """Number of breaks; watches end whenever it grows."""
         self.closing = False
@@ -206,18 +205,6 @@ class KubeState:
             answer = copy.deepcopy(pod)
             self.kubelet()
             return answer
-
-    @contextmanager
-    def patching(self, name: str) -> Iterator[None]:
-        """Count a patch of that pod as under way, from its arrival to its answer."""
-        with self.changed:
-            self.tries.append(name)
-            self.under_way.append(name)
-        try:
-            yield
-        finally:
-            with self.changed:
-                self.under_way.remove(name)
 
     def _check(self, pod: Json, resized: Json) -> None:
         name = pod["metadata"]["name"]
@@ -587,8 +574,9 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(415, "the body of the request was in an unknown format")
         match path:
             case ["namespaces", there, "pods", name, "resize"]:
-                with self.server.state.patching(name):
-                    return self._resize(there, name, body)
+                with self.server.state.changed:
+                    self.server.state.tries.append(name)
+                return self._resize(there, name, body)
             case _:
                 raise Refused(404, "the server could not find the requested resource")
 

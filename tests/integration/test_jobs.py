@@ -32,7 +32,7 @@ from stage_model.forecast.same_stage import same_stages
 from tests.integration.conftest import Learned
 from tests.integration.engine import Container, Engine
 from tests.integration.local_cluster import APPS, LocalCluster, eventually, jar
-from tests.integration.pacing import AIM, assert_paced, deadline_for
+from tests.integration.pacing import AIM, assert_late_only_with_all, assert_paced, deadline_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
@@ -145,7 +145,10 @@ def test_jobs_from_threads_are_recognised_in_whatever_order_they_begin(
     for seed in ("4", "5"):
         done = cluster.run("--name", "side-by-side", "--deadline", taught.deadline, *AIM, *words, seed).ok()
         orders.append(done.answer["answer"]["order"])
-        assert cluster.summary("side-by-side")["profile_match"] >= 0.95
+        summary = cluster.summary("side-by-side")
+        # for other arguments time is kept for twice the work, so the job may rightly hold all cores
+        assert_late_only_with_all(summary["violated"], cluster.samples(summary["app_id"]))
+        assert summary["profile_match"] >= 0.95
     assert len({tuple(order) for order in orders}) == 3
     profile = ProfileStore(cluster.home.profiles).load(taught.summary["profile"])
     assert profile is not None

@@ -38,10 +38,12 @@ def test_an_executor_that_is_given_up_ends_and_is_replaced_once_its_worker_is_ba
     client = impatient.client()
     eventually(lambda: any("is given up" in line for line in client.application(view.application_id).notices), "its loss")
     eventually(lambda: len(executors_of(view.application_id)) == 1, "the end of what the driver has removed")
-    assert any("is given up" in line for line in job.err.read_text().splitlines()), "its user is informed"
+    eventually(lambda: "is given up" in job.err.read_text(), "the line for its user")
     impatient.restore()
     eventually(lambda: client.application(view.application_id).executors == 2, "another executor on its worker")
     stop_file.touch()
     assert job.finish().ok().answer["ok"]
     summary = impatient.summary("left")
-    assert (summary["end_reason"], summary["executors"], summary["executors_lost"]) == ("", 3, 1)
+    # a busy machine may hold the other agent up for as long
+    assert summary["end_reason"] == ""
+    assert summary["executors"] == 2 + summary["executors_lost"] >= 3

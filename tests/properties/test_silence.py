@@ -64,7 +64,7 @@ class World(Scene):
         self.hosts = {name: Host() for name in HOSTS}
         self.jobs = {self.register(name, count, **conf): count for name, (count, conf) in WANTED.items()}
         self.gone: defaultdict[str, set[str]] = defaultdict(set)
-        """Executors that each driver has heard to be gone."""
+        """Executors whose end was reported to each driver."""
         self.passes(2)
 
     # ------------------------------------------------------------------ events
@@ -125,8 +125,8 @@ class World(Scene):
             assert sum(count for job, count in here.items() if job in with_gpu) <= 1
 
     def check_books(self) -> None:
-        """Check what the master knows: one live executor of an application on each worker, none that its driver has heard to
-        be gone."""
+        """Check what the master knows: one live executor of an application on each worker, and no live executor whose end was
+        reported to its driver."""
         for job in self.jobs:
             live = {e.record.executor_id: e.record.worker_id for e in self.state.applications[job].live_executors()}
             assert len(set(live.values())) == len(live)

@@ -70,8 +70,9 @@ class JoinTokens:
     def revoke(self, token_id: str) -> None:
         """Remove a token. Raise `BadInput` for an id that no token has."""
         if not TOKEN_ID.fullmatch(token_id) or self._read(token_id) is None:
-            known = ", ".join(self.listed()) or "there are none"
-            raise BadInput(f"no join token has the id {token_id[:80]!r}; accepted: {known}")
+            known = ", ".join(self.listed())
+            accepted = f"accepted: {known}" if known else "no join token is left to remove"
+            raise BadInput(f"no join token has the id {token_id[:80]!r}; {accepted}")
         with locked(self._folder / "lock", LOCK_S):
             (self._folder / token_id).unlink(missing_ok=True)
 

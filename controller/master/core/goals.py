@@ -35,8 +35,8 @@ def take_event(
 def set_goal(
     application: Application, stage: int, attempt: int, most: Capacity, now_s: float, at_ms: int | None = None
 ) -> None:
-    """Fix the deadline of a stage that was just submitted. Of the deadlines that apply to the stage, the one that needs most
-    cores counts; where no deadline applies to it, the first due."""
+    """Fix the deadline of a stage that was just submitted. If several deadlines apply to the stage, the deadline that needs
+    most cores counts; if no deadline applies to it, the deadline that is due first counts."""
     key, targets = (stage, attempt), application.targets()
     remaining = Remaining.of(application) if targets else None
     if remaining is not None and key in remaining.matched.active:
@@ -53,11 +53,11 @@ def _goal(remaining: Remaining, target: Target, key: StageKey, submitted_s: floa
     mine = active[key]
     ahead = remaining.stages(target)
     others = [other for other in active if other != key and application.concerns(target, other)]
-    beside = [active[other].duration_s for other in others]
+    side_by_side = [active[other].duration_s for other in others]
 
     def length(group: Sequence[StageEstimate]) -> float:
         rest = ahead[len(group) - 1 :]
-        durations = [sum(e.duration_s for e in group), *beside, *(e.duration_s for e in rest)]
+        durations = [sum(e.duration_s for e in group), *side_by_side, *(e.duration_s for e in rest)]
         spent_s = submitted_s - target.start_s
         return stage_deadline(
             durations, 0, deadline_s=target.deadline_s, spent_s=spent_s, alpha=constants.alpha, beta=constants.beta

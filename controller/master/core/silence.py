@@ -6,7 +6,7 @@ never have one place.
 
 Three silences say nothing of a worker, and no executor is given up for them:
 - A master that stood still has listened to no one: time counts from its next pass on.
-- Where no worker reports, the master may be the one that is cut off, and there is no place for other executors.
+- If no worker reports, the master itself may be cut off, and no worker could take other executors.
 - A driver that is silent, too, may be cut off together with its executors, and could take no others in.
 """
 
@@ -51,7 +51,7 @@ class Silence:
                 self._give_up(worker, now_s)
 
     def _heard_s(self, worker: Worker) -> float:
-        """Return the time of the last report; of a worker that has not reported since the master listens, when that began."""
+        """Return the time of the worker's last report, or the time since which the master listens, whichever is later."""
         return max(worker.seen_s, self._listening_s)
 
     def _sentence(self, worker: Worker, for_s: float, *, others_report: bool) -> str:
@@ -68,7 +68,7 @@ class Silence:
         begin."""
         begins, becomes_lost = not worker.silence, lost and not worker.lost
         worker.silence, worker.lost, live = sentence, lost, self._live(worker)
-        if becomes_lost or (begins and (live or worker.seen_s > -math.inf)):  # it may have gone while no master ran
+        if (begins or becomes_lost) and (live or worker.seen_s > -math.inf):  # it may have gone while no master ran
             self.registry.changes.log(sentence, "warning")
         for application, executor in live if begins else ():
             since = format_duration(application.elapsed_s(self._heard_s(worker)))

@@ -47,7 +47,7 @@ class Worker:
         self.silence = ""
         """The sentence on its silence (`silence`); empty while it reports."""
         self.lost = False
-        """True if it has been silent for so long that its executors are given up."""
+        """True after `lost_after_s` of silence, when its executors are given up."""
         self.leaving, self.left = False, False
         self.timings: Timings | None = None
         """The timings of its agent's life; None: it reports none."""

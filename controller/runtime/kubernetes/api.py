@@ -30,7 +30,7 @@ from stage_model.errors import RuntimeFailed, Unavailable
 CALL_S = 10.0
 """Longest wait for the next word of an answer."""
 PATCH_S = 3.0
-"""The same for a patch: a webhook that is slow for one pod keeps the patches of all others waiting."""
+"""Longest wait for the answer to a patch: a webhook that is slow for one pod delays the patches of all others."""
 WATCH_S = 20
 """Time after which the server ends a watch."""
 SILENT_S = 10.0

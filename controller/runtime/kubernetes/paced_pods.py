@@ -87,7 +87,7 @@ class PacedExecutor:
 
     @property
     def unsure(self) -> bool:
-        """True if it is not known what became of the last patch."""
+        """True if the outcome of the last patch is not known."""
         return self.sent_s > -math.inf and self.has_m is None
 
     def goal(self, pod: PodCpu) -> LimitGoal | None:
@@ -108,7 +108,7 @@ class PacedExecutor:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A patch that is on its way. `parting`: whether its executor had been let go by then."""
+    """A patch that is on its way. `parting`: its executor had been let go before the patch was made."""
 
     executor: PacedExecutor
     pod: PodCpu

@@ -1,9 +1,9 @@
 """Decisions on a pod's CPU limit: pure.
 
-The limit follows the grant and is never below the pod's request. The request is never patched: so a resize needs no room on
-a node, counts for no quota of requests, and gives nothing of the job's away. The QoS class stays what it is: limit and
-request of a Burstable pod stay apart, because Spark's pods have equal ones of memory, and a Guaranteed pod, whose limit and
-request are equal, is refused. Memory is never named.
+The limit follows the grant and is always above the pod's request. The request is never patched, so a resize needs no room on
+a node, counts for no quota of requests, and gives away nothing that the job has. The QoS class stays the same: the CPU limit
+of a Burstable pod never equals its CPU request, because the memory limit of Spark's pods equals their memory request. A
+Guaranteed pod, whose limit and request are equal, is refused. A patch never names memory.
 
 What the cluster allows at most (a quota, a LimitRange) is not asked for: a limit that it refused is approached by halves.
 

@@ -106,13 +106,13 @@ def test_a_quota_on_its_way_is_ordered_once(worker: PodsWorker, caplog: pytest.L
     world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
     world.standin.orders.gate.clear()
     worker.want(pod, plan(left_s=100.0), told=told(500.0))
-    worker.tick()
     caplog.set_level(logging.INFO, "sparkpace.agent")
+    worker.tick()
     for _ in range(20):
         worker.tick(0.0)
-    world.standin.orders.gate.set()
     assert worker.runtime.observe()[KEY].quota_cores == 2.0
-    assert len([message for message in caplog.messages if message.startswith("quota app/1 ")]) <= 1
+    assert len([message for message in caplog.messages if message.startswith("quota app/1 ")]) == 1
+    world.standin.orders.gate.set()
 
 
 def test_a_job_without_a_deadline_keeps_what_its_pod_has_asked_for(worker: PodsWorker) -> None:

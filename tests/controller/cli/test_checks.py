@@ -69,7 +69,10 @@ def test_a_worker_is_lost_after_15_s_to_a_day() -> None:
 
 
 @pytest.mark.parametrize("text", ["14s", "0", "-30s", "25h", "soon", ""])
-def test_a_worker_is_not_lost_before_its_agent_could_start_again(text: str) -> None:
+def test_another_time_after_which_a_worker_is_lost_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match=f"--lost-after '{text}' .*15s to 1d"):
         parse_lost_after(text, option="--lost-after")
-    assert STALE_S + BACK_OFF.first_s < SHORTEST_LOST_S, "people hear of it first"
+
+
+def test_people_learn_of_a_silence_before_the_worker_is_lost() -> None:
+    assert STALE_S + BACK_OFF.first_s < SHORTEST_LOST_S

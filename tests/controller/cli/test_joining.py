@@ -31,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return made
 
 
-def test_a_token_is_printed_alone_and_is_listed_without_its_secret_until_it_is_revoked(home: Home) -> None:
+def test_only_the_token_is_on_stdout_and_is_listed_without_its_secret_until_it_is_revoked(home: Home) -> None:
     made = run("join-token", "--valid", "1h", "--uses", "3")
     assert made.exit_code == 0, made.output
     token = parse_join_token(made.stdout)

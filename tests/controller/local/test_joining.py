@@ -42,9 +42,13 @@ def master(tmp_path: Path) -> Iterator[ServedMaster]:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    """Provide the home of a worker, which is not there yet."""
-    return Home(tmp_path / "worker")
+def home(tmp_path: Path) -> Iterator[Home]:
+    """Provide the home of a worker, which is not there yet; end the agent that a test has started in it."""
+    made = Home(tmp_path / "worker")
+    yield made
+    if look(made, None).names():
+        ended = command("down", home=made)
+        assert ended.returncode == 0, ended.stderr
 
 
 def make_token(master: ServedMaster, uses: int = 1, until_s: float = 60.0) -> JoinToken:
@@ -230,7 +234,11 @@ def serving(there: Home, log: Path, port: int) -> Iterator[str]:
         yield f"https://127.0.0.1:{port}"
     finally:
         process.terminate()
-        assert process.wait(PATIENCE_S) == -signal.SIGTERM
+        try:
+            process.wait(PATIENCE_S)
+        finally:
+            process.kill()
+    assert process.returncode == -signal.SIGTERM
 
 
 def joined(url: str, there: Home, home: Home) -> str:
@@ -250,23 +258,20 @@ def test_a_machine_joins_by_one_command_and_its_token_is_renewed_and_revoked_whi
 ) -> None:
     there, log, agent_log = Home(tmp_path / "master"), tmp_path / "log", home.logs / "agent-m2.log"
     with serving(there, log, free_port()) as url:
-        token = joined(url, there, home)
-        try:
-            client = admin_client(there, url)
-            checked = command("config", "check", home=home)
-            assert (checked.returncode, checked.stdout.count("\n")) == (0, 1), checked  # `agent` needs no other option
-            assert command("renew", home=home).returncode == 0
-            since_s = time.monotonic()
+        token, client = joined(url, there, home), admin_client(there, url)
+        checked = command("config", "check", home=home)
+        assert (checked.returncode, checked.stdout.count("\n")) == (0, 1), checked  # `agent` needs no other option
+        assert command("renew", home=home).returncode == 0
+        since_s = time.monotonic()
 
-            def heard_again() -> bool:
-                return client.workers()[0].seen_s_ago < time.monotonic() - since_s
+        def heard_again() -> bool:
+            return client.workers()[0].seen_s_ago < time.monotonic() - since_s
 
-            assert wait_until(heard_again, PATIENCE_S), agent_log.read_text()
-            assert command("token", "m2", "--revoke", home=there).returncode == 0
-            assert wait_until(lambda: "status 401" in agent_log.read_text(), PATIENCE_S), agent_log.read_text()
-            assert token not in log.read_text() + agent_log.read_text()
-        finally:
-            ended = command("down", home=home)
+        assert wait_until(heard_again, PATIENCE_S), agent_log.read_text()
+        assert command("token", "m2", "--revoke", home=there).returncode == 0
+        assert wait_until(lambda: "status 401" in agent_log.read_text(), PATIENCE_S), agent_log.read_text()
+        assert token not in log.read_text() + agent_log.read_text()
+        ended = command("down", home=home)
         assert ended.returncode == 0, ended.stderr
 
 

@@ -1,4 +1,4 @@
-"""Proof of life for a service manager: what it hears, and what its environment no longer says afterwards."""
+"""Proof of life for a service manager: the messages that it gets, and the variables that are taken out of the environment."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend implements 
     removeExecutor(id, loss);
   }
 
-  /** True for one that has ended as far as we know: it comes back late, from a host that was cut off, and has to end. */
+  /** True for an executor that was reported lost: if its host was only cut off, it registers late and has to end. */
   @Override public boolean isExecutorExcluded(String id, String host) { return handled.contains(id); }
 
   @Override public void locality(double worth, long waitMs) { scheduler.locality(worth, waitMs); }
