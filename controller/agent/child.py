@@ -58,7 +58,7 @@ STUCK_CODE = 70
 OTHER_CLUSTER_CODE = 75
 """The next child asks the master again."""
 LEAVE_S = 30.0
-"""Time for executors to end before an agent that is to leave ends them, and as long again for the master to hear of that."""
+"""Time for executors to end before an agent that is to leave ends them, and as long again until the master has the report."""
 
 
 class Child:
@@ -187,7 +187,16 @@ class Child:
     def _end_executors(self) -> None:
         """End what is left of this worker, which the master has ended; executors of others are let go."""
         log.warning("the master has ended this worker, so its agent ends, with %d executor(s)", len(self.agent.known))
+        self._release()  # an executor that cannot be ended is not held back at least
         self.runtime.close()
+        # an engine may take longer than the supervisor's patience
+        ending = threading.Thread(target=self._end_all, name="end executors", daemon=True)
+        ending.start()
+        while ending.is_alive():
+            self._beat()
+            ending.join(BEAT_S)
+
+    def _end_all(self) -> None:
         owner = Owner(self.orders.cluster_id, self.options.worker_id, Home(self.options.home).agent(self.options.worker_id))
         try:
             self.row.load().end_all(owner)

@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -101,8 +101,8 @@ class Link:
         self._answers: list[AcceptedReply] = []
         self.send_now = threading.Event()
         self.version = -1
-        self._accepted: int | None = None
-        """Version of the last answer."""
+        self._accepted: tuple[int, bool, bool] | None = None
+        """Version and order to leave of the last answer, and the farewell that it answered."""
         self._away_since: float | None = None
 
     def post(self, report: WorkerSync) -> None:
@@ -162,22 +162,24 @@ class Link:
         self.version = max(self.version, reply.desired.version)
         with self._lock:
             self._answers.append(AcceptedReply(reply, sent, time.monotonic()))
-        if reply.desired.version != self._accepted or reply.desired.leave:  # the order does not wait for the next period
-            self._accepted = reply.desired.version
+        news = reply.desired.version, reply.desired.leave, sent.leaves  # an order to leave does not wait for the next period
+        if news != self._accepted:
+            self._accepted = news
             self._wake()
 
     def _call(self, connection: HttpConnection, method: str, path: str, body: bytes | None = None) -> bytes:
-        answer = connection.ask(method, path, body, self._headers)
-        if answer.status == DENIED and self._renewed():
+        sent = self._headers
+        answer = connection.ask(method, path, body, sent)
+        if answer.status == DENIED and self._renewed(sent):
             answer = connection.ask(method, path, body, self._headers)
         version.check_header(answer.headers.get(version.HEADER), "the master", "this agent")
         if answer.status != 200:
             raise OSError(f"status {answer.status}: {answer.body[:200].decode(errors='replace')}")
         return answer.body
 
-    def _renewed(self) -> bool:
-        """Read the token again; return True if it is another one."""
+    def _renewed(self, sent: Mapping[str, str]) -> bool:
+        """Read the token again; return True if it is another one than the refused call sent."""
         with suppress(PaceError):
-            before, self._headers = self._headers, {**self._headers, "Authorization": f"Bearer {self._token()}"}
-            return self._headers != before
+            self._headers = {**sent, "Authorization": f"Bearer {self._token()}"}
+            return self._headers != sent
         return False

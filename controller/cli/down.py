@@ -34,10 +34,12 @@ def down(home: Home, everywhere: bool) -> None:
             f"could not be written",
             err=True,
         )
-    for sentence in (*stopped.notes, *stopped.left):
+    for sentence in (*stopped.notes, *stopped.elsewhere, *stopped.left):
         click.echo(f"sparkpace: {sentence}", err=True)
     if said := stopped.removed.said():
         click.echo(said)
     if stopped.left:
         raise PaceError(f"{len(stopped.left)} part(s) of the cluster were left; run `sparkpace down` again to try once more")
+    if stopped.elsewhere:
+        raise PaceError("the cluster is down, but for the agents named above; end them on their machines")
     click.echo("Sparkpace is down.")

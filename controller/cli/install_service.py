@@ -59,7 +59,7 @@ def install_service(home: Home, system: bool | None, show: bool, uninstall: bool
     if not system:
         click.echo(f"They start at boot, and not only when you log in, after: loginctl enable-linger {owner}")
     for name, holder in look(home, home.cluster()).holders():
-        if holder.process is not None and "child" not in name:
+        if holder.process is not None and not name.startswith("the agent's child of "):
             click.echo(
                 f"{name[0].upper()}{name[1:]} runs as process {holder.process.pid} now. Its service starts once that has "
                 f"ended (kill {holder.process.pid}): executors and jobs go on."

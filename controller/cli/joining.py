@@ -78,10 +78,10 @@ def join_token(home: Home, valid: str, uses: int, show: bool, revoke: str | None
         made = tokens.make(_fingerprint(home), now_s + _valid_s(valid), uses, now_s)
         click.echo(made.text)
         cluster = home.cluster()
-        port = cluster.port if cluster is not None else 7070
+        port = "PORT" if cluster is None else str(cluster.port)
         click.echo(
             f"sparkpace: good for {valid} and {uses} worker(s). Run `sparkpace join https://ADDRESS:{port}` on the other "
-            f"machine and paste the token; ADDRESS is one of this machine at which the master listens.",
+            f"machine and paste the token; ADDRESS is one of this machine, at which the master listens.",
             err=True,
         )
 
@@ -125,7 +125,8 @@ def join(home: Home, url: str, token: str, no_start: bool, **given: Any) -> None
     """
     handed = _read(token)
     given = given | {"master_url": url, "worker_id": given["worker_id"] or _own_name()}
-    given["runtime"] = choose_runtime(given["runtime"]).name
+    choice = choose_runtime(given["runtime"])
+    given["runtime"] = choice.name
     size = workers_alike(1, given["cores"], given["memory_mb"], given["floor"])[0]
     given |= {"cores": size.cores, "memory_mb": str(size.memory_mb)}
     options = agent_options(home, given)
@@ -144,6 +145,8 @@ def join(home: Home, url: str, token: str, no_start: bool, **given: Any) -> None
         f"Worker {options.worker_id} has joined {url} with {options.cores:g} cores and {options.memory_mb} MiB, "
         f"runtime {options.runtime}."
     )
+    if choice.why_not_better:
+        click.echo(f"The runtime is {choice.name} because {choice.why_not_better}.")
     how = "`sparkpace agent` starts its agent" if no_start else "`sparkpace down` ends its agent"
     click.echo(f"{how}; `sparkpace install-service` makes it a service that comes back when this machine does.")
 
@@ -160,7 +163,7 @@ def _read(given: str) -> JoinToken:
     """Return the token that was given: itself, in a file, or on the standard input. Raise `PaceError`."""
     if given == "-":
         return parse_join_token(click.prompt("Join token", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline())
-    return parse_join_token(read_token(Path(given[1:]), "sparkpace join-token") if given.startswith("@") else given)
+    return parse_join_token(read_token(Path(given[1:]), "sparkpace join-token > FILE") if given.startswith("@") else given)
 
 
 @click.command(epilog="Example: sparkpace renew")
@@ -168,13 +171,16 @@ def _read(given: str) -> JoinToken:
 def renew(home: Home) -> None:
     """Give this home's workers new tokens; jobs and agents go on.
 
-    A worker that has joined from here gets its next token from its master; in the master's home, its own workers do.
+    A worker that has joined from here gets its next token from its master. In the master's home, the workers whose agents
+    have run there get new ones; tokens that were made for agents elsewhere stay.
     """
     from controller.local.joining import renew_identity  # as above
 
     found = find_config(None, home, {})
     if home.admin_token_file.exists():
-        names = [file.name for file in home.agent_tokens.glob("[a-z0-9]*") if not read_token(file).startswith(HASHED)]
+        names = [name for name in home.workers() if not (home.find_agent_token(name) or HASHED).startswith(HASHED)]
+        if not names:
+            raise Unavailable(f"no agent has run in home {home.path}; run `sparkpace up` first")
         for name in names:
             home.write_agent_token(name, mint())
     elif found is not None and {"worker-id", "master"} <= found[1].get("agent", {}).keys():

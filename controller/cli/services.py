@@ -18,7 +18,7 @@ from controller.cli.config import config_option, only_check
 from controller.cli.growth_options import checked_growth
 from controller.cli.service_option import check_runtime, takes, values_of
 from controller.cli.service_options import AGENT, GROWTH, MASTER
-from controller.home import Home
+from controller.home import HASHED, Home
 from controller.locks import agent_lock
 from controller.machine.addresses import on_this_machine
 from controller.runtime.engines import machine_memory_mb
@@ -61,7 +61,11 @@ def agent(home: Home, **given: Any) -> None:
 
     if home.admin_token_file.exists():  # the master's own home; elsewhere its admin gives the agent one
         home.make_agent_token(options.worker_id)
-    home.agent_token(options.worker_id)
+    if home.agent_token(options.worker_id).startswith(HASHED):
+        raise BadInput(
+            f"worker {options.worker_id} has joined from another machine; give another --worker-id, or withdraw its identity "
+            f"with `sparkpace token {options.worker_id} --revoke`"
+        )
     with agent_lock(home, options.worker_id):
         become(options)
 

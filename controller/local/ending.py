@@ -19,13 +19,13 @@ from controller.machine.process import Process
 from controller.machine.waiting import wait_until
 from controller.master.providers import NODE_RUNTIME
 from controller.wire.command import WorkerView
-from stage_model.errors import PaceError
+from stage_model.errors import BadInput, PaceError, Unavailable
 
 END_S = 15.0
 """Longest wait for applications to end in `down`."""
 GIVE_BACK_S = 120.0
 """Longest wait for a provider to end the workers that the master had it start."""
-LEAVE_S = 75.0
+ELSEWHERE_S = 75.0
 """Longest wait for agents elsewhere: an agent gives its executors 30 s, and the master as long to hear of its end."""
 RECENT_S = 120.0
 """An agent that has reported within this time lives; the longest control period is half of it."""
@@ -34,11 +34,13 @@ RECENT_S = 120.0
 @dataclass(slots=True)
 class Stopped:
     """The result of `stop`. `late` are applications that were not over when their agents were stopped, `removed` is what
-    outlived its agent; `left` says in sentences what is there still, and why."""
+    outlived its agent; `left` says in sentences what is there still, and why. `elsewhere` has sentences on agents of other
+    homes, which a further call cannot end, because their master has ended."""
 
     late: list[str] = field(default_factory=list)
     removed: Removed = field(default_factory=Removed)
     left: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -55,9 +57,10 @@ def stop(home: Home, cluster: Cluster | None, *, everywhere: bool = False) -> St
     url = found.master.note if found.master is not None and found.master.note else cluster.url if cluster else ""
     if found.master is not None and url:
         try:
-            _end_work(home, url, stopped, everywhere=everywhere)
+            _end_work(home, url, stopped)
         except PaceError as error:
             stopped.notes.append(f"the master was not asked to end the applications ({error}); agents end their executors")
+    _end_or_name_others(home, url if found.master is not None else "", stopped, everywhere=everywhere)
     # Agents stop their remaining executors or free their quotas themselves; only then may the master go.
     for processes in (found.processes(master=False), found.processes(master=True)):
         _end_processes(processes)
@@ -77,21 +80,31 @@ def stop(home: Home, cluster: Cluster | None, *, everywhere: bool = False) -> St
     return stopped
 
 
-def _end_work(home: Home, url: str, stopped: Stopped, *, everywhere: bool) -> None:
+def _end_work(home: Home, url: str, stopped: Stopped) -> None:
     """End the applications and the workers that the master had started. Raise `PaceError` for a master that this release
     cannot call, or without its token."""
     stopped.late = _end_applications(admin_client(home, url))
     with suppress(PaceError):  # a master that does not answer: its next life gives them back
         admin_client(home, url, GIVE_BACK_S).end_started_workers()
-    with suppress(PaceError):
+
+
+def _end_or_name_others(home: Home, url: str, stopped: Stopped, *, everywhere: bool) -> None:
+    """End the agents of other homes if `everywhere`, else name them. The master at `url` knows them; empty: none lives."""
+    try:
+        if not url:
+            raise Unavailable("no master lives that knows them")
+        client = admin_client(home, url)
         if everywhere:
-            stopped.left += _end_elsewhere(admin_client(home, url), home)
-        else:
-            stopped.notes += [
-                f"the agent of {w.worker_id} on {w.host} is not of this home and was left: it waits for a master; end it "
-                f"there, or give `sparkpace down --all` the next time"
-                for w in _elsewhere(admin_client(home, url), home)
-            ]
+            stopped.elsewhere += _end_elsewhere(client, home)
+            return
+        stopped.notes += [
+            f"the agent of {w.worker_id} on {w.host} is not of this home and was left: it waits for a master; end it there, "
+            f"or give `sparkpace down --all` the next time"
+            for w in _elsewhere(client, home)
+        ]
+    except PaceError as error:
+        if everywhere:
+            stopped.elsewhere.append(f"agents of other homes may be left ({error}); end them there with `sparkpace down`")
 
 
 def _elsewhere(client: MasterClient, home: Home) -> list[WorkerView]:
@@ -103,10 +116,11 @@ def _elsewhere(client: MasterClient, home: Home) -> list[WorkerView]:
 def _end_elsewhere(client: MasterClient, home: Home) -> list[str]:
     """End the agents of other homes; return a sentence on each that has not ended in time. Raise `PaceError`."""
     for worker in _elsewhere(client, home):
-        client.end_worker(worker.worker_id)
-    wait_until(lambda: not _elsewhere(client, home), LEAVE_S, LOOK_S)
+        with suppress(BadInput):  # the master has forgotten it meanwhile
+            client.end_worker(worker.worker_id)
+    wait_until(lambda: not _elsewhere(client, home), ELSEWHERE_S, LOOK_S)
     return [
-        f"the agent of {w.worker_id} on {w.host} was asked to end and has not within {LEAVE_S:g} s; end it there"
+        f"the agent of {w.worker_id} on {w.host} was asked to end and still runs after {ELSEWHERE_S:g} s; end it there"
         for w in _elsewhere(client, home)
     ]
 

@@ -79,7 +79,7 @@ def _faults_of_paths(needs: DriverNeeds, row: RuntimeRow, here: Here) -> Iterato
             f"or name another with PYSPARK_PYTHON there"
         )
     elif needs.version and here.python != needs.version:
-        found = f"Python {here.python} here" if here.python else "does not run here"
-        yield (f"{needs.python} is {found} and Python {needs.version} on the master's machine; make it the same version here")
+        state = f"is Python {here.python} here" if here.python else "does not run here"
+        yield f"{needs.python} {state}, and is Python {needs.version} on the master's machine; make it the same version here"
     if needs.java in here.missing and not row.mounts:  # else executors have their image's
         yield f"the JDK of the master's machine, {needs.java}, is not here; install the same JDK at that path here"

@@ -1,5 +1,5 @@
 """Joining a cluster whose master is on another machine: all is looked at first, then the worker gets its identity, and its
-files are written. After a failure nothing is left, here or at the master.
+files are written. After a failure the worker has no identity, here or at the master; only the use of its token may be gone.
 
 The faults are `join_faults`'. The master's end: `controller.master.join_calls`.
 """
@@ -60,12 +60,12 @@ class Joining:
 
 def join_cluster(joining: Joining, *, start: bool) -> list[str]:
     """Join; with `start`, return once the agent runs in the background and has reported. Return the faults for which the
-    worker has not joined. Raise `PaceError`. With a fault or an error nothing has changed."""
+    worker has not joined. Raise `PaceError`. After a fault nothing has changed; after an error the worker has not joined, and
+    only a use of its token may be gone."""
     home, url = joining.home, joining.options.master_url
     _check_home(home)
     certificate = _meet(url, joining.token)
-    if home.ca_file.exists() and certificate_in(home.ca_file) != certificate:
-        raise BadInput(f"home {home.path} has the ca.pem of another cluster; name another --home")
+    _check_ca(home, certificate)
     with tempfile.TemporaryDirectory() as folder:
         ca = Path(folder) / home.ca_file.name
         ca.write_text(ssl.DER_cert_to_PEM_cert(certificate))
@@ -95,6 +95,16 @@ def _check_home(home: Home) -> None:
             f"home {home.path} has {' and '.join(str(file.relative_to(home.path)) for file in there)}, so it has joined "
             f"already: `sparkpace renew` gives it another identity; to join again, remove them, or name another --home"
         )
+
+
+def _check_ca(home: Home, certificate: bytes) -> None:
+    """Raise `BadInput` for a home with the CA file of another cluster, or with one that cannot be read."""
+    try:
+        other = home.ca_file.exists() and certificate_in(home.ca_file) != certificate
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{home.ca_file} cannot be read ({error}); remove it, or name another --home") from error
+    if other:
+        raise BadInput(f"home {home.path} has the ca.pem of another cluster; name another --home")
 
 
 def _meet(url: str, token: JoinToken) -> bytes:
@@ -142,13 +152,15 @@ def _find_faults(joining: Joining, client: MasterClient) -> list[str]:
     finally:
         if greeter is not None:
             greeter.close()
+    # at once, because the master soon closes its port
+    greeted = found.port is None or is_greeted(master_host, found.port, words)
     needs = found.needs
     here = Here(
         missing=frozenset(path for path in (needs.spark, needs.jar, needs.java, needs.python) if path and not _is_here(path)),
         python=python_version(needs.python) if row.starts else "",
         address=address,
         port=port,
-        greeted=found.port is None or is_greeted(master_host, found.port, words),
+        greeted=greeted,
         unknown=_unknown_name(),
     )
     return join_faults(options.worker_id, master_host, row, found, here)
@@ -202,10 +214,19 @@ def _start(joining: Joining, secret: str) -> None:
     name, client = f"agent-{worker_id}", MasterClient(joining.options.master_url, home.ca_file, secret)
     agent = spawn(name, joining.words, home)
     try:
-        await_ready(home, [agent], lambda: [] if client.reported(worker_id) else [name])
+        await_ready(home, [agent], lambda: [] if _has_reported(client, worker_id) else [name])
     except BaseException:
         end_children([agent])
         raise
+
+
+def _has_reported(client: MasterClient, worker_id: str) -> bool:
+    try:
+        return client.reported(worker_id)
+    except OtherVersion:
+        raise
+    except Unavailable:  # a connection that was cut says nothing of the agent
+        return False
 
 
 def _not_there(home: Home, worker_id: str) -> list[Path]:

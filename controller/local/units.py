@@ -57,7 +57,7 @@ def unit_text(service: Service, user: str | None) -> str:
         "[Unit]",
         f"Description=Sparkpace {service.about}",
         "StartLimitIntervalSec=0",
-        f"RequiresMountsFor={quoted(str(service.home))}",
+        f"RequiresMountsFor={quoted(str(service.home), of_command=False)}",
         *([] if user is None else SYSTEM.format(after=after).splitlines()),
         "",
         "[Service]",

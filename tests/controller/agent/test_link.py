@@ -68,6 +68,15 @@ def test_a_renewed_token_is_found_when_the_last_one_is_refused_and_not_before(tm
         assert len(tokens) == 1
 
 
+def test_a_call_that_was_under_way_when_the_other_thread_found_the_renewed_token_is_repeated(tmp_path: Path) -> None:
+    tokens = ["of before", TOKEN, TOKEN]
+    with serving(Home(tmp_path)) as master:
+        link = Link(master.url, master.home.ca_file, lambda: tokens.pop(0), "w1", OrderFilter("mine"), lambda: None)
+        before = link._headers
+        assert link._renewed(before), "the first of the two threads"
+        assert link._renewed(before), "the second, which sent the token of before, too"
+
+
 def test_a_token_file_that_is_gone_is_as_no_renewal(tmp_path: Path) -> None:
     def token() -> str:
         if tokens:

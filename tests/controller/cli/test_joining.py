@@ -36,7 +36,7 @@ def test_only_the_token_is_on_stdout_and_is_listed_without_its_secret_until_it_i
     assert made.exit_code == 0, made.output
     token = parse_join_token(made.stdout)
     assert token.fingerprint == fingerprint(certificate_in(home.ca_file))
-    assert "sparkpace join https://ADDRESS:7070" in made.stderr
+    assert "sparkpace join https://ADDRESS:PORT" in made.stderr
     assert token.secret not in made.stderr
     shown = run("join-token", "--list")
     assert token.token_id in shown.stdout
@@ -95,13 +95,22 @@ def test_a_revoked_worker_has_no_token_any_more(home: Home) -> None:
 
 
 def test_a_masters_own_workers_are_renewed_by_themselves_and_others_are_left(home: Home) -> None:
-    first = read_token(home.make_agent_token("w1"))
+    first, by_hand = read_token(home.make_agent_token("w1")), read_token(home.make_agent_token("pods"))
     home.write_agent_token("m2", HASHED + digest("of m2"))
+    for worker_id in ("w1", "m2"):
+        home.agent(worker_id).mkdir(parents=True)
     done = run("renew")
     assert done.exit_code == 0, done.output
     assert "w1" in done.stdout
     assert home.find_agent_token("w1") not in (None, first)
     assert home.find_agent_token("m2") == HASHED + digest("of m2")
+    assert home.find_agent_token("pods") == by_hand, "a token that was copied to another machine stays"
+
+
+def test_the_masters_home_starts_no_agent_of_a_worker_that_has_joined(home: Home) -> None:
+    home.write_agent_token("m2", HASHED + digest("of m2"))
+    words = ("agent", "--worker-id", "m2", "--cores", "1", "--memory", "512m", "--runtime", "process", "--master", URL)
+    assert_refused(run(*words), 2, "m2", "joined", "--worker-id", "--revoke")
 
 
 def test_a_home_that_has_joined_gets_no_cluster_of_its_own(home: Home, tmp_path: Path) -> None:

@@ -52,7 +52,9 @@ def test_executors_in_containers_have_their_images_java_and_those_of_others_need
     assert faults(here=replace(HERE, missing=everything, python=""), runtime="adopt") == []
 
 
-@pytest.mark.parametrize(("version", "named"), [("3.13", "Python 3.13 here"), ("", "does not run here")])
+@pytest.mark.parametrize(
+    ("version", "named"), [("3.13", f"{NEEDS.python} is Python 3.13 here"), ("", f"{NEEDS.python} does not run here")]
+)
 def test_another_python_is_named_with_both_versions(version: str, named: str) -> None:
     [said] = faults(here=replace(HERE, python=version))
     assert_names(said, NEEDS.python, named, "Python 3.11 on the master's machine")

@@ -16,6 +16,7 @@ from controller.cli.config import table_text
 from controller.client import MasterClient, admin_client
 from controller.home import HASHED, Home, read_token
 from controller.local.cluster import look
+from controller.local.ending import Stopped, _end_or_name_others
 from controller.local.joining import Joining, join_cluster, renew_identity
 from controller.machine.tls import certificate_in, fingerprint
 from controller.machine.waiting import wait_until
@@ -292,3 +293,19 @@ def test_down_names_an_agent_elsewhere_and_ends_it_with_all(tmp_path: Path, home
     agent_log = home.logs / "agent-m2.log"
     assert wait_until(lambda: look(home, None).names() == [], PATIENCE_S), agent_log.read_text()
     assert "the master has ended this worker" in agent_log.read_text()
+
+
+def test_down_all_without_a_master_says_that_agents_elsewhere_were_not_asked(home: Home) -> None:
+    stopped = Stopped()
+    _end_or_name_others(home, "", stopped, everywhere=True)
+    (said,) = stopped.elsewhere
+    assert_names(said, "agents of other homes", "no master lives", "end them there")
+    _end_or_name_others(home, "", stopped, everywhere=False)
+    assert (len(stopped.elsewhere), stopped.notes) == (1, [])
+
+
+def test_a_ca_file_that_is_damaged_is_named(master: ServedMaster, home: Home) -> None:
+    home.create_folders()
+    home.ca_file.write_text("no certificate")
+    with refused(BadInput, home.ca_file, "remove it", "--home"):
+        join_cluster(wanted(master, home, make_token(master)), start=False)
