@@ -11,7 +11,8 @@ from typing import Any, Literal, get_type_hints
 from controller.wire.message import Message
 
 Scope = Literal["anybody", "submit", "admin", "application", "worker", "join", "metrics"]
-"""The scope of the token that a call needs; for `application` and `worker`, the token of the named one."""
+"""The scope of the token that a call needs; for `application` and `worker`, the token of the named one; for `join`, a
+join token."""
 
 
 @dataclass(frozen=True, slots=True)

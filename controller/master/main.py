@@ -95,7 +95,7 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         signal.raise_signal(told[0])
 
 
-async def _tick(cluster: ClusterState, topology: TopologyFile | None, beat: Callable[[], None] = lambda: None) -> None:
+async def _tick(cluster: ClusterState, topology: TopologyFile | None, beat: Callable[[], None]) -> None:
     while True:
         beat()
         if topology:

@@ -1,7 +1,7 @@
 """Limits of how much calls may bring and how fast, before their content is looked at: a master has one memory and one loop
 for all.
 
-`Allowance` is pure. What may be in a body is said by its type (`controller.wire`).
+`Allowance` is pure; `Bodies` reads by it. What may be in a body is said by its type (`controller.wire`).
 """
 
 from __future__ import annotations
@@ -114,5 +114,5 @@ class Bodies:
 
 
 def path_called(request: Request) -> str:
-    """Return the path of a call, as it can be shown."""
+    """Return the path of a call in a form that can be shown."""
     return ascii(request.url.path[:200])[1:-1]

@@ -24,11 +24,12 @@ from stage_model.units import format_duration
 LOCK_S = 10.0
 REMEDY = "make another by `sparkpace join-token` on the master's machine"
 KEPT_S = 86400.0
-"""Time for which an expired token stays listed, so that who uses it learns that it has expired."""
+"""Time for which an expired token stays listed, so that whoever uses it learns that it has expired."""
 
 
 class JoinLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of a join token. `workers` have joined with it, `uses` of them may; `digest` is of its secret."""
+    """The limits of a join token. `workers` are those that have joined with it, `uses` is the most that may, and `digest` is
+    the hash of its secret."""
 
     digest: str
     until_s: float
@@ -39,7 +40,7 @@ class JoinLimits(msgspec.Struct, frozen=True, kw_only=True):
 def why_refused(kept: JoinLimits, now_s: float) -> str:
     """Return why a token, whose secret was right, is not good for another worker; empty if it is."""
     if now_s >= kept.until_s:
-        return f"it has expired {format_duration(now_s - kept.until_s)} ago"
+        return f"it expired {format_duration(now_s - kept.until_s)} ago"
     if len(kept.workers) >= kept.uses:
         return f"it was good for {kept.uses} worker(s), and {', '.join(kept.workers)} joined with it"
     return ""
@@ -58,7 +59,7 @@ class JoinTokens:
         self._write(made.token_id, JoinLimits(digest=digest(made.secret), until_s=until_s, uses=uses))
         for token_id, kept in self.listed().items():
             if now_s - kept.until_s > KEPT_S:
-                self.revoke(token_id)
+                (self._folder / token_id).unlink(missing_ok=True)  # another call may be making a token, too
         return made
 
     def listed(self) -> Mapping[str, JoinLimits]:
@@ -68,7 +69,7 @@ class JoinTokens:
         return {token_id: kept for token_id, kept in found.items() if kept is not None}
 
     def revoke(self, token_id: str) -> None:
-        """Remove a token. Raise `BadInput` for an id that no token has."""
+        """Remove a token. Raise `BadInput` for an id that no token has, `OSError`, and `RuntimeFailed` as `locked` does."""
         if not TOKEN_ID.fullmatch(token_id) or self._read(token_id) is None:
             known = ", ".join(self.listed())
             accepted = f"accepted: {known}" if known else "no join token is left to remove"
@@ -78,6 +79,10 @@ class JoinTokens:
 
     def check(self, bearer: str, now_s: float) -> str:
         """Return the id of the token that a call has brought. Raise `Denied` unless it is good for another worker."""
+        return self._find_good(bearer, now_s)[0]
+
+    def _find_good(self, bearer: str, now_s: float) -> tuple[str, JoinLimits]:
+        """Return the id and the limits of the token that a call has brought. Raise as `check` does."""
         token_id, _, secret = bearer.partition(".")
         kept = self._read(token_id) if TOKEN_ID.fullmatch(token_id) else None
         # a token that is not known takes as long as one whose secret is wrong
@@ -85,13 +90,13 @@ class JoinTokens:
             raise Denied(f"the join token given is not valid here, or was revoked; {REMEDY}")
         if why := why_refused(kept, now_s):
             raise Denied(f"join token {token_id} is not good any more: {why}; {REMEDY}")
-        return token_id
+        return token_id, kept
 
     def use(self, bearer: str, now_s: float, worker_id: str) -> str:
-        """Note that the worker joins with the token; return the token's id. Raise as `check` does, and `OSError`."""
+        """Note that the worker joins with the token; return the token's id. Raise as `check` and `locked` do, and
+        `OSError`."""
         with locked(self._folder / "lock", LOCK_S):
-            token_id = self.check(bearer, now_s)
-            kept = self.listed()[token_id]
+            token_id, kept = self._find_good(bearer, now_s)
             self._write(token_id, structs.replace(kept, workers=(*kept.workers, worker_id)))
         return token_id
 

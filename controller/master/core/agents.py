@@ -39,7 +39,7 @@ class Agents:
             raise Denied(
                 f"the token of {worker_id} cannot report for worker {sync.worker.worker_id!r:.80}; give that worker's token"
             )
-        worker, joins = self.registry.workers.heard(sync.worker, now_s)
+        worker, joins = self.registry.workers.heard(sync.worker, now_s, leaves=sync.leaves)
         for note in sync.notes[:NOTES]:
             self.registry.changes.log(f"worker {worker_id}: {note[:NOTE_LENGTH]}", "warning")
         self._take_samples(worker, sync)
@@ -61,7 +61,7 @@ class Agents:
                 with guarded(application, "taking in an agent's report"):
                     executors.take_over(application, worker.info, report, self.registry)
                     self._take_report(worker_id, sync.instance, application, report, now_s)
-        worker.reports, worker.timings, worker.left = sync.executors, sync.timings, sync.leaves
+        worker.reports, worker.timings = sync.executors, sync.timings
         reported = {(report.application_id, report.executor_id) for report in sync.executors}
         for application, executor in self.registry.on(worker_id):
             key = ExecutorKey(application.id, executor.record.executor_id)

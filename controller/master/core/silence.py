@@ -37,7 +37,8 @@ class Silence:
         if now_s - self._looked_s > STOOD_STILL_S:
             self._listening_s = now_s
         self._looked_s = now_s
-        workers = [worker for worker in self.registry.workers.by_id.values() if not worker.closing]
+        self._forget_left(now_s)
+        workers = [worker for worker in self.registry.workers.by_id.values() if not worker.closing or self._live(worker)]
         silent_s = [now_s - self._heard_s(worker) for worker in workers]
         others_report = any(for_s < STALE_S for for_s in silent_s)
         for worker, for_s in zip(workers, silent_s, strict=True):
@@ -49,6 +50,12 @@ class Silence:
                 self._reports_again(worker, now_s)
             if worker.lost:
                 self._give_up(worker, now_s)
+
+    def _forget_left(self, now_s: float) -> None:
+        """Forget the workers that have left and have no live executors."""
+        for worker in list(self.registry.workers.by_id.values()):
+            if worker.left and not self._live(worker):
+                self.registry.workers.forget_silent(worker.info.worker_id, now_s)
 
     def _heard_s(self, worker: Worker) -> float:
         """Return the time of the worker's last report, or the time since which the master listens, whichever is later."""
@@ -64,11 +71,11 @@ class Silence:
         return f"{said}; {'it is lost' if for_s >= self._lost_after_s else f'after {lost_after} it is lost'}"
 
     def _is_silent(self, worker: Worker, sentence: str, *, lost: bool) -> None:
-        """Note the silence: the log has it at its begin and when the worker is lost, the users of its executors at its
+        """Note the silence: the log has it at its begin and when executors are given up, the users of its executors at its
         begin."""
-        begins, becomes_lost = not worker.silence, lost and not worker.lost
+        begins, gives_up = not worker.silence, lost and not worker.lost and not worker.info.adopts
         worker.silence, worker.lost, live = sentence, lost, self._live(worker)
-        if (begins or becomes_lost) and (live or worker.seen_s > -math.inf):  # it may have gone while no master ran
+        if (begins or gives_up) and (live or worker.seen_s > -math.inf):  # it may have gone while no master ran
             self.registry.changes.log(sentence, "warning")
         for application, executor in live if begins else ():
             since = format_duration(application.elapsed_s(self._heard_s(worker)))

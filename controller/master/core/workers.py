@@ -81,14 +81,18 @@ class Workers:
         """Take in what an earlier life of the master had stored."""
         self.by_id, self.labels = {info.worker_id: Worker(info) for info in infos}, labels
 
-    def heard(self, info: WorkerInfo, now_s: float) -> tuple[Worker, bool]:
-        """Take a worker's report in; return the worker, and True if it joins, or is back after a silence."""
+    def heard(self, info: WorkerInfo, now_s: float, *, leaves: bool = False) -> tuple[Worker, bool]:
+        """Take a worker's report in, which may be a farewell; return the worker, and True if it joins, or is back after a
+        silence."""
         info = self._labelled(info)
         worker = self.by_id.setdefault(info.worker_id, Worker(info))
-        joins, differs = now_s - worker.seen_s >= STALE_S, worker.info != info
+        joins = not leaves and (worker.left or now_s - worker.seen_s >= STALE_S)
+        differs = worker.info != info
         worker.seen_s = now_s
-        if worker.left:  # another agent of that name
-            worker.left = worker.leaving = worker.closing = False
+        if worker.left != leaves:  # a farewell, which may come twice, or another agent of that name
+            worker.left = worker.closing = leaves
+            worker.leaving = worker.leaving and leaves
+            self._fresh = None
         if differs:
             worker.info = info
         if joins:
@@ -172,8 +176,8 @@ class Workers:
         self.by_id[worker_id].leaving = True
 
     def forget_silent(self, worker_id: str, now_s: float) -> bool:
-        """Forget a worker that was given back once it is silent; a last report may still be on its way. Return True if it is
-        gone."""
+        """Forget a worker that was given back, or has left, once it is silent; a last report may still be on its way. Return
+        True if it is gone."""
         worker = self.by_id.get(worker_id)
         if worker is not None and now_s - worker.seen_s < STALE_S:
             return False
@@ -214,8 +218,8 @@ class Workers:
         return bool(there) and all(there)
 
     def capacity(self, application: Application, now_s: float) -> Capacity:
-        """Return the most an application can get: of the workers that it has executors on, but silent ones, else of all that
-        are there. An application that has ended had all of them."""
+        """Return the most an application can get: of the workers that it has executors on, without silent ones, else of all
+        that are there. An application that has ended had all of them."""
         mine = [e for e in application.executors.values() if e.present or application.ended]
         names = dict.fromkeys(e.record.worker_id for e in mine)
         infos = [self.by_id[name].info for name in names if name in self.by_id]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 
+from controller.asks.annotations import with_annotations
 from controller.asks.job_options import MOST_CHARACTERS
 from controller.asks.job_setting import PREFIX
 from controller.machine.local_zone import local_zone
@@ -55,8 +56,8 @@ class Notifying:
 
 def asked_deadline_s(registration: Registration) -> float | None:
     """Return the deadline in seconds after submission; None where the user asked for none, or for an unreadable one."""
-    asked = registration.conf.get(f"{PREFIX}deadline", "")
     with suppress(BadInput):
+        asked = with_annotations(registration.conf).get(f"{PREFIX}deadline", "")
         if 0 < len(asked) <= MOST_CHARACTERS:
             return parse_deadline(asked, datetime.now(local_zone(os.environ)) - timedelta(seconds=registration.age_s))
     return None

@@ -46,7 +46,7 @@ def test_a_pass_that_fails_is_tried_again_and_counted(tmp_path: Path, monkeypatc
     topology = TopologyFile(tmp_path / "none")
     monkeypatch.setattr(topology, "changed", changed)
     with pytest.raises(KeyboardInterrupt):
-        asyncio.run(main._tick(cluster.state, topology))
+        asyncio.run(main._tick(cluster.state, topology, lambda: None))
     assert sorted(cluster.state.parts.failures.values()) == [3, 4]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,21 @@ def test_workers_join_until_the_token_is_used_up(tokens: JoinTokens) -> None:
 
 def test_an_expired_token_says_so_for_a_day_and_then_goes(tokens: JoinTokens) -> None:
     token = tokens.make("f" * 64, NOW_S + 60, 1, NOW_S)
-    with pytest.raises(Denied, match=f"{token.token_id}.*expired 1m"):
+    with pytest.raises(Denied, match=f"{token.token_id}.*: it expired 1m.* ago"):
         tokens.check(token.bearer, NOW_S + 120)
     tokens.make("f" * 64, NOW_S, 1, NOW_S + KEPT_S)
     assert token.token_id in tokens.listed()
     tokens.make("f" * 64, NOW_S + 2 * KEPT_S, 1, NOW_S + 61 + KEPT_S)
     assert token.token_id not in tokens.listed()
+
+
+def test_several_tokens_are_made_at_once_while_old_ones_go(tokens: JoinTokens) -> None:
+    for _ in range(100):
+        tokens.make("f" * 64, NOW_S, 1, NOW_S)
+    later_s = NOW_S + 2 * KEPT_S
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: tokens.make("f" * 64, later_s, 1, later_s), range(8)))
+    assert set(tokens.listed()) == {one.token_id for one in made}
 
 
 def test_a_revoked_token_is_refused_and_others_stay(tokens: JoinTokens) -> None:

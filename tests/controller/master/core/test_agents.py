@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from controller.agent.executors.local_use import OVER_CODE
@@ -41,11 +43,42 @@ def test_a_worker_that_is_to_end_gets_nothing_new_and_is_gone_once_its_agent_say
         cluster.state.commands.end_worker("m3", cluster.now_s)
 
 
+def test_an_agent_that_says_its_farewell_again_has_left_all_the_same(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.worker("w1")
+    cluster.worker("m2")
+    cluster.state.commands.end_worker("m2", cluster.now_s)
+    for _ in range(2):
+        cluster.worker("m2", leaves=True)
+        cluster.now_s += 1.0
+        assert list(cluster.state.workers.starting(cluster.now_s)) == ["w1"]
+    for _ in range(int(STALE_S) + 1):
+        cluster.now_s += 1.0
+        cluster.worker("w1")
+        cluster.tick()
+    assert [line for line in caplog.messages if "has not reported" in line] == []
+
+
+def test_a_farewell_to_a_master_that_has_started_again_is_one(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    cluster.worker("m2")
+    cluster.state.commands.end_worker("m2", cluster.now_s)
+    cluster.state.store.close()
+    cluster.restart()
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "sparkpace.master"):
+        cluster.worker("m2", leaves=True)
+    assert dict(cluster.state.workers.starting(cluster.now_s)) == {}
+    assert [line for line in caplog.messages if "joined" in line] == []
+
+
 def test_another_agent_of_a_worker_that_has_left_is_welcome(cluster: FakeCluster) -> None:
     cluster.worker("m2")
     cluster.state.commands.end_worker("m2", cluster.now_s)
+    assert dict(cluster.state.workers.starting(cluster.now_s)) == {}
     cluster.worker("m2", leaves=True)
     assert not cluster.worker("m2", instance="another").desired.leave
+    assert list(cluster.state.workers.starting(cluster.now_s)) == ["m2"]
     application_id = cluster.register()
     assert [spec.application_id for spec in cluster.worker("m2", instance="another").desired.executors] == [application_id]
 

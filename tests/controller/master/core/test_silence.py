@@ -254,7 +254,9 @@ def test_plans_count_only_on_workers_that_report(cluster: FakeCluster) -> None:
     assert (plan.cores, plan.slots) == (2.0, 2)
 
 
-def test_executors_of_another_cluster_manager_are_its_own_to_give_up(cluster: FakeCluster) -> None:
+def test_executors_of_another_cluster_manager_are_its_own_to_give_up(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     attached.desired(cluster, "w1")
     job = attached.attach(cluster)
     for _ in range(int(LOST_S) + 5):
@@ -264,7 +266,10 @@ def test_executors_of_another_cluster_manager_are_its_own_to_give_up(cluster: Fa
         cluster.tick()
     executor = cluster.state.applications[job].executors["0"]
     assert (executor.live, executor.present) == (True, False)
-    assert_names(cluster.state.workers.by_id["w1"].silence, "worker w1", "go on")
+    silent = cluster.state.workers.by_id["w1"]
+    assert_names(silent.silence, "worker w1", "go on")
+    assert silent.lost
+    assert len([line for line in caplog.messages if "worker w1 has not reported" in line]) == 1
 
 
 def test_a_worker_that_had_gone_before_the_master_started_is_not_worth_a_line(
@@ -276,3 +281,39 @@ def test_a_worker_that_had_gone_before_the_master_started_is_not_worth_a_line(
     cluster.restart()
     Hosts(cluster, "w1").pass_by(LOST_S + 5)
     assert [line for line in caplog.messages if "has not reported" in line] == []
+
+
+def test_executors_of_a_worker_that_dies_while_it_leaves_are_given_up(cluster: FakeCluster) -> None:
+    hosts = Hosts(cluster, "w1", "w2")
+    cluster.state.commands.end_worker("w2", cluster.now_s)
+    hosts.pass_by(STALE_S + 1, "w2")
+    assert hosts.application.executors["2"].silent
+    hosts.pass_by(LOST_S, "w2")
+    assert [gone.executor_id for gone in cluster.driver(hosts.job).gone] == ["2"]
+
+
+def test_a_worker_that_has_left_is_forgotten_once_nothing_lives_there(cluster: FakeCluster) -> None:
+    boot = "of the second machine"
+    cluster.worker("m2", boot=boot)
+    cluster.state.commands.label("m2", {"zone": "a"}, cluster.now_s)
+    cluster.state.commands.end_worker("m2", cluster.now_s)
+    cluster.worker("m2", boot=boot, leaves=True)
+    cluster.tick(1.0)
+    assert "m2" in cluster.state.workers.by_id, "a farewell may come twice"
+    cluster.tick(STALE_S)
+    for _ in range(2):
+        assert not cluster.state.workers.by_id
+        assert not cluster.state.workers.labels
+        cluster.state.store.close()
+        cluster.restart()
+
+
+def test_a_worker_that_has_left_with_executors_is_forgotten_when_they_are_given_up(cluster: FakeCluster) -> None:
+    hosts = Hosts(cluster, "w1", "w2")
+    cluster.state.commands.end_worker("w2", cluster.now_s)
+    cluster.worker("w2", report(hosts.job, "2"), leaves=True)
+    hosts.pass_by(LOST_S - 1, "w2")
+    assert hosts.on("w2") == "2"
+    hosts.pass_by(2.0, "w2")
+    assert [gone.executor_id for gone in cluster.driver(hosts.job).gone] == ["2"]
+    assert "w2" not in cluster.state.workers.by_id

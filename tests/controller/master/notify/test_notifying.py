@@ -120,10 +120,11 @@ def test_a_refusal_for_something_else_has_the_deadline_that_was_asked_for_if_it_
 ) -> None:
     told, call = calling
     call.cluster.worker("w1", memory_mb=1000)
-    for asked in ({}, {"spark.pace.deadline": "90s"}, {"spark.pace.deadline": "soon"}):
+    annotated = {"spark.kubernetes.driver.annotation.sparkpace.io/deadline": "80s"}
+    for asked in ({}, {"spark.pace.deadline": "90s"}, {"spark.pace.deadline": "soon"}, annotated):
         call("POST", "/v1/applications", registration(conf=asked))
         assert call.status == 400
-    assert [event["deadline_s"] for event in told.heard(3)] == [None, 90.0, None]
+    assert [event["deadline_s"] for event in told.heard(4)] == [None, 90.0, None, 80.0]
 
 
 def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(calling: tuple[Told, Caller]) -> None:
