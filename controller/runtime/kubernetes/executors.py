@@ -76,7 +76,7 @@ class KubernetesRuntime(Adopter):
         key = adoption.key
         with self._adopting:
             with self._pods.changed:
-                if self._pods.running(key) is not None:
+                if self._pods.find_running(key) is not None:
                     return
                 pod = self._pod_of(adoption)
                 # one of this key that has ended: to remove it now would take the new one's record
@@ -119,7 +119,7 @@ class KubernetesRuntime(Adopter):
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:  # noqa: ARG002 - nothing is ended
         """Let the executor go: its pod gets back what it had, and goes on; then it counts as ended here."""
         with self._pods.changed:
-            known = self._pods.running(key)
+            known = self._pods.find_running(key)
             if known is None or known.parting:
                 return
             if not self._pods.listed:
@@ -142,7 +142,7 @@ class KubernetesRuntime(Adopter):
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
         launching.checked_cores(cores)
         with self._pods.changed:
-            known = self._pods.running(key)
+            known = self._pods.find_running(key)
             if known is not None:
                 self._pods.want(known, cores)
             return known is not None

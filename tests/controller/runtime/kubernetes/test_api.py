@@ -138,12 +138,19 @@ def test_a_guaranteed_pod_is_refused_with_what_would_help(world: World) -> None:
         world.adopt(runtime, world.adoption(pod))
 
 
-def test_a_pod_that_has_asked_for_all_that_it_can_use_is_told_to_its_user(world: World) -> None:
+def test_a_pod_that_has_asked_for_all_that_it_can_use_is_in_the_log_and_hides_no_later_risk(world: World) -> None:
+    """A risk that never ends would hide all that follow: the master reports one, and the next once that is over."""
     runtime = world.runtime()
     pod = world.pod(limit=None, request="1", memory_request="32Mi")
     key = world.adopt(runtime, world.adoption(pod, 0.3, slots=1))
     in_force(world, 1001)
-    assert "it is not slowed down" in runtime.observe()[key].risk
+    seen = runtime.observe()[key]
+    assert_names([seen.remark], "it is not slowed down")
+    assert seen.risk == ""
+    world.allow(max="1100m")
+    runtime.set_quota(key, 2.0)
+    said = remark(world, runtime, key, "maximum cpu")
+    assert said == runtime.observe()[key].risk
 
 
 def test_a_pod_without_cpu_amounts_is_refused_with_what_would_help(world: World) -> None:
@@ -642,6 +649,30 @@ def test_quotas_are_not_opened_before_the_server_has_accepted_it(standin: World,
     assert open_all(standin.runtime(), 2.0)
     assert standin.look().limit_m == 2000
     assert key in runtime.observe()
+
+
+def test_a_record_that_cannot_be_written_costs_no_former_executor_of_that_key_its_removal(
+    standin: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, key = paced(standin)
+    in_force(standin, 300)
+    standin.delete("exec-1")
+    standin.until(lambda: not runtime.observe()[key].running)
+    second = standin.pod("exec-2")
+    standin.until(lambda: second.uid in runtime._pods.by_uid)
+
+    def full(_descriptor: int) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(RuntimeFailed, match="no space left"):
+            runtime.adopt(standin.adoption(second))
+    assert not runtime.observe()[key].running
+    runtime.remove(key)
+    assert list((standin.folder / "pods").glob("*.json")) == []
+    runtime.adopt(standin.adoption(second))
+    assert runtime.observe()[key].running
 
 
 def test_a_slow_disk_holds_up_no_period(standin: World, monkeypatch: pytest.MonkeyPatch) -> None:
