@@ -318,8 +318,8 @@ def _remark(executor: PacedExecutor, pod: PodCpu, now_s: float) -> str:
         )
     if now_s - executor.other_s <= SHOWN_S:
         return (
-            "somebody else writes its CPU limit, too, and quotas move to and fro; leave each pod to one agent, and let no one "
-            "else resize it"
+            "somebody else writes its CPU limit, too, and quotas move to and fro; leave each pod to one agent, and let no "
+            "one else resize it"
         )
     # no risk: it lasts as long as the pod, and while a risk lasts the user learns of no other
     return "" if executor.parting else pod_resize.why_not_slowed(pod, executor.record.slots)

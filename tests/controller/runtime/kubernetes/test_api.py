@@ -19,8 +19,8 @@ from controller.runtime.kubernetes.api import KubernetesApi, PodLater, ServerLat
 from controller.runtime.kubernetes.executors import KubernetesRuntime
 from controller.runtime.kubernetes.paced_pods import LATE_S
 from controller.runtime.kubernetes.pod_cpu import PodCpu
-from controller.runtime.table import RUNTIMES
-from stage_model.errors import RuntimeFailed, RuntimeRefused
+from controller.runtime.table import choose_runtime
+from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 from tests.controller.runtime.kubernetes.kube_worlds import IMAGE, World, real_world, standin_world, why_no_real_server
 from tests.fakes.kube_api import config_of, executor_pod
 from tests.fakes.refusals import assert_names
@@ -353,8 +353,7 @@ def test_without_the_right_to_watch_it_is_told(standin: World) -> None:
         runtime.adopt(standin.adoption(standin.pod()))
 
 
-def test_a_server_that_shows_no_pods_of_all_namespaces_works_here(standin: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server may show those of the namespace that `--namespace` names."""
+def test_a_server_works_here_if_it_shows_the_pods_of_the_namespace(standin: World, monkeypatch: pytest.MonkeyPatch) -> None:
     config = {
         "clusters": [{"name": "one", "cluster": {"server": standin.config.cluster.server}}],
         "users": [{"name": "one", "user": {"token": "of-a-test"}}],
@@ -364,8 +363,13 @@ def test_a_server_that_shows_no_pods_of_all_namespaces_works_here(standin: World
     file = standin.folder / "kubeconfig"
     file.write_text(json.dumps(config))
     monkeypatch.setenv("KUBECONFIG", str(file))
+    standin.standin.orders.may_watch_all = False
+    assert choose_runtime("kubernetes", "jobs").name == "kubernetes"
+    with pytest.raises(Unavailable, match=r"list and watch.*--namespace"):
+        choose_runtime("kubernetes")
     standin.standin.orders.may_watch = False
-    assert RUNTIMES["kubernetes"].check() == ""
+    with pytest.raises(Unavailable, match=r"list and watch.*--namespace"):
+        choose_runtime("kubernetes", "jobs")
 
 
 def test_a_patch_whose_connection_is_closed_is_sent_again(standin: World) -> None:
