@@ -80,7 +80,7 @@ def up(context: click.Context, /, home: Home, **given: Any) -> None:
     options, typed = _options(context)
     ready = None
     if not home.path.exists():
-        ready = _ready(plan, runtime)  # before the home is made: a refusal leaves nothing behind
+        ready = _ready(plan, runtime, given["namespace"])  # before the home is made: a refusal leaves nothing behind
         home.create()
     with turn(home):
         recorded = home.cluster()
@@ -88,7 +88,7 @@ def up(context: click.Context, /, home: Home, **given: Any) -> None:
         if recorded is not None and healing is not None:
             _heal(home, recorded, healing)
         else:
-            _start(home, *(ready or _ready(plan, runtime)), options)
+            _start(home, *(ready or _ready(plan, runtime, given["namespace"])), options)
 
 
 def _of_one_source(context: click.Context, each: tuple[str, ...]) -> tuple[str, ...]:
@@ -108,11 +108,11 @@ def _only_one(context: click.Context, each: tuple[str, ...], workers: int, row: 
     return 1
 
 
-def _ready(plan: Plan, runtime: str) -> tuple[Plan, Choice, Java]:
+def _ready(plan: Plan, runtime: str, namespace: str | None) -> tuple[Plan, Choice, Java]:
     """Return the plan with its runtime and port, the choice of that runtime, and the Java that is here. Raise `Unavailable`
     where something that a cluster needs is missing."""
     java = find_java(os.environ)
-    choice = choose_runtime(runtime)
+    choice = choose_runtime(runtime, namespace)
     plan = replace(plan, runtime=choice.name, port=check_port(plan.host, plan.port))
     return replace(plan, driver_host=plan.driver_host or _driver_host(plan)), choice, java
 

@@ -33,9 +33,9 @@ class Owner:
 class RuntimeModule(Protocol):
     """Functions that a row's module offers."""
 
-    def check(self) -> str:
+    def check(self, namespace: str | None) -> str:
         """Return what was found of the thing that the runtime needs on this machine; empty if it needs nothing. Raise
-        `Unavailable` where the runtime cannot work."""
+        `Unavailable` where the runtime cannot work. `namespace`: as in `Owner`."""
         ...
 
     def make(self, owner: Owner) -> Starter | Adopter:
@@ -84,9 +84,9 @@ class RuntimeRow:
     def load(self) -> RuntimeModule:
         return cast(RuntimeModule, import_module(self.module))
 
-    def check(self) -> str:
+    def check(self, namespace: str | None = None) -> str:
         """Return what `RuntimeModule.check` returns, and raise what it raises."""
-        return self.load().check()
+        return self.load().check(namespace)
 
     def own_networks(self, network: str) -> bool:
         """Return True if each application has a network of its own under the option `--network`."""
@@ -140,12 +140,12 @@ class Choice:
     why_not_better: str = ""
 
 
-def choose_runtime(wanted: str) -> Choice:
+def choose_runtime(wanted: str, namespace: str | None = None) -> Choice:
     """Return the runtime asked for; for "auto" the first one that works here. Raise `Unavailable` if that does not work.
     Raise `Unusable` with "auto" if a better runtime is here and cannot be used, because an engine that is too old or too new
     must not cost isolation."""
     if wanted != "auto":
-        RUNTIMES[wanted].check()
+        RUNTIMES[wanted].check(namespace)
         return Choice(wanted)
     *others, last = (row for row in RUNTIMES.values() if row.starts)
     reasons = []

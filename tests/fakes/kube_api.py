@@ -53,6 +53,8 @@ class Orders:
     """True from 1.33 on."""
     may_resize: bool = True
     may_watch: bool = True
+    may_watch_all: bool = True
+    """False: only the pods of one namespace at a time."""
     denials: int = 0
     """Number of lists that are denied, as by a server that has just started and does not know its roles yet."""
     kubelet_away: bool = False
@@ -533,7 +535,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise Refused(404, "the server could not find the requested resource")
         orders, denied = state.orders, state.orders.denials > 0 and "watch" not in query
         orders.denials -= denied
-        if denied or not orders.may_watch:
+        if denied or not orders.may_watch or (namespace is None and not orders.may_watch_all):
             raise Refused(
                 403, 'pods is forbidden: User "agent" cannot list resource "pods" in API group "" at the cluster scope'
             )

@@ -9,7 +9,7 @@ from controller.runtime.adopt.executors import AdoptRuntime
 from controller.runtime.table import Owner
 
 
-def check() -> str:
+def check(namespace: str | None) -> str:  # noqa: ARG001 - Kubernetes' only
     """Return nothing: `adopt` works everywhere. What it can do about an executor is known when there is one."""
     return ""
 

@@ -28,7 +28,7 @@ GONE_S = 20.0
 GONE, UNDER_WAY = 404, 409
 
 
-def check() -> str:
+def check(namespace: str | None) -> str:  # noqa: ARG001 - Kubernetes' only
     """Return the engine's version and place. Raise as `docker_version`."""
     return docker_version()
 

@@ -59,11 +59,11 @@ T = TypeVar("T")
 
 class ServerLater(RuntimeFailed):
     """No server answers, or none that can. `asked_s`: seconds in which it wants no further call, by its `Retry-After`.
-    `denied`: it does not let this agent look at pods. `too_old`: it can resize none."""
+    `too_old`: it can resize none."""
 
-    def __init__(self, sentence: str, asked_s: float = 0.0, *, denied: bool = False, too_old: bool = False) -> None:
+    def __init__(self, sentence: str, asked_s: float = 0.0, *, too_old: bool = False) -> None:
         super().__init__(sentence)
-        self.asked_s, self.denied, self.too_old = asked_s, denied, too_old
+        self.asked_s, self.too_old = asked_s, too_old
 
 
 class PodLater(RuntimeFailed):
@@ -211,8 +211,7 @@ def _away() -> Iterator[None]:
             raise _busy(error) from error
         raise ServerLater(
             f"this agent may not look at pods ({_words(error)}); allow it to list and watch pods and to patch pods/resize, "
-            "or name a namespace where it may by --namespace",
-            denied=True,
+            "or name a namespace where it may by --namespace"
         ) from error
     except _ODD as error:
         raise ServerLater(_away_sentence(error)) from error

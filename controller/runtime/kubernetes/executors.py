@@ -22,7 +22,7 @@ from controller.runtime.base import Adopter, Adoption, ExecutorKey, Observed
 from controller.runtime.executor_record import PodRecord
 from controller.runtime.kubernetes import pod_resize
 from controller.runtime.kubernetes.api import KubernetesApi, PodLater, ServerLater
-from controller.runtime.kubernetes.paced_pods import BACK_OFF, PacedPods
+from controller.runtime.kubernetes.paced_pods import PacedPods, Pause
 from controller.runtime.kubernetes.pod_cpu import PodCpu, find_claimed_pod
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
@@ -76,11 +76,11 @@ class KubernetesRuntime(Adopter):
         key = adoption.key
         with self._adopting:
             with self._pods.changed:
-                if self._pods.running(key) is not None:
+                if self._pods.find_running(key) is not None:
                     return
                 pod = self._pod_of(adoption)
                 # one of this key that has ended: to remove it now would take the new one's record
-                self._pods.known.pop(key, None)
+                former = self._pods.known.pop(key, None)
             name = launching.unique_name(self._cluster_id, self._worker_id, key)
             record = PodRecord(
                 cluster_id=self._cluster_id,
@@ -96,6 +96,9 @@ class KubernetesRuntime(Adopter):
             try:
                 executor_record.write(path, record)
             except OSError as error:
+                if former is not None:
+                    with self._pods.changed:
+                        self._pods.known[key] = former
                 raise RuntimeFailed(f"executor {key.text} was not taken over ({error}); tried again later") from error
             with self._pods.changed:
                 made = self._pods.remember(path, record)
@@ -119,7 +122,7 @@ class KubernetesRuntime(Adopter):
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:  # noqa: ARG002 - nothing is ended
         """Let the executor go: its pod gets back what it had, and goes on; then it counts as ended here."""
         with self._pods.changed:
-            known = self._pods.running(key)
+            known = self._pods.find_running(key)
             if known is None or known.parting:
                 return
             if not self._pods.listed:
@@ -142,7 +145,7 @@ class KubernetesRuntime(Adopter):
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
         launching.checked_cores(cores)
         with self._pods.changed:
-            known = self._pods.running(key)
+            known = self._pods.find_running(key)
             if known is not None:
                 self._pods.want(known, cores)
             return known is not None
@@ -169,10 +172,10 @@ class KubernetesRuntime(Adopter):
 
     def _watch(self) -> None:
         """Keep the known pods as their API server has them."""
-        failures = 0
+        again = Pause()
         while not self._pods.closing:
             self._beat()
-            asked_s = 0.0
+            why, asked_s = "", 0.0
             try:
                 pods, version = self._api.pods()
                 with self._pods.changed:
@@ -180,18 +183,17 @@ class KubernetesRuntime(Adopter):
                 begun_s = self._clock()
                 self._follow(version)
                 if self._clock() - begun_s > STEADY_S:
-                    failures = 0
+                    again = Pause()
             except ServerLater as error:
-                asked_s = error.asked_s
+                why, asked_s = str(error), error.asked_s
                 with self._pods.changed:
-                    self._pods.lost(str(error))
+                    self._pods.lost(why)
             except Exception:
                 # the watch is a loop of its own: an unforeseen error must not end it
                 log.exception("watching pods failed and is begun again")
-            failures += 1
-            wait_s = max(BACK_OFF.wait_s(failures), min(BACK_OFF.most_s, asked_s))
+            again.failed(why, now_s := self._clock(), asked_s)
             with self._pods.changed:
-                self._pods.changed.wait_for(lambda: self._pods.closing, wait_s)
+                self._pods.changed.wait_for(lambda: self._pods.closing, again.until_s - now_s)
 
     def _follow(self, version: str) -> None:
         """Take over changes until the watch ends: then all is listed again, and only if that fails, too, is the server

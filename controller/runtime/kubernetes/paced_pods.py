@@ -136,7 +136,7 @@ class PacedPods:
         self.known[record.key] = made
         return made
 
-    def running(self, key: ExecutorKey) -> PacedExecutor | None:
+    def find_running(self, key: ExecutorKey) -> PacedExecutor | None:
         found = self.known.get(key)
         return found if found is not None and found.running else None
 
@@ -184,7 +184,7 @@ class PacedPods:
         reason = executor.refusal(pod) or executor.pause.trouble(now_s) or (self.pause.trouble(now_s) if waits else "")
         if executor.parting:
             return reason and f"its pod was not given back what it had ({reason}); its record stays, and it is tried again"
-        return reason or pod_resize.why_not_resized(pod) or pod_resize.why_not_slowed(pod, executor.record.slots)
+        return reason or pod_resize.why_not_resized(pod)
 
     def held_back(self) -> dict[ExecutorKey, str]:
         """Return the executors whose pod may not have as much as is wished yet, each with the reason as a sentence."""
@@ -295,7 +295,7 @@ class PacedPods:
         else:
             self.pause, self.too_old = Pause(), ""
         if error is None:
-            executor.has_m, executor.pause = patch.limit_m, Pause()
+            executor.has_m, executor.pause = None if pod is None else patch.limit_m, Pause()
             executor.bound = pod_resize.accepted(executor.bound, patch.limit_m)
         elif patch.parting != executor.parting:
             pass  # an earlier wish, which was under way when the executor was let go: giving back waits for nothing
@@ -316,12 +316,13 @@ def _remark(executor: PacedExecutor, pod: PodCpu, now_s: float) -> str:
             f"its node {pod.node} has not put a limit in force that the API server accepted more than {LATE_S:g} s ago; look "
             "whether its kubelet runs"
         )
-    if now_s - executor.other_s > SHOWN_S:
-        return ""
-    return (
-        "somebody else writes its CPU limit, too, and quotas move to and fro; leave each pod to one agent, and let no one "
-        "else resize it"
-    )
+    if now_s - executor.other_s <= SHOWN_S:
+        return (
+            "somebody else writes its CPU limit, too, and quotas move to and fro; leave each pod to one agent, and let no "
+            "one else resize it"
+        )
+    # no risk: it lasts as long as the pod, and while a risk lasts the user learns of no other
+    return "" if executor.parting else pod_resize.why_not_slowed(pod, executor.record.slots)
 
 
 def _newer(pod: PodCpu, known: PodCpu | None) -> PodCpu:

@@ -74,7 +74,7 @@ def why_not_slowed(pod: PodCpu, slots: int) -> str:
     if (pod.request_m or 0) < 1000 * slots:
         return ""
     return (
-        "its pod's CPU request is all that it can use, and its limit is never lower, so it is not slowed down; "
+        "its pod's CPU request is all that it can use, and its limit is always above that, so it is not slowed down; "
         f"lower {REQUESTS}"
     )
 

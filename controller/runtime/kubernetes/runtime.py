@@ -19,17 +19,15 @@ if TYPE_CHECKING:
 RECORDS = "pods"
 
 
-def check() -> str:
-    """Return nothing. Raise `Unavailable` where no server answers; one that answers may let the agent look at the pods of one
-    namespace, which is not known here."""
-    with contextlib.closing(_connect(None)) as api:
+def check(namespace: str | None) -> str:
+    """Return nothing. Raise `Unavailable` where no server answers, or one that shows none of these pods."""
+    with contextlib.closing(_connect(namespace)) as api:
         from controller.runtime.kubernetes.api import ServerLater
 
         try:
             api.pods()
         except ServerLater as error:
-            if not error.denied:
-                raise Unavailable(f"the runtime kubernetes does not work here: {error}") from error
+            raise Unavailable(f"the runtime kubernetes does not work here: {error}") from error
     return ""
 
 

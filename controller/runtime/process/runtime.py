@@ -9,7 +9,7 @@ from controller.runtime.process.executors import ProcessRuntime
 from controller.runtime.table import Owner
 
 
-def check() -> str:
+def check(namespace: str | None) -> str:  # noqa: ARG001 - Kubernetes' only
     """Return nothing: `process` works everywhere."""
     return ""
 

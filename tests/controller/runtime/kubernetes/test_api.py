@@ -19,8 +19,8 @@ from controller.runtime.kubernetes.api import KubernetesApi, PodLater, ServerLat
 from controller.runtime.kubernetes.executors import KubernetesRuntime
 from controller.runtime.kubernetes.paced_pods import LATE_S
 from controller.runtime.kubernetes.pod_cpu import PodCpu
-from controller.runtime.table import RUNTIMES
-from stage_model.errors import RuntimeFailed, RuntimeRefused
+from controller.runtime.table import choose_runtime
+from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 from tests.controller.runtime.kubernetes.kube_worlds import IMAGE, World, real_world, standin_world, why_no_real_server
 from tests.fakes.kube_api import config_of, executor_pod
 from tests.fakes.refusals import assert_names
@@ -138,12 +138,19 @@ def test_a_guaranteed_pod_is_refused_with_what_would_help(world: World) -> None:
         world.adopt(runtime, world.adoption(pod))
 
 
-def test_a_pod_that_has_asked_for_all_that_it_can_use_is_told_to_its_user(world: World) -> None:
+def test_a_pod_that_has_asked_for_all_that_it_can_use_is_in_the_log_and_hides_no_later_risk(world: World) -> None:
+    """A risk that never ends would hide all that follow: the master reports one, and the next once that is over."""
     runtime = world.runtime()
     pod = world.pod(limit=None, request="1", memory_request="32Mi")
     key = world.adopt(runtime, world.adoption(pod, 0.3, slots=1))
     in_force(world, 1001)
-    assert "it is not slowed down" in runtime.observe()[key].risk
+    seen = runtime.observe()[key]
+    assert_names([seen.remark], "it is not slowed down")
+    assert seen.risk == ""
+    world.allow(max="1100m")
+    runtime.set_quota(key, 2.0)
+    said = remark(world, runtime, key, "maximum cpu")
+    assert said == runtime.observe()[key].risk
 
 
 def test_a_pod_without_cpu_amounts_is_refused_with_what_would_help(world: World) -> None:
@@ -346,8 +353,7 @@ def test_without_the_right_to_watch_it_is_told(standin: World) -> None:
         runtime.adopt(standin.adoption(standin.pod()))
 
 
-def test_a_server_that_shows_no_pods_of_all_namespaces_works_here(standin: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server may show those of the namespace that `--namespace` names."""
+def test_a_server_works_here_if_it_shows_the_pods_of_the_namespace(standin: World, monkeypatch: pytest.MonkeyPatch) -> None:
     config = {
         "clusters": [{"name": "one", "cluster": {"server": standin.config.cluster.server}}],
         "users": [{"name": "one", "user": {"token": "of-a-test"}}],
@@ -357,8 +363,13 @@ def test_a_server_that_shows_no_pods_of_all_namespaces_works_here(standin: World
     file = standin.folder / "kubeconfig"
     file.write_text(json.dumps(config))
     monkeypatch.setenv("KUBECONFIG", str(file))
+    standin.standin.orders.may_watch_all = False
+    assert choose_runtime("kubernetes", "jobs").name == "kubernetes"
+    with pytest.raises(Unavailable, match=r"list and watch.*--namespace"):
+        choose_runtime("kubernetes")
     standin.standin.orders.may_watch = False
-    assert RUNTIMES["kubernetes"].check() == ""
+    with pytest.raises(Unavailable, match=r"list and watch.*--namespace"):
+        choose_runtime("kubernetes", "jobs")
 
 
 def test_a_patch_whose_connection_is_closed_is_sent_again(standin: World) -> None:
@@ -642,6 +653,30 @@ def test_quotas_are_not_opened_before_the_server_has_accepted_it(standin: World,
     assert open_all(standin.runtime(), 2.0)
     assert standin.look().limit_m == 2000
     assert key in runtime.observe()
+
+
+def test_a_record_that_cannot_be_written_costs_no_former_executor_of_that_key_its_removal(
+    standin: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, key = paced(standin)
+    in_force(standin, 300)
+    standin.delete("exec-1")
+    standin.until(lambda: not runtime.observe()[key].running)
+    second = standin.pod("exec-2")
+    standin.until(lambda: second.uid in runtime._pods.by_uid)
+
+    def full(_descriptor: int) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(RuntimeFailed, match="no space left"):
+            runtime.adopt(standin.adoption(second))
+    assert not runtime.observe()[key].running
+    runtime.remove(key)
+    assert list((standin.folder / "pods").glob("*.json")) == []
+    runtime.adopt(standin.adoption(second))
+    assert runtime.observe()[key].running
 
 
 def test_a_slow_disk_holds_up_no_period(standin: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from controller.runtime.executor_record import PodRecord
@@ -10,14 +11,17 @@ from controller.runtime.kubernetes.paced_pods import PacedPods
 from controller.runtime.kubernetes.pod_cpu import CONTAINER, PodCpu
 from controller.runtime.kubernetes.pod_resize import INTERVAL_S
 
+OWNER = {"cluster_id": "cluster", "worker_id": "w1", "application_id": "app", "executor_id": "1"}
+RECORD = PodRecord(**OWNER, uid="uid", namespace="jobs", slots=1, limit_m=500)
+POD = PodCpu("uid", "jobs", "exec-1", CONTAINER, limit_m=300, in_force_m=300, request_m=10)
+
 
 def test_a_wish_that_is_refused_after_its_executor_was_let_go_delays_no_giving_back(tmp_path: Path) -> None:
     now_s = 10.0
     pods = PacedPods(lambda: now_s)
-    owner = {"cluster_id": "cluster", "worker_id": "w1", "application_id": "app", "executor_id": "1"}
     with pods.changed:
-        executor = pods.remember(tmp_path, PodRecord(**owner, uid="uid", namespace="jobs", slots=1, limit_m=500))
-        pods.saw_all([PodCpu("uid", "jobs", "exec-1", CONTAINER, limit_m=300, in_force_m=300, request_m=10)])
+        executor = pods.remember(tmp_path, RECORD)
+        pods.saw_all([POD])
         pods.want(executor, 0.45)
         wish = pods.due()
         assert wish is not None
@@ -27,3 +31,18 @@ def test_a_wish_that_is_refused_after_its_executor_was_let_go_delays_no_giving_b
         given_back = pods.due()
     assert given_back is not None
     assert (wish.limit_m, given_back.limit_m) == (450, 500)
+
+
+def test_an_answer_that_shows_no_pod_makes_an_older_event_no_other_writers(tmp_path: Path) -> None:
+    pods = PacedPods(lambda: 10.0)
+    with pods.changed:
+        executor = pods.remember(tmp_path, RECORD)
+        pods.saw_all([POD])
+        pods.want(executor, 0.45)
+        patch = pods.due()
+        assert patch is not None
+        pods.book(patch, None)
+        pods.saw(replace(POD, version=1), there=True)
+        assert pods.show(executor).remark == ""
+        pods.saw(replace(POD, version=2, limit_m=450), there=True)
+        assert (pods.show(executor).remark, executor.unsure) == ("", False)

@@ -78,7 +78,7 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend implements 
     removeExecutor(id, loss);
   }
 
-  /** True for an executor that was reported lost: if its host was only cut off, it registers late and has to end. */
+  /** True for an executor that was reported as gone: one whose host was only cut off registers late and has to end. */
   @Override public boolean isExecutorExcluded(String id, String host) { return handled.contains(id); }
 
   @Override public void locality(double worth, long waitMs) { scheduler.locality(worth, waitMs); }
