@@ -149,8 +149,10 @@ class AdoptRuntime(Adopter):
     def _is_its_own(self, directory: Path, process: Process) -> bool:
         """Return True if the executor's group holds only what the executor has started, and what has started the executor and
         is not Java (an init of a container, the shell of YARN; a standalone Worker is Java and may start others)."""
-        its, inside = set(process_tree.descendants(process)), self._cgroups.pids_in(directory)
-        others = [pid for pid in inside if pid not in its]
+        # the group first: what begins later is not in it, and what has ended by then is no other's process
+        inside = self._cgroups.pids_in(directory)
+        its = set(process_tree.descendants(process))
+        others = [pid for pid in inside if pid not in its and proc.start_ticks(pid, zombie=False) is not None]
         above = set(process_tree.ancestors(process))
         return (
             process.pid in inside

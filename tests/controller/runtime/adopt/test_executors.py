@@ -433,9 +433,61 @@ def test_a_container_as_yarns_node_manager_makes_it_can_be_removed_by_it_while_i
         assert not grouped.ended(runtime, KEY).running
         runtime.remove(KEY)
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # after a failure it holds processes still
             container.rmdir()
-        yarn.rmdir()
+        with contextlib.suppress(OSError):
+            yarn.rmdir()
+
+
+class _ChangesMeanwhile(CgroupTree):
+    """Control groups of which a child of the executor begins, or ends, while they are read."""
+
+    def __init__(self, executor: subprocess.Popen[bytes], change: str) -> None:
+        super().__init__()
+        self._executor, self._change = executor, change
+
+    def pids_in(self, directory: Path) -> tuple[int, ...]:  # type: ignore[override] # it needs the executor
+        if self._change == "begins":
+            self.begin_child()
+            return CgroupTree.pids_in(directory)
+        found = CgroupTree.pids_in(directory)
+        (child,) = psutil.Process(self._executor.pid).children()
+        child.kill()
+        child.wait(30)
+        return found
+
+    def begin_child(self) -> None:
+        assert self._executor.stdin is not None
+        assert self._executor.stdout is not None
+        self._executor.stdin.write(b"\n")
+        self._executor.stdin.flush()
+        assert self._executor.stdout.readline() == b"begun\n"
+
+
+@pytest.mark.parametrize("change", ["begins", "ends"])
+def test_a_child_that_begins_or_ends_during_a_look_does_not_make_the_group_anothers(
+    grouped: CgroupAdoptRig, change: str
+) -> None:
+    group = CgroupTree().create(f"{grouped.cluster}-own")
+    assert group is not None
+    program = "read line; sleep 600 & echo begun; wait; read line"
+    words = executor_command(program, BACKENDS[1], grouped.SERVES)
+    executor = subprocess.Popen(words, start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    grouped.processes.append(executor)
+    try:
+        (group.cpu / "cgroup.procs").write_text(str(executor.pid))
+        cgroups = _ChangesMeanwhile(executor, change)
+        if change == "ends":
+            cgroups.begin_child()
+        runtime = AdoptRuntime(grouped.cluster, "w1", grouped.directory / "state/w1", cgroups=cgroups)
+        process = find_process(executor.pid)
+        assert process is not None
+        assert runtime._is_its_own(group.cpu, process)
+        runtime.close()
+    finally:
+        os.killpg(executor.pid, signal.SIGKILL)
+        executor.communicate()
+        grouped.until(lambda: CgroupTree().remove(group))
 
 
 def _removed_fails(directory: Path) -> bool:
