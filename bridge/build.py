@@ -21,7 +21,7 @@ JAR = HERE.parent / "controller" / "jars" / "sparkpace-bridge.jar"
 RELEASE = "11"
 """Java 11: the oldest whose HTTP client we use; Spark 3.5 runs on 8, 11 and 17, Spark 4 on 17 and 21."""
 FAILED, MISUSE, UNAVAILABLE = 1, 2, 69
-"""Exit codes (docs/operations.md, Exit codes)."""
+"""Exit codes (docs/reference/exit-codes.md)."""
 FIRST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
 

@@ -1,4 +1,4 @@
-"""Errors that Sparkpace raises on purpose. `exit_code` is the command's (docs/operations.md, Exit codes)."""
+"""Errors that Sparkpace raises on purpose. `exit_code` is the command's (docs/reference/exit-codes.md)."""
 
 from __future__ import annotations
 

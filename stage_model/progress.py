@@ -10,7 +10,7 @@ import msgspec
 
 SCHEMA = 1
 MAX_BYTES = 65_536
-"""A larger progress file is refused (docs/operations.md, Security notes)."""
+"""A larger progress file is refused (docs/security.md, Details)."""
 
 
 MAX_STAGES = 64

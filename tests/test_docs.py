@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 
 from controller.agent.executors.secret_places import CREDENTIAL_PLACES, ENGINE, SPARKPACE_HOME
 from controller.asks.job_options import SETTINGS
-from controller.cli.main import COMMANDS
+from controller.cli.groups import WHOLE_SENTENCE
+from controller.cli.main import COMMANDS, main
 from controller.cli.service_options import AGENT, GROWTH, MASTER, UP
 from controller.master.calls import CALLS
 from controller.master.core.life import MOVES
@@ -20,6 +22,7 @@ from stage_model.laws import LAWS
 from stage_model.settings import Topic, rules
 
 ROOT = Path(__file__).resolve().parents[1]
+REFERENCE = ROOT / "docs" / "reference"
 PAGES = sorted(
     [
         ROOT / "README.md",
@@ -34,6 +37,9 @@ SOURCES = ("stage_model", "placement", "master_memory", "controller", "experimen
 CITED = re.compile(r"(?:\w[\w.-]*/)*\w[\w.-]*\.md\b")
 SHOWN_BY = re.compile(r"`([\w/]+\.py)(?:::(\w+))?`")
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+SYMPTOM = re.compile(r"^\| (`[^|]*) \|", re.MULTILINE)
+PLACE = re.compile(r"\b[A-Z_]+\b|\.\.\.")
+"""A name or number of a sentence in the guide to troubleshooting."""
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -84,7 +90,7 @@ def test_the_table_of_an_applications_settings_is_that_of_the_code() -> None:
         f"| `{one.key}` | {'' if one.ours or not one.shown else f'`{one.shown}`'} | {one.help} |"
         for one in sorted(SETTINGS.values(), key=lambda one: one.ours)
     ]
-    _, _, after = (ROOT / "docs" / "operations.md").read_text().partition("| key | option of `submit` | meaning |\n")
+    _, _, after = (REFERENCE / "settings.md").read_text().partition("| key | option of `submit` | meaning |\n")
     assert after.partition("\n\n")[0].replace("\\|", "|").splitlines()[1:] == rows
 
 
@@ -96,21 +102,40 @@ def test_the_table_of_the_services_options_is_that_of_the_code() -> None:
             default = "" if one.default in (None, "") else f"`{one.default}`"
             of = f"`{command}`, `up`" if one.up and command != "up" else f"`{command}`"
             rows.append(f"| `--{one.name}{choices}` | {of} | {default} | {one.help} |")
-    _, _, after = (ROOT / "docs" / "operations.md").read_text().partition("| option | of | default | meaning |\n")
+    _, _, after = (REFERENCE / "services.md").read_text().partition("| option | of | default | meaning |\n")
     assert after.partition("\n\n")[0].replace("\\|", "|").splitlines()[1:] == rows
 
 
 def test_everything_that_executors_do_not_see_is_described() -> None:
-    page = (ROOT / "docs" / "operations.md").read_text()
-    _, _, after = page.partition("**What it does not see.**")
+    _, _, after = (REFERENCE / "executors.md").read_text().partition("## What it does not see\n")
     table = after.partition("\n\nThe last five")[0]
     assert [name for name in (SPARKPACE_HOME, *CREDENTIAL_PLACES) if f"`{name}`" not in table] == []
     assert [path for path in ENGINE if f"`{Path(path).name}`" not in table] == []
 
 
-def test_every_command_is_in_the_tour_or_the_operations() -> None:
-    text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "operations.md").read_text()
-    assert [name for name in COMMANDS if f"sparkpace {name}" not in text] == []
+def test_the_table_of_commands_is_that_of_the_code() -> None:
+    context = click.Context(main)
+    commands = [(name, main.get_command(context, name)) for name in COMMANDS]
+    rows = [f"| `sparkpace {name}` | {one.get_short_help_str(WHOLE_SENTENCE)} |" for name, one in commands if one is not None]
+    _, _, after = (REFERENCE / "commands.md").read_text().partition("| command | what it does |\n")
+    assert after.partition("\n\n")[0].splitlines()[1:] == rows
+
+
+def test_every_symptom_is_a_sentence_of_the_code() -> None:
+    said = sentences_of_the_code()
+    cells = SYMPTOM.findall((ROOT / "docs" / "guides" / "troubleshooting.md").read_text())
+    symptoms = [symptom for cell in cells for symptom in re.findall(r"`([^`]+)`", cell)]
+    assert len(symptoms) > 40
+    assert [one for one in symptoms if any(part.strip() not in said for part in PLACE.split(one))] == []
+
+
+def sentences_of_the_code() -> str:
+    """Return all texts of the product, each on lines of its own, without the marks of code in them."""
+    trees = [ast.parse(file.read_text()) for folder in SOURCES[:4] for file in (ROOT / folder).rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    bridge = [re.sub(r'"\s*\+\s*"', "", file.read_text()) for file in (ROOT / "bridge").rglob("*.java")]
+    return "\n".join([*texts, *bridge]).replace("`", "")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

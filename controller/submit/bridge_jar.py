@@ -1,4 +1,4 @@
-"""The bridge jar that the package carries, and the driver settings inside it. See docs/operations.md."""
+"""The bridge jar that the package carries, and the driver settings inside it. See docs/integrations.md."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Course(Message, frozen=True, kw_only=True):
 
 
 class EndedRun(Message, frozen=True, kw_only=True):
-    """A run as its record describes it (docs/operations.md, Run folders); None: not known."""
+    """A run as its record describes it (docs/reference/home.md); None: not known."""
 
     app_id: str
     name: str = ""

@@ -26,7 +26,7 @@ CREDENTIAL_PLACES = (
     *(".pgpass", ".my.cnf", ".snowsql", ".snowflake", ".databrickscfg"),
     *(".npmrc", ".pypirc", ".m2/settings.xml", ".cargo/credentials.toml", ".cache/huggingface/token"),
 )
-"""Places of credentials below a home directory (docs/operations.md names them)."""
+"""Places of credentials below a home directory (docs/reference/executors.md names them)."""
 ENGINE = ("/run/docker.sock", "/run/docker", "/run/containerd", "/run/podman", "/run/crio", "/run/user")
 """Places of container engines; the last has engines and key agents of single users."""
 COMMON_HOMES = Path("/home")
