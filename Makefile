@@ -1,11 +1,11 @@
-# make demo | experiments | test | check | engine | kubernetes | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
+# make demo | experiments | test | check | docs | engine | kubernetes | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
 PYTHON ?= python3
 RUNTIME ?=
 BRIDGE := $(shell find bridge -type f -not -path 'bridge/build/*' 2>/dev/null)
 BIN := .venv/bin
 JAR := controller/jars/sparkpace-bridge.jar
 
-.PHONY: all setup jar demo experiments test check engine kubernetes clean
+.PHONY: all setup jar demo experiments test check docs engine kubernetes clean
 .DELETE_ON_ERROR:
 
 all: setup
@@ -43,6 +43,10 @@ check: .venv/.stamp-env
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The site, in site/: a link that leads nowhere and a page that is not in mkdocs.yml are errors.
+docs: .venv/.stamp-env
+	$(BIN)/mkdocs build --strict
+
 engine:
 	dockerfiles/engine.sh
 
@@ -52,5 +56,5 @@ kubernetes: engine
 
 # What a build makes; out/ (results) and running clusters are yours to remove.
 clean:
-	rm -rf .venv .venv35 controller/jars bridge/build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv35 controller/jars bridge/build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
