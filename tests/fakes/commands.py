@@ -1,14 +1,16 @@
-"""Commands that run in this process, and their refusals: the exit code and the values named, whatever the words are."""
+"""Commands that run in this process or are only parsed, and refusals: the exit code and the values named, whatever the words
+are."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -22,6 +24,17 @@ from tests.fakes.refusals import assert_names
 
 def run(*words: str, **environment: str | None) -> Result:
     return CliRunner(env=environment).invoke(main, list(words), prog_name="sparkpace")
+
+
+def parsed(words: Sequence[str]) -> click.Context:
+    """Return the context of the command that the words call, with what it was given; nothing is done. Raise `UsageError` or
+    `BadInput` for words that no command takes."""
+    one: click.Command | None = main
+    rest = list(words)
+    while isinstance(one, click.Group):
+        one, rest = one.resolve_command(click.Context(one), rest)[1:]
+    assert one is not None
+    return one.make_context(one.name, rest)
 
 
 def assert_refused(result: Result, code: int, *named: object) -> None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from controller.asks.submit_args import OFFERED, read_options, split_arguments
 from controller.cli.main import COMMANDS, SECTIONS, main
+from tests.fakes.commands import parsed
 
 
 def below(group: click.Group, *names: str) -> Iterator[tuple[str, ...]]:
@@ -78,12 +79,8 @@ def test_the_help_has_an_example_that_the_command_takes(
     assert found is not None, last
     _, *given = shlex.split(found[1].replace("\\\n", " "))
     assert tuple(given[: len(words)]) == words
-    one, rest = main.resolve_command(click.Context(main), given)[1:]
-    while isinstance(one, click.Group):
-        one, rest = one.resolve_command(click.Context(one), rest)[1:]
-    assert one is not None
-    context = one.make_context(one.name, rest)
+    context = parsed(given)
     if words == ("submit",):  # which reads its words itself
         assert split_arguments(context.params["arguments"]).application == "app.py"
-        assert {option.name for option in read_options(rest)[0]} <= OFFERED
+        assert {option.name for option in read_options(given[1:])[0]} <= OFFERED
     assert not list(tmp_path.iterdir())
