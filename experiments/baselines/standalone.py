@@ -91,7 +91,9 @@ class Standalone:
 
     # ------------------------------------------------------------------ jobs
 
-    def submit(self, step: str, order: Order, *, executors: int, resizable: bool = False, weight: float = 1.0) -> None:
+    def submit(
+        self, step: str, order: Order, *, executors: int, executor_slots: int = 1, resizable: bool = False, weight: float = 1.0
+    ) -> None:
         """Submit a job by stock spark-submit. Deadline and priority mean nothing here."""
         events = self.folder / "eventlogs" / f"{step}-{order.job}-{len(self.jobs)}"
         shutil.rmtree(events, ignore_errors=True)  # leftovers of an interrupted run of this step
@@ -104,8 +106,8 @@ class Standalone:
             pipe = os.open(events / "executors", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             application = [str(RESIZABLE), str(events / "executors"), str(executors), *application]
         settings = {
-            "spark.cores.max": executors,
-            "spark.executor.cores": 1,
+            "spark.cores.max": executors * executor_slots,
+            "spark.executor.cores": executor_slots,
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": events.as_uri(),
             "spark.eventLog.rolling.enabled": "false",
@@ -257,13 +259,15 @@ def run_alone(
     folder: Path, step: str, order: Order, *, workers: int, cores_each: float, limit_s: float
 ) -> tuple[JobRecord, float]:
     """Run one job on a cluster of its own, all of it, and return its record and the CPU that the Workers' containers took
-    meanwhile (core-seconds). A Worker has one slot. Raise `BadInput` for Workers of more than a core and for a job that did
-    not run through, `SystemExit` when it takes longer than `limit_s` or never became an application."""
-    if cores_each > 1:
-        raise BadInput(f"workers of {cores_each:g} cores cannot be compared with stock Spark's of one slot; give 1 at most")
-    with standalone(folder, workers=workers, cores_each=cores_each) as cluster:
+    meanwhile (core-seconds). A Worker has one executor with `order.stock_slots` slots. Raise `BadInput` for Workers of more
+    cores than slots and for a job that did not run through, `SystemExit` when it takes longer than `limit_s` or never became
+    an application."""
+    slots = order.stock_slots
+    if cores_each > slots:
+        raise BadInput(f"workers of {cores_each:g} cores cannot use them with {slots} slots each; give {slots} at most")
+    with standalone(folder, workers=workers, cores_each=cores_each, slots=slots) as cluster:
         begun_core_s, submitted_s = cluster.core_s(), time.time()
-        cluster.submit(step, order, executors=workers)
+        cluster.submit(step, order, executors=workers, executor_slots=slots)
         while not cluster.ended():
             if time.time() - submitted_s > limit_s:
                 raise SystemExit(f"{step} has not ended within {limit_s:g} s; the logs are in {folder}/logs")

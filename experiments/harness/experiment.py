@@ -30,7 +30,7 @@ from experiments.harness.clusters import running
 from experiments.harness.local_cluster import LocalCluster
 from experiments.harness.markdown import table
 from experiments.harness.plot_cdf import plot_cdf
-from experiments.harness.recorded import Condition, Data, JobRecord, Order, RowStep, StepRecord, used_core_s
+from experiments.harness.recorded import Condition, Data, JobRecord, Order, RowStep, StepRecord, least_workers, used_core_s
 from experiments.harness.result_folder import Asked, AskedCluster, ResultFolder, Session
 from experiments.scenarios import (
     Ambitious,
@@ -192,11 +192,6 @@ def _perform(step: str, orders: list[Order], cluster: LocalCluster, session: Ses
             raise SystemExit(f"{step}: {job.job} ended with {job.exit_code}; the log is in {cluster.logs}")
     inside = math.fsum(_executors_core_s(cluster, job) for job in jobs)
     return watch.record(step, session, cluster, inside, jobs)
-
-
-def least_workers(cores: float, most_each: float) -> int:
-    """Return the least number of workers that have `cores` together, each at most `most_each`."""
-    return math.ceil(round(cores / most_each, 9))  # because 1.2 / 0.4 is a little over 3
 
 
 class _Watch:

@@ -37,6 +37,7 @@ class Order:
     """One job of a step. `words`: the workload's script and its arguments; in them and `options` `{out}` is the result
     folder; `profile` None: the profile that the cluster has learned. `stock`: on stock Spark, on workers as large, by itself.
     `stock_cores`: cores of all its workers, of which there are as few as possible (None: as many of both as the cluster has).
+    `stock_slots`: slots of each of its workers, which has one executor.
     `cluster`: the name of one of several (empty: there is one). `works_in`: an input (`inputs`) that is a folder, of
     which the job gets a copy to work in and to write to; empty: it works in the result folder. `may_fail`: a failure of a job
     without a deadline is recorded; else it stops the experiment."""
@@ -50,6 +51,7 @@ class Order:
     profile: Taught | None = None
     stock: bool = False
     stock_cores: float | None = None
+    stock_slots: int = 1
     cluster: str = ""
     works_in: str = ""
     may_fail: bool = False
@@ -172,6 +174,11 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 # ---------------------------------------------------------------- arithmetic
+
+
+def least_workers(cores: float, most_each: float) -> int:
+    """Return the least number of workers that have `cores` together, each at most `most_each`."""
+    return math.ceil(round(cores / most_each, 9))  # because 1.2 / 0.4 is a little over 3
 
 
 def mean_grant(samples: Sequence[Sample], start_s: float, end_s: float) -> float | None:

@@ -14,7 +14,17 @@ from typing import Annotated
 import msgspec
 
 from experiments.harness.markdown import table
-from experiments.harness.recorded import Condition, Data, Goal, Order, answers_right, complete, judged, within_capacity
+from experiments.harness.recorded import (
+    Condition,
+    Data,
+    Goal,
+    Order,
+    answers_right,
+    complete,
+    judged,
+    least_workers,
+    within_capacity,
+)
 from experiments.scenarios.table4 import constant_options
 from stage_model.forecast.curve import reference_slots, whole
 from stage_model.forecast.estimate import estimate
@@ -29,7 +39,7 @@ DEADLINE_S = 3600.0
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`logs`: runs on all cores that teach. `cores`: sizes that are predicted, and run `repetitions` times. `error_pct`: the
     most that real times may differ from predicted ones in the mean, `most_error_pct` in each application's mean at one size.
-    `stock`: everything runs on stock Spark, with one slot for each worker; the cluster's workers have one core each.
+    `stock`: everything runs on stock Spark, whose workers have one executor each with `stock_slots` slots.
     Nothing is drawn at random here: `seed` is kept because every experiment has one."""
 
     applications: dict[str, tuple[str, ...]]
@@ -39,6 +49,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     error_pct: float = 6.0
     most_error_pct: float | None = None
     stock: bool = False
+    stock_slots: int = 1
     seed: int = 1
 
     def steps(self) -> list[str]:
@@ -60,7 +71,8 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         taught = self._teaching().get(step)
         app, cores = (taught, None) if taught is not None else self._tests()[step]
         if self.stock:
-            return [Order(app, self.applications[app], stock=True, stock_cores=cores)]
+            words, slots = self.applications[app], self.stock_slots
+            return [Order(app, words, stock=True, stock_cores=cores, stock_slots=slots)]
         if cores is None:
             return [Order(app, self.applications[app], options=LOGGING)]
         return [Order(app, self.applications[app], DEADLINE_S, options=(*LOGGING, *constant_options(cores)))]
@@ -95,16 +107,16 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Return the predicted and real seconds of every run with that many cores whose log is known; none without a log to
         predict from."""
         ran = [
-            (data.logs[job.app_id], math.fsum(step.capacity.values()))
+            (data.logs[job.app_id], step.capacity)
             for step in data.starting(_logs(app))
             for job in step.jobs
             if job.app_id in data.logs
         ]
-        taught = [with_cores(log, all_cores) for log, all_cores in ran]  # a log knows slots only
-        if not taught:
+        if not ran:
             return []
-        known = profile(app, taught)
-        slots = math.ceil(cores) if self.stock else reference_slots(known)
+        known = profile(app, [with_cores(log, math.fsum(had.values())) for log, had in ran])  # a log knows slots only
+        most_each = max(ran[0][1].values())
+        slots = least_workers(cores, most_each) * self.stock_slots if self.stock else reference_slots(known)
         said_s = whole(estimate(known), slots).time_s(cores)
         real = (job.app_id for step in data.starting(_runs(app, cores)) for job in step.jobs)
         return [(said_s, data.logs[app_id].duration_s) for app_id in real if app_id in data.logs]

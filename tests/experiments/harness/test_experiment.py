@@ -362,8 +362,3 @@ def test_of_a_simulated_spec_only_some_steps_are_run_too(tmp_path: Path, cluster
     assert len(steps) > 1
     call("run", "waiting", "--quick", "--only", steps[-1], "--out", tmp_path)
     assert list(ResultFolder(tmp_path).data().rows) == steps[-1:]
-
-
-@pytest.mark.parametrize(("cores", "each", "workers"), [(1.2, 0.4, 3), (1.3, 0.4, 4), (0.5, 1.0, 1), (2.0, 1.0, 2)])
-def test_cores_are_those_of_as_few_workers_as_have_them(cores: float, each: float, workers: int) -> None:
-    assert experiment.least_workers(cores, each) == workers

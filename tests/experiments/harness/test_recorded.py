@@ -126,3 +126,8 @@ def test_percentiles_are_values_that_were_measured() -> None:
     assert percentile([7.0], 0.5) == 7
     assert percentile(list(range(200, 0, -1)), 0.99) == 198
     assert math.isnan(percentile([], 0.5))
+
+
+@pytest.mark.parametrize(("cores", "each", "workers"), [(1.2, 0.4, 3), (1.3, 0.4, 4), (0.5, 1.0, 1), (2.0, 1.0, 2)])
+def test_cores_are_those_of_as_few_workers_as_have_them(cores: float, each: float, workers: int) -> None:
+    assert least_workers(cores, each) == workers

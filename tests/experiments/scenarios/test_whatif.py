@@ -72,20 +72,30 @@ def test_what_has_no_log_is_not_judged() -> None:
     assert "| sort | 0.5 |" not in SCENARIO.tables(there)
 
 
-def test_on_stock_spark_a_slot_is_a_core_and_a_smaller_size_has_fewer_of_them() -> None:
+def test_on_stock_spark_a_smaller_size_has_a_smaller_worker_with_as_many_slots() -> None:
     name, spec = read_spec("sizes")
     what = asked(name, spec, quick=True, seed=1)
     scenario = make_scenario(what.scenario, what.settings, 1, Path(name))
     assert isinstance(scenario, WhatIf)
-    [two], [one] = (scenario.orders(step, Data()) for step in ("log-sort_by_key-0", "sort_by_key-on-1-0"))
-    assert [(order.stock, order.stock_cores, order.deadline_s) for order in (two, one)] == [
-        (True, None, None),
-        (True, 1.0, None),
+    [two], [one] = (scenario.orders(step, Data()) for step in ("log-sort_by_key-0", "sort_by_key-on-0.8-0"))
+    assert [(order.stock, order.stock_cores, order.stock_slots, order.deadline_s) for order in (two, one)] == [
+        (True, None, 2, None),
+        (True, 0.8, 2, None),
     ]
-    # Its two slots ran for 10 s, so one slot takes 20 s, next to the 2.5 s that are no stage's.
-    steps = [step("log-sort_by_key-0", 2.0), step("sort_by_key-on-1-0", 2.0)]
-    logs = {"log-sort_by_key-0": LOGGED, "sort_by_key-on-1-0": lasted(22.5 * 1.2)}
+    # Its two slots worked for 16 core-seconds, so 0.8 cores take 20 s, next to the 2.5 s that are no stage's.
+    steps = [step("log-sort_by_key-0"), step("sort_by_key-on-0.8-0")]
+    logs = {"log-sort_by_key-0": LOGGED, "sort_by_key-on-0.8-0": lasted(22.5 * 1.2)}
     mean, most = scenario.goals(Data(steps={one.step: one for one in steps}, logs=logs))
     assert mean.measured == pytest.approx(20.0, abs=0.1)
     assert most.measured == pytest.approx(20.0, abs=0.1)
     assert not most.met
+
+
+def test_on_stock_spark_a_size_of_fewer_workers_has_fewer_slots() -> None:
+    scenario = structs.replace(SCENARIO, stock=True, cores=(1.0,))
+    # Its two slots ran for 10 s, so one slot takes 20 s, next to the 2.5 s that are no stage's.
+    two = {"w1": 1.0, "w2": 1.0}
+    steps = [structs.replace(step(name), capacity=two) for name in ("log-sort-0", "sort-on-1-0")]
+    logs = {"log-sort-0": LOGGED, "sort-on-1-0": lasted(22.5 * 1.2)}
+    [goal] = scenario.goals(Data(steps={one.step: one for one in steps}, logs=logs))
+    assert goal.measured == pytest.approx(20.0, abs=0.1)
