@@ -16,8 +16,8 @@ from stage_model.units import format_duration
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def picture_option(function: F) -> F:
-    """Add -o, given to the command as `out`."""
+def picture_option(what: str) -> Callable[[F], F]:
+    """Add -o for a picture of `what`, given to the command as `out`."""
 
     def convert(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
         return None if value is None else check_writable(value)
@@ -27,8 +27,8 @@ def picture_option(function: F) -> F:
         "--out",
         type=NamedPath(dir_okay=False),
         callback=convert,
-        help="File for a picture of the curve: .png, .svg or .pdf.",
-    )(function)
+        help=f"File for a picture of {what}: .png, .svg or .pdf.",
+    )
 
 
 def print_curve(found: Curve) -> None:

@@ -1,13 +1,14 @@
 """`sparkpace plan`: when does an application end with how many cores, and can a deadline be kept?
 
-The plan is of a profile, on the cluster, or of Spark event logs, without a cluster.
+The plan is of a profile, on the cluster, or of Spark event logs, without a cluster. Event logs of several applications are a
+night, of which each job is planned.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from click.core import ParameterSource
 from controller.cli.common import CountRange, NamedPath, home_option, output_option, print_json
 from controller.cli.completion import complete_profiles, completes
 from controller.cli.curves import draw_curve, picture_option
+from controller.cli.log_plan import LogPlan, plan_of_logs, print_log_plan
+from controller.cli.night_plan import draw_night, plan_of_night, print_night
 from controller.cli.plan_answer import print_plan
 from controller.client import submit_client
 from controller.home import Home
 from controller.machine.local_zone import local_zone
-from controller.master.core.plan_reply import plan_without_cluster
-from controller.runs.log_profile import logged_profile
+from controller.runs.log_profile import LoggedRun, another_application, logged_run, maybe_one_job, slowed
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import read_profile
 from controller.wire.command import PlanReply, PlanRequest
@@ -33,9 +35,10 @@ from stage_model.nearest import nearest_names
 from stage_model.units import is_time, parse_cores, parse_deadline, parse_priority
 
 OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executor-cores", "priority": "--priority"}
+OF_ONE_APPLICATION = {"curve": "--curve", "cores": "--cores", "log_cores": "--log-cores", "law": "--law"}
 
 
-@click.command(epilog="Example: sparkpace plan --profile nightly --deadline 10min")
+@click.command(epilog="Example: sparkpace plan orders.zstd stock.zstd --deadline 'by 07:00'")
 @home_option
 @click.argument("logs", metavar="[EVENTLOG]...", nargs=-1, type=NamedPath())
 @click.option("--profile", shell_complete=completes(complete_profiles), help="Name of a stored profile, or a profile's file.")
@@ -47,7 +50,7 @@ OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executo
 @click.option(
     "--curve", is_flag=True, help="Show when the application would end with fewer or more cores, and the spread of its runs."
 )
-@picture_option
+@picture_option("the curve, or of the night")
 @click.option(
     "--log-cores", help="Cores that the runs in EVENTLOG could use, if a quota left them fewer than their executors had."
 )
@@ -71,25 +74,33 @@ def plan(
     """Say whether a deadline can be met, and with how many cores.
 
     With --profile, the cluster answers. With EVENTLOG, no cluster is needed: the plan is for as many cores as the logged
-    cluster had, or for --cores. EVENTLOG are logs of one application on any cluster: plain, zstd, gzip, zip or tar, each a
-    file or a directory with one log. With --law paper, the deadline of each stage is shown, too.
+    cluster had, or for --cores. EVENTLOG are logs of any cluster: plain, zstd, gzip, zip or tar, each a file or a directory
+    with one log. With --law paper, the deadline of each stage is shown, too.
+
+    Logs of one application show the end with fewer cores, the fewest cores for the deadline or for the time that the last
+    run took, the core-hours that these save, how sure that is, and what bounds the largest stages.
+
+    Logs of several applications show when each of them ran, and with which cores each would have ended by the deadline, which
+    is a time. Without --deadline it is the end of the last one.
     """
     _check(context, logs, profile, given)
-    now = datetime.now(local_zone(os.environ))
-    request = _request(given, now)
-    reply = _of_logs(logs, request, given["log_cores"]) if profile is None else _of_profile(profile, request, home)
-    if (out := given["out"]) is not None:
-        if reply.curve is None:
-            raise Unavailable(f"-o {out} cannot be drawn ({reply.reason}); start a worker")
-        draw_curve(reply.curve, out, deadline_s=request.deadline_s, cores=reply.cores)
-    if as_json:
-        print_json(reply)
+    request, zone = _request(given), local_zone(os.environ)
+    quota = None if given["log_cores"] is None else parse_cores(given["log_cores"], option="--log-cores")
+    runs = [logged_run(log) for log in logs]
+    if two := another_application(runs):
+        feasible = _night(runs, two, given, zone, as_json=as_json)
     else:
-        print_plan(reply)
-        if request.deadline_s is not None and is_time(given["deadline"]):
-            due = datetime.fromtimestamp(now.timestamp() + request.deadline_s, now.tzinfo)
+        now = datetime.now(zone)
+        if (deadline := given["deadline"]) is not None:
+            request = msgspec.structs.replace(request, deadline_s=parse_deadline(deadline, now, option="--deadline"))
+        runs = runs if quota is None else [slowed(run, quota) for run in runs]
+        reply = plan_of_logs(runs, request) if profile is None else _of_profile(profile, request, home)
+        _show(reply, request, given["out"], runs, as_json=as_json)
+        if not as_json and request.deadline_s is not None and is_time(deadline):
+            due = datetime.fromtimestamp(now.timestamp() + request.deadline_s, zone)
             click.echo(f"the deadline is {due:%A, %Y-%m-%d %H:%M %Z}")
-    context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
+        feasible = reply.feasible is not False
+    context.exit(0 if feasible else InfeasibleDeadline.exit_code)
 
 
 def _check(context: click.Context, logs: tuple[Path, ...], profile: str | None, given: Mapping[str, Any]) -> None:
@@ -97,7 +108,7 @@ def _check(context: click.Context, logs: tuple[Path, ...], profile: str | None, 
     if bool(logs) == (profile is not None):
         what = "both --profile and event logs" if logs else "neither a profile nor an event log"
         raise BadInput(f"plan was given {what}; give --profile NAME, or EVENTLOG...")
-    if given["out"] is not None and not given["curve"]:
+    if given["out"] is not None and not given["curve"] and not logs:
         raise BadInput(f"-o {given['out']} is only for a curve; add --curve")
     if given["log_cores"] is not None and not logs:
         raise BadInput(f"--log-cores {given['log_cores']} is only for event logs; name an EVENTLOG")
@@ -106,11 +117,10 @@ def _check(context: click.Context, logs: tuple[Path, ...], profile: str | None, 
             raise BadInput(f"{option} is only for a cluster, and event logs are planned without one; give --profile")
 
 
-def _request(given: Mapping[str, Any], now: datetime) -> PlanRequest:
-    """Return the request of these options. Raise `BadInput`."""
-    deadline, cores = given["deadline"], given["cores"]
+def _request(given: Mapping[str, Any]) -> PlanRequest:
+    """Return the request of these options, except for the deadline, which may be a time. Raise `BadInput`."""
+    cores = given["cores"]
     return PlanRequest(
-        deadline_s=None if deadline is None else parse_deadline(deadline, now, option="--deadline"),
         most_cores=None if cores is None else parse_cores(cores, option="--cores"),
         curve=given["curve"],
         executors=given["num_executors"],
@@ -120,11 +130,43 @@ def _request(given: Mapping[str, Any], now: datetime) -> PlanRequest:
     )
 
 
-def _of_logs(logs: tuple[Path, ...], request: PlanRequest, log_cores: str | None) -> PlanReply:
-    known, remarks = logged_profile(logs, None if log_cores is None else parse_cores(log_cores, option="--log-cores"))
-    for sentence in remarks:
+def _show(reply: PlanReply, request: PlanRequest, out: Path | None, runs: Sequence[LoggedRun], *, as_json: bool) -> None:
+    """Draw the curve into `out`, if that is given, and print the plan of a profile, or of these runs of event logs."""
+    if out is not None:
+        if reply.curve is None:
+            raise Unavailable(f"-o {out} cannot be drawn ({reply.reason}); start a worker")
+        draw_curve(reply.curve, out, deadline_s=request.deadline_s, cores=reply.cores)
+    if as_json:
+        _say(sentence for run in runs for sentence in run.notes)
+        print_json(reply)
+    elif isinstance(reply, LogPlan):
+        print_log_plan(reply, request)
+    else:
+        print_plan(reply)
+
+
+def _night(runs: Sequence[LoggedRun], two: str, given: Mapping[str, Any], zone: tzinfo, *, as_json: bool) -> bool:
+    """Show the night of runs of different applications, of which a clause names `two`. Return False if one of them would not
+    have ended by the deadline with all its cores."""
+    for name, option in OF_ONE_APPLICATION.items():
+        if given[name]:
+            raise BadInput(f"{two}, and {option} is for one application; give logs of one application")
+    found = plan_of_night(runs, given["deadline"], zone)
+    if given["out"] is not None:
+        draw_night(found, given["out"], zone)
+    _say(sentence for run in runs for sentence in run.notes)
+    if sentence := maybe_one_job(runs):
+        _say([sentence])
+    if as_json:
+        print_json(found)
+    else:
+        print_night(found, zone)
+    return found.feasible
+
+
+def _say(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
         click.echo(f"sparkpace: {sentence}", err=True)
-    return plan_without_cluster(request, known)
 
 
 def _of_profile(given: str, request: PlanRequest, home: Home) -> PlanReply:

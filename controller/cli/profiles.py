@@ -93,7 +93,7 @@ def show(home: Home, name: str, as_json: bool) -> None:
 @home_option
 @click.argument("name", shell_complete=completes(complete_profiles))
 @click.option("--cores", help="Largest number of cores in the curve [default: the slots of the last run].")
-@picture_option
+@picture_option("the curve")
 @output_option
 def show_curve(home: Home, name: str, cores: str | None, out: Path | None, as_json: bool) -> None:
     """Show when the application would end with fewer or more cores."""
@@ -142,15 +142,16 @@ def learn(home: Home, file: Path, name: str | None) -> None:
 
     FILE is plain, zstd, gzip, zip or tar, or a directory with one log.
     """
-    record, gaps, remarks = logged_run(file)
-    if gaps:
-        lacks = ", ".join(clause.partition(";")[0] for clause in gaps)
+    run = logged_run(file)
+    record = run.record
+    if run.gaps:
+        lacks = ", ".join(clause.partition(";")[0] for clause in run.gaps)
         raise BadInput(f"event log {file} has gaps, so it does not teach: {lacks}; give a log without gaps")
     key = profile_key(name, record.name, record.main)
     home.create()
     ProfileStore(home.profiles).learn(key, record)
-    for clause in remarks:
-        click.echo(f"sparkpace: in event log {file} {clause}", err=True)
+    for sentence in run.notes:
+        click.echo(f"sparkpace: {sentence}", err=True)
     click.echo(f"Profile {key} learned a run of {format_duration(record.duration_s)} and {len(record.stages)} stages.")
 
 

@@ -1,4 +1,4 @@
-"""A profile of what event logs teach, for a plan without a cluster: every log is a run of one application.
+"""Profiles of what event logs teach, for a plan without a cluster: every log is a run of an application.
 
 Not covered: opening logs (`eventlog_files`), what they lack (`stage_model.history.gaps`), keeping profiles (`profile_store`).
 """
@@ -16,16 +16,32 @@ from controller.runs.eventlog_files import read_event_log_file
 from stage_model.errors import BadInput
 from stage_model.forecast.fixed import with_cores
 from stage_model.history.gaps import log_gaps, remarks, why_incomplete, why_unusable
+from stage_model.history.held import Held, cores_held
 from stage_model.history.like_named import like_named
 from stage_model.history.profile import Profile, RunRecord, parse_profile, profile, profile_json, profile_key
 
 
 class LoggedRun(NamedTuple):
-    """The run in a log, with a clause for each kind of gap and for each remark."""
+    """The run in the log at `file`, with what its executors held, and a clause for each kind of gap and for each remark."""
 
+    file: Path
     record: RunRecord
+    held: Held
     gaps: tuple[str, ...]
     remarks: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """The key of the profile to which the run belongs by its names."""
+        return profile_key(None, self.record.name, self.record.main)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence for each gap and remark."""
+        return (
+            *(f"event log {self.file} has gaps: {clause}" for clause in self.gaps),
+            *(f"in event log {self.file} {clause}" for clause in self.remarks),
+        )
 
 
 def logged_run(file: Path) -> LoggedRun:
@@ -46,42 +62,43 @@ def logged_run(file: Path) -> LoggedRun:
         raise BadInput(
             f"event log {file} is corrupt: its times or amounts cannot be ({error}); give one as Spark writes it"
         ) from error
-    return LoggedRun(record, log_gaps(log), remarks(log.run, record))
+    held = cores_held(log.cores_held, record.when_ms, record.duration_s)
+    return LoggedRun(file, record, held, log_gaps(log), remarks(log.run, record))
 
 
-def logged_profile(files: Sequence[Path], cores: float | None) -> tuple[Profile, tuple[str, ...]]:
-    """Return the profile of the runs in these logs, the last 20, and a sentence for each gap and remark. `cores`: what those
-    runs could use, where that was less than their executors' cores. Raise `BadInput`, also for logs of different
-    applications."""
-    runs: list[RunRecord] = []
-    notes: list[str] = []
-    for file in files:
-        run, gaps, more = logged_run(file)
-        if runs and _key(run) != _key(runs[0]):
-            raise BadInput(
-                f"event log {file} is of application {_key(run)!r}, {files[0]} of {_key(runs[0])!r}; "
-                f"give logs of one application{_or_one_name(run, runs[0])}"
+def logged_profile(runs: Sequence[LoggedRun]) -> Profile:
+    """Return the profile of these runs of one application, at least one, of which the last 20 count. Raise `BadInput`."""
+    content = profile_json(profile(runs[0].key, [run.record for run in runs]))
+    return parse_profile(content, source=f"what {', '.join(str(run.file) for run in runs)} would teach")
+
+
+def another_application(runs: Sequence[LoggedRun]) -> str:
+    """Return a clause that names two runs of different applications; empty: all are of one."""
+    for run in runs:
+        if run.key != runs[0].key:
+            return f"event log {run.file} is of application {run.key!r}, {runs[0].file} of {runs[0].key!r}"
+    return ""
+
+
+def maybe_one_job(runs: Sequence[LoggedRun]) -> str:
+    """Return a sentence on two runs of different applications whose names differ by numbers and ids only; empty: there are no
+    such runs."""
+    keys: dict[str, str] = {}
+    for run in runs:
+        name = profile_key(None, run.record.name, None)
+        if alike := [key for other, key in keys.items() if like_named(name, [other])]:
+            return (
+                f"if {alike[0]!r} and {run.key!r} are runs of one job, teach each by "
+                f"`sparkpace profile learn --name {shlex.quote(alike[0])} EVENTLOG`, and plan that profile"
             )
-        runs.append(run if cores is None else _slowed(run, cores, file))
-        notes += (f"event log {file} has gaps: {clause}" for clause in gaps)
-        notes += (f"in event log {file} {clause}" for clause in more)
-    content = profile_json(profile(_key(runs[0]), runs))
-    return parse_profile(content, source=f"what {', '.join(map(str, files))} would teach"), tuple(notes)
+        keys[name] = run.key
+    return ""
 
 
-def _key(run: RunRecord) -> str:
-    return profile_key(None, run.name, run.main)
-
-
-def _or_one_name(run: RunRecord, first: RunRecord) -> str:
-    """Return advice for two runs whose names may belong to one job; else empty."""
-    if not like_named(_key(run), [_key(first)]):
-        return ""
-    name = shlex.quote(_key(first))
-    return f", or, if both are runs of one job, teach each by `sparkpace profile learn --name {name} EVENTLOG`"
-
-
-def _slowed(run: RunRecord, cores: float, file: Path) -> RunRecord:
-    if cores > run.cores:
-        raise BadInput(f"--log-cores {cores:g} are more than event log {file} has; accepted: at most {run.cores:g}")
-    return with_cores(run, cores)
+def slowed(run: LoggedRun, cores: float) -> LoggedRun:
+    """Return the run if a quota left it these cores, which its log does not show. Raise `BadInput` for more than it had."""
+    if cores > run.record.cores:
+        raise BadInput(
+            f"--log-cores {cores:g} are more than event log {run.file} has; accepted: at most {run.record.cores:g}"
+        )
+    return run._replace(record=with_cores(run.record, cores), held=run.held.at_most(cores))

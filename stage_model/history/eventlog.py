@@ -43,9 +43,10 @@ class EventLog:
     """The content of a log. `cores` = most executor cores at one time, `slots` = most tasks at once; `strangers` are
     executors that ran tasks, though the log has no event of their coming. `cores_at` are the cores of all executors from the
     first end of a task on: (milliseconds, cores) for each change. Executors that came before count as there from the
-    beginning, because every run has to wait for its executors. `untimed` are stages without a submission time. `attempt` is
-    the number of the application's attempt from 1, where YARN makes several. `databricks_parts`: None for a log that
-    Databricks did not write. `end_told` is false if the log has no end of the application, like those of Databricks."""
+    beginning, because every run has to wait for its executors. `cores_held` are the same from the first executor on, each at
+    its own time. `untimed` are stages without a submission time. `attempt` is the number of the application's attempt from
+    1, where YARN makes several. `databricks_parts`: None for a log that Databricks did not write. `end_told` is false if the
+    log has no end of the application, like those of Databricks."""
 
     run: Run = field(default_factory=Run)
     application_id: str = ""
@@ -60,6 +61,7 @@ class EventLog:
     cores: int = 0
     executors: int = 0
     cores_at: list[tuple[int, int]] = field(default_factory=list)
+    cores_held: list[tuple[int, int]] = field(default_factory=list)
     untimed: int = 0
     strangers: set[str] = field(default_factory=set)
     spark: dict[str, str] = field(default_factory=dict)
@@ -237,6 +239,7 @@ def _take_executor(log: EventLog, event: ExecutorAdded | ExecutorRemoved, living
         living.came.add(event.executor)
     log.cores = max(log.cores, living.cores)
     log.executors = max(log.executors, len(living.by_id))
+    log.cores_held.append((event.time_ms, living.cores))
     if log.cores_at:
         log.cores_at.append((event.time_ms, living.cores))
 

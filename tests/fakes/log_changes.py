@@ -19,6 +19,7 @@ Events = list[Event]
 Change = Callable[[Events], Events]
 Files = Callable[[list[bytes]], dict[str, bytes]]
 """Function that writes the lines of a log to files: their contents by their names."""
+TIMES = {"Timestamp", "Submission Time", "Completion Time", "Launch Time", "Finish Time", "spark.app.submitTime"}
 
 
 def unchanged(events: Events) -> Events:
@@ -106,6 +107,19 @@ def changed(kind: str, **fields: str) -> Change:
         return events
 
     return change
+
+
+def later(by_ms: int) -> Change:
+    """Let the application begin that much later."""
+
+    def moved(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            return {name: moved(one, name) for name, one in value.items()}
+        if isinstance(value, list):
+            return [moved(one) for one in value]
+        return type(value)(int(value) + by_ms) if key in TIMES else value
+
+    return lambda events: [moved(event) for event in events]
 
 
 def started_by(command: str) -> Change:

@@ -50,9 +50,12 @@ from placement.labels import parse_labels, parse_requirements
 from placement.resources import parse_advertised, parse_asked
 from placement.scores import parse_weights
 from stage_model.errors import BadInput, PaceError
+from stage_model.forecast.advice import advice
+from stage_model.forecast.curve import reference_slots
 from stage_model.history.eventlog import read_event_log
 from stage_model.history.events import AnyEvent
 from stage_model.history.gaps import gaps, why_incomplete
+from stage_model.history.held import cores_held
 from stage_model.history.profile import parse_profile, profile
 from stage_model.progress import SCHEMA, MemoryProgress, Progress, StageProgress
 from stage_model.units import parse_cores, parse_deadline, parse_duration, parse_memory_mb, parse_priority
@@ -273,7 +276,7 @@ def _event_log(data: bytes) -> None:
 
 
 def _learned(log: Any) -> None:
-    """Check that the gaps of a log can be named, and that a plan from it has no negative time."""
+    """Check that the gaps of a log can be named, and that a plan from it has no negative time and saves no more than it held."""
     assert all(gaps(log.run))
     record = log.record()
     if not record.complete:
@@ -286,6 +289,9 @@ def _learned(log: Any) -> None:
     found = plan_without_cluster(command.PlanRequest(curve=True, deadline_s=60.0), known).curve
     assert found is not None
     assert all(point.end_s >= 0 for point in found.points)
+    held = cores_held(log.cores_held, record.when_ms, record.duration_s)
+    saved = advice(known, held, float(reference_slots(known)), 60.0, ()).saving
+    assert 0 <= saved.saved_core_s <= saved.held_core_s
 
 
 def _event_log_file(data: bytes) -> None:

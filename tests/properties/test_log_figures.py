@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stage_model.forecast.curve import reference_slots, whole
+from stage_model.forecast.estimate import estimate
+from stage_model.forecast.saving import saving, slot_cores
 from stage_model.history.eventlog import read_event_log
-from stage_model.history.profile import RunRecord
+from stage_model.history.held import cores_held
+from stage_model.history.profile import RunRecord, profile
+from stage_model.settings import CORE_QUANTUM
 from tests.fakes.log_figures import (
     check_cores_do_no_more_than_there_are,
     check_more_cores_never_take_longer,
@@ -83,6 +88,26 @@ def test_the_same_work_logged_at_two_sizes_of_cluster_is_the_same(
 ) -> None:
     one, other = (record(made_log(threads, executors)) for executors in (some, others))
     check_the_same_work(one, other)
+
+
+@given(programs(), unsteady, st.floats(0.2, 3.0))
+def test_the_fewest_cores_keep_the_deadline_one_step_fewer_does_not_and_they_save_no_more_than_was_held(
+    threads: Threads, executors: list[MadeExecutor], share: float
+) -> None:
+    log = read_event_log(made_log(threads, executors), "log")
+    run = log.record()
+    known = profile("made", [run])
+    most, within_s = float(reference_slots(known)), share * run.duration_s
+    forecast = whole(estimate(known), int(most))
+    held = cores_held(log.cores_held, run.when_ms, run.duration_s)
+    found = saving(forecast, within_s, most, held, slot_cores(run))
+    assert 0 <= found.saved_core_s <= found.held_core_s
+    if found.fewest_cores is None:
+        assert forecast.time_s(most) > within_s
+        return
+    assert found.end_s == forecast.time_s(found.fewest_cores) <= within_s * (1 + 1e-8)
+    fewer = found.fewest_cores - CORE_QUANTUM
+    assert fewer <= 1e-9 or forecast.time_s(fewer) > within_s * (1 - 1e-8)
 
 
 @given(

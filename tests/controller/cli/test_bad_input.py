@@ -391,7 +391,8 @@ PLAN = table("""
     LOG --num-executors 2 | --num-executors --profile
     LOG --executor-cores 2 | --executor-cores --profile
     LOG --priority high | --priority --profile
-    LOG -o c.png | -o c.png --curve
+    --profile p -o c.png | -o c.png --curve
+    LOG -o c.xyz | c.xyz
     LOG --curve -o no/c.png | -o no/c.png
     LOG --curve -o c.xyz | c.xyz
     LOG --curve=1 | --curve

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from controller.runs.log_profile import logged_profile
+from controller.runs.log_profile import logged_profile, logged_run, slowed
 from controller.wire.command import PlanReply
 from stage_model.errors import BadInput
 from stage_model.forecast.curve import Curve, curve, reference_slots
@@ -75,8 +75,9 @@ def write(path: Path, content: list[bytes]) -> Path:
 
 
 def test_several_logs_are_runs_of_one_profile() -> None:
-    known, told = logged_profile([ROLLING, SHIFTED], None)
-    assert (known.key, len(known.runs), told) == ("golden@app.py", 2, ())
+    runs = [logged_run(log) for log in (ROLLING, SHIFTED)]
+    known = logged_profile(runs)
+    assert (known.key, len(known.runs), [run.notes for run in runs]) == ("golden@app.py", 2, [(), ()])
 
 
 def test_a_curve_needs_no_cluster_and_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +86,7 @@ def test_a_curve_needs_no_cluster_and_no_home(tmp_path: Path, monkeypatch: pytes
     result = plan(ROLLING, "--curve", "--output", "json", "-o", picture)
     assert (result.exit_code, result.stderr) == (0, "")
     reply = msgspec.json.decode(result.stdout, type=PlanReply)
-    known, _ = logged_profile([ROLLING], None)
+    known = logged_profile([logged_run(ROLLING)])
     assert reply.curve == curve(known, reference_slots(known), 2.0)
     assert (reply.known, reply.feasible, reply.cluster_cores) == (True, None, 2.0)
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -115,11 +116,13 @@ def test_a_deadline_that_some_cores_do_not_keep_is_refused_with_one_that_they_do
 
 
 def test_what_a_quota_left_is_told_and_then_less_time_is_fixed() -> None:
-    whole, slowed = (logged_profile([ROLLING], cores)[0].runs[0] for cores in (None, 1.0))
-    assert (whole.cores, slowed.cores) == (2.0, 1.0)
-    assert all(s.work_core_s <= s.duration_s + 1e-9 for s in slowed.stages)
+    whole = logged_run(ROLLING)
+    held_back = slowed(whole, 1.0)
+    assert (whole.record.cores, held_back.record.cores) == (2.0, 1.0)
+    assert (whole.held.most_cores, held_back.held.most_cores) == (2.0, 1.0)
+    assert all(s.work_core_s <= s.duration_s + 1e-9 for s in held_back.record.stages)
     with pytest.raises(BadInput, match=r"--log-cores 3 .* 2"):
-        logged_profile([ROLLING], 3.0)
+        slowed(whole, 3.0)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +180,7 @@ def test_a_log_with_gaps_does_not_teach(tmp_path: Path) -> None:
 
 
 def test_more_cores_than_the_run_had_are_extrapolated(tmp_path: Path) -> None:
-    known, _ = logged_profile([ROLLING], None)
+    known = logged_profile([logged_run(ROLLING)])
     reply = msgspec.json.decode(plan(ROLLING, "--curve", "--cores", "4.5", "--output", "json").stdout, type=PlanReply)
     assert reply.cluster_cores == 4.5
     assert reply.curve == curve(known, 5, 4.5)
@@ -216,7 +219,7 @@ def dated(day: int) -> list[bytes]:
 
 def test_logs_whose_names_hold_dates_are_taught_to_one_profile(tmp_path: Path) -> None:
     logs = [write(tmp_path / f"log{day}", dated(day)) for day in (25, 26)]
-    assert_refused(plan(*logs), 2, "`sparkpace profile learn --name load-2026-11-25@app.py EVENTLOG`")
+    assert_names(plan(*logs).stderr, "`sparkpace profile learn --name load-2026-11-25@app.py EVENTLOG`")
     for log in logs:
         assert learn(log, tmp_path / "home", "--name", "load-2026-11-25@app.py").exit_code == 0
     assert run("profile", "show", "--home", str(tmp_path / "home"), "load-2026-11-25@app.py").exit_code == 0
@@ -227,7 +230,7 @@ def test_a_log_of_databricks_is_planned_from_and_says_what_it_lacks(tmp_path: Pa
     path = write(tmp_path / "eventlog", [mark, *without(lines(), "LogStart", "ApplicationEnd")])
     result = plan(path)
     assert result.exit_code == 0
-    assert_names(result.stderr, "no SparkListenerApplicationEnd", "Databricks")
+    assert_names(result.stdout, "no SparkListenerApplicationEnd", "Databricks")
     assert_refused(learn(path, tmp_path / "home"), 2, path, "no SparkListenerApplicationEnd", "Databricks")
 
 

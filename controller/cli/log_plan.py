@@ -1,0 +1,83 @@
+"""The plan of event logs of one application, with what could be saved, how sure that is, and what bounds its stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from controller.cli.common import table_console
+from controller.cli.curves import print_curve
+from controller.cli.plan_answer import print_stages
+from controller.cli.tables import figures_table
+from controller.master.core.plan_reply import plan_without_cluster
+from controller.runs.log_profile import LoggedRun, logged_profile
+from controller.wire.command import PlanReply, PlanRequest
+from stage_model.forecast.advice import Advice, advice
+from stage_model.forecast.estimate import reference_run
+from stage_model.forecast.saving import Saving
+from stage_model.units import format_duration
+
+
+class LogPlan(PlanReply, frozen=True, kw_only=True):
+    """The plan of event logs. `cores` are those with which the law aims at a deadline, and `advice` has the fewest that keep
+    it."""
+
+    advice: Advice
+
+
+def plan_of_logs(runs: Sequence[LoggedRun], request: PlanRequest) -> LogPlan:
+    """Return the plan of these runs of one application, with its curve. Raise `BadInput` as `plan_without_cluster` does."""
+    known = logged_profile(runs)
+    reply = plan_without_cluster(msgspec.structs.replace(request, curve=True), known)
+    last = reference_run(known).id
+    held = next(run.held for run in reversed(runs) if run.record.id == last)
+    basis = () if reply.basis is None else (reply.basis.sentence,)
+    doubts = (*basis, *(sentence for run in runs for sentence in run.notes))
+    found = advice(known, held, reply.cluster_cores, request.deadline_s, doubts)
+    return LogPlan(**msgspec.structs.asdict(reply), advice=found)
+
+
+def print_log_plan(reply: LogPlan, request: PlanRequest) -> None:
+    """Print the plan on stdout, for people."""
+    console, found = table_console(), reply.advice
+    if reply.curve is not None:
+        print_curve(reply.curve)
+    if any(stage.deadline_s is not None for stage in reply.stages):
+        print_stages(reply.stages)
+    if request.law is not None and reply.cores is not None:
+        console.print(f"cores needed: {reply.cores:.2f}")
+    console.print(reply.reason, soft_wrap=True)
+    console.print(_fewest(found, request), soft_wrap=True)
+    console.print(_core_hours(found.saving), soft_wrap=True)
+    console.print(f"how sure: {found.sure}", soft_wrap=True)
+    for doubt in found.doubts:
+        console.print(f"- {doubt}", soft_wrap=True)
+    table = figures_table("LARGEST STAGES", "BOUND BY", "TASKS", "TIME", "SHARE")
+    for stage in found.largest_stages:
+        table.add_row(stage.name, stage.bound, str(stage.tasks), format_duration(stage.time_s), f"{stage.share:.0%}")
+    console.print(table)
+    console.print(f"driver, before, between and after stages: {found.driver_share:.0%} of the whole", soft_wrap=True)
+
+
+def core_hours(core_s: float) -> str:
+    """Return core-seconds as core-hours, for people."""
+    return f"{core_s / 3600:.2f}"
+
+
+def _fewest(found: Advice, request: PlanRequest) -> str:
+    cores, within = found.saving.fewest_cores, format_duration(found.saving.within_s)
+    if request.deadline_s is not None:
+        what = f"for the deadline of {within}"
+    elif request.most_cores is not None and within != format_duration(found.took_s):
+        what = f"for {within}, the time with {request.most_cores:g} cores"
+    else:
+        what = f"for {within}, the time that it takes today"
+    return f"fewest cores {what}: {'there are too few' if cores is None else f'{cores:.2f}'}"
+
+
+def _core_hours(found: Saving) -> str:
+    had = f"core-hours held in the log: {core_hours(found.held_core_s)}"
+    if found.fewest_cores is None:
+        return had
+    return f"{had}; {core_hours(found.saved_core_s)} could be saved with {found.fewest_cores:.2f} cores in this time"

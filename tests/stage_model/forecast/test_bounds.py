@@ -1,0 +1,55 @@
+"""What bounds the largest stages, for programs of which it is plain."""
+
+from __future__ import annotations
+
+import pytest
+
+from stage_model.forecast.bounds import LARGEST, driver_share, stage_bounds
+from stage_model.forecast.estimate import estimate
+from stage_model.history.eventlog import read_event_log
+from stage_model.history.profile import StageRecord, profile
+from tests.fakes.log_cases import CASES
+from tests.fakes.records import run, stage
+
+
+@pytest.mark.parametrize(
+    ("name", "bounds"),
+    [
+        ("plain", ["CPU", "CPU"]),
+        ("fewer long tasks than cores", ["too few tasks"]),
+        ("tasks that wait for a device", ["waiting", "waiting"]),
+        # the two later jobs begin 100 s after the one before; what comes before the first is start-up
+        ("few single tasks far apart", ["driver", "driver", "too few tasks"]),
+        ("one task after many", ["CPU", "too few tasks"]),
+        # each of the ten has as many tasks as slots, and they share these
+        ("ten jobs of one query at once", ["CPU"] * LARGEST),
+        # on eight cores it would have been twice as fast as on what was there
+        ("grown", ["CPU"]),
+    ],
+)
+def test_each_of_the_largest_stages_has_its_bound(name: str, bounds: list[str]) -> None:
+    record = read_event_log(CASES[name].lines(), "log").record()
+    found = stage_bounds(estimate(profile("made", [record])), record.slots, record.duration_s)
+    assert [stage.bound for stage in found] == bounds
+    assert [stage.time_s for stage in found] == sorted((stage.time_s for stage in found), reverse=True)
+    assert all(0 <= stage.share <= 1 for stage in found)
+
+
+def test_shares_are_of_the_whole_run() -> None:
+    record = read_event_log(CASES["plain"].lines(), "log").record()
+    expected = estimate(profile("made", [record]))
+    # ten seconds of start-up, twenty for each stage, and one at the end
+    assert [stage.share for stage in stage_bounds(expected, 4, 51.0)] == pytest.approx([20 / 51] * 2)
+    assert driver_share(expected, 51.0) == pytest.approx(11 / 51)
+
+
+def test_stages_that_run_at_the_same_time_keep_the_slots_busy_together() -> None:
+    def bounds(*stages: StageRecord) -> list[str]:
+        known = profile("k", [run("r", 1, *stages, cpu_source="executor", duration_s=20.0)])
+        return [one.bound for one in stage_bounds(estimate(known), 2, 20.0)]
+
+    def single(name: str) -> StageRecord:
+        return stage(name, name=name, tasks=1, work_core_s=6.0, run_s=6.0, task_s=6.0, task_cv=0.0, skew=1.0)
+
+    assert bounds(single("a")) == ["too few tasks"]
+    assert bounds(single("a"), single("b")) == ["CPU", "CPU"]
