@@ -56,8 +56,12 @@ def stage_bounds(expected: ApplicationEstimate, slots: int, duration_s: float) -
 def driver_share(expected: ApplicationEstimate, duration_s: float) -> float:
     """Return the part of a run's duration in which no stage was under way: before the first, between stages, and after the
     last."""
-    gaps_s = math.fsum(group[0].gap_s for group in overlapping(expected.stages))
-    return _share(expected.startup_s + gaps_s + expected.tail_s, duration_s)
+    idle_s, end_s = expected.startup_s + expected.tail_s, expected.startup_s
+    for stage in expected.stages:
+        # not the stage's gap: this counts from the stages that it waited for, and others may have been under way
+        idle_s += max(0.0, stage.start_s - end_s)
+        end_s = max(end_s, stage.start_s + stage.duration_s)
+    return _share(idle_s, duration_s)
 
 
 def _time_s(stage: StageEstimate) -> float:

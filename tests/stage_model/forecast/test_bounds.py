@@ -43,6 +43,19 @@ def test_shares_are_of_the_whole_run() -> None:
     assert driver_share(expected, 51.0) == pytest.approx(11 / 51)
 
 
+def test_the_drivers_share_is_the_time_without_any_stage_whatever_each_stage_waited_for() -> None:
+    def share(*stages: StageRecord) -> float:
+        known = profile("k", [run("r", 1, *stages, cpu_source="executor", duration_s=26.5)])
+        return driver_share(estimate(known), 26.5)
+
+    # two seconds of start-up, and half a second at the end; "b" waited for no stage, "c" only for "a"
+    first = stage("a", name="a")
+    assert share(first, stage("b", name="b", start_s=20.0)) == pytest.approx((2 + 12 + 0.5) / 26.5)
+    side = stage("b", name="b", start_s=3.0, duration_s=17.0)
+    after = stage("c", name="c", start_s=20.0, gap_s=12.0, parents=("a",))
+    assert share(first, side, after) == pytest.approx((2 + 0.5) / 26.5)
+
+
 def test_stages_that_run_at_the_same_time_keep_the_slots_busy_together() -> None:
     def bounds(*stages: StageRecord) -> list[str]:
         known = profile("k", [run("r", 1, *stages, cpu_source="executor", duration_s=20.0)])
