@@ -30,7 +30,7 @@ def print_night(found: Night, zone: tzinfo) -> None:
     """Print the night on stdout, for people, with times of that zone."""
     table = figures_table("JOB", "START", "END", "CORES", "CORE-H", "FEWEST CORES", "END THEN", "CORE-H THEN")
     for job in found.jobs:
-        fewest, end_s, saving = job.saving.fewest_cores, job.new_end_s, job.saving
+        fewest, end_s, saving = job.fewest_held, job.new_end_s, job.saving
         table.add_row(
             job.name,
             _moment(job.start_s, zone),

@@ -33,7 +33,7 @@ def plot_night(found: Night, out: Path, zone: tzinfo) -> None:
     handles: dict[str, Any] = {}
     for axis, job in zip(axes, jobs, strict=True):
         handles.update(_draw_job(axis, job, found.deadline_s, zone))
-    most = max(max(job.held.most_cores, job.saving.fewest_cores or 0.0) for job in jobs)
+    most = max(max(job.held.most_cores, job.fewest_held or 0.0) for job in jobs)
     axes[0].set_ylim(0, 1.12 * max(most, 0.1))
     figure.supylabel("cores", fontsize=10)
     if len(found.jobs) > len(jobs):
@@ -51,7 +51,7 @@ def _draw_job(axis: Axes, job: NightJob, deadline_s: float, zone: tzinfo) -> dic
     steps = [*job.held.steps, (job.held.end_s, 0.0)]
     times, cores = [moment(job.start_s + since_s) for since_s, _ in steps], [cores for _, cores in steps]
     axis.fill_between(times, cores, step="post", color=PROGRESS, alpha=0.35, linewidth=0, label="cores held")
-    fewest, end_s = job.saving.fewest_cores, job.new_end_s
+    fewest, end_s = job.fewest_held, job.new_end_s
     if fewest is not None and end_s is not None:
         first_s = min(end_s, job.start_s + job.held.first_s)
         span = [moment(first_s), moment(end_s)]

@@ -23,13 +23,20 @@ LATEST_S = 250_000_000_000
 
 
 class NightJob(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. `start_s` and `end_s` are seconds since the epoch; the seconds in `held` and `saving` count from `start_s`."""
+    """One run. `start_s` and `end_s` are seconds since the epoch; the seconds in `held` and `saving` count from `start_s`.
+    Executors hold `cores_per_slot` for each core of the forecast (`slot_cores`)."""
 
     name: str
     start_s: float
     end_s: float
     held: Held
     saving: Saving
+    cores_per_slot: float = 1.0
+
+    @property
+    def fewest_held(self) -> float | None:
+        """The fewest cores, counted as `held` counts them; None where all cores are too few."""
+        return None if self.saving.fewest_cores is None else self.saving.fewest_cores * self.cores_per_slot
 
     @property
     def new_end_s(self) -> float | None:
@@ -100,4 +107,5 @@ def _job(known: Profile, held: Held, deadline_s: float) -> NightJob:
         end_s=_end_s(known),
         held=held,
         saving=saving(forecast, within_s, most, held, slot_cores(run)),
+        cores_per_slot=slot_cores(run),
     )

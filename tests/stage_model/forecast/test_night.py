@@ -43,6 +43,13 @@ def test_a_job_that_began_too_late_is_named_and_needs_what_it_held() -> None:
     assert not found.feasible
 
 
+def test_the_fewest_cores_of_tasks_with_two_are_those_that_executors_hold() -> None:
+    record = run("two", 1000 * START_S, stage("x", task_cv=0.0), cpu_source="executor", cores=4.0)
+    (only,) = night([(profile("two", [record]), Held(((1.0, 4.0),), 8.5))], None).jobs
+    assert only.saving.fewest_cores is not None
+    assert only.fewest_held == pytest.approx(2 * only.saving.fewest_cores)
+
+
 def test_a_run_that_is_there_twice_counts_once() -> None:
     assert night([job("a"), job("b", 5.0), job("a")], None) == night([job("a"), job("b", 5.0)], None)
 
