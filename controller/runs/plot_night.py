@@ -57,6 +57,6 @@ def _draw_job(axis: Axes, job: NightJob, deadline_s: float, zone: tzinfo) -> dic
         span = [moment(first_s), moment(end_s)]
         axis.plot(span, [fewest, fewest], color=ALLOCATED, linewidth=1.6, label="fewest cores")
     axis.axvline(moment(deadline_s), color=DEADLINE, linewidth=1.6, linestyle=(0, (5, 3)), label="deadline")
-    axis.set_title(job.name, fontsize=9.5, loc="left")
+    axis.set_title(job.name, fontsize=9.5, loc="left", parse_math=False)  # names of Scala objects have $
     handles, labels = axis.get_legend_handles_labels()
     return dict(zip(labels, handles, strict=True))

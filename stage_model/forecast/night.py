@@ -18,8 +18,9 @@ from stage_model.forecast.saving import Saving, saving, slot_cores
 from stage_model.history.held import Held
 from stage_model.history.profile import Profile
 
-LATEST_S = 250_000_000_000
-"""Seconds since the epoch, in the year 9892: a broken log may claim any time, and calendars end with the year 9999."""
+LATEST_S = 240_000_000_000
+"""Seconds since the epoch, in the year 9575: a broken log may claim any time, and calendars end with the year 9999. What is
+left is more than the margin of a picture, a twentieth of all that it shows."""
 
 
 class NightJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from controller.runs.plot_night import MOST_JOBS, plot_night
 from stage_model.errors import BadInput
-from stage_model.forecast.night import Night, NightJob
+from stage_model.forecast.night import LATEST_S, Night, NightJob
 from stage_model.forecast.saving import Saving
 from stage_model.history.held import Held
 
@@ -36,6 +37,14 @@ def test_a_night_becomes_a_picture(tmp_path: Path, kind: str) -> None:
 
 def test_of_very_many_jobs_the_first_are_drawn(tmp_path: Path) -> None:
     plot_night(night(*(job(number % 7, ((5.0, 2.0),), 1.0) for number in range(MOST_JOBS + 1))), tmp_path / "n.png", UTC)
+    assert (tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_names_may_look_like_formulas_and_times_may_be_as_far_apart_as_they_are_taken(tmp_path: Path) -> None:
+    first, last = job(0, ((5.0, 2.0),), 1.0), job(1, ((5.0, 2.0),), 1.0)
+    first = msgspec.structs.replace(first, name="Jobs$Daily_$@app", start_s=0.0, end_s=3000.0)
+    last = msgspec.structs.replace(last, start_s=LATEST_S - 3000.0, end_s=float(LATEST_S))
+    plot_night(night(first, last), tmp_path / "n.png", UTC)
     assert (tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")
 
 
