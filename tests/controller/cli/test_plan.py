@@ -22,7 +22,7 @@ START_S = EPOCH_MS / 1e3
 
 
 def plan(*words: str | Path) -> Result:
-    return run("plan", *map(str, words))
+    return run("plan", *map(str, words), TZ="UTC")
 
 
 def advised(*words: str | Path) -> LogPlan:
