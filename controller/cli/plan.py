@@ -148,6 +148,8 @@ def _show(reply: PlanReply, request: PlanRequest, out: Path | None, runs: Sequen
 def _night(runs: Sequence[LoggedRun], two: str, given: Mapping[str, Any], zone: tzinfo, *, as_json: bool) -> bool:
     """Show the night of runs of different applications, of which a clause names `two`. Return False if one of them would not
     have ended by the deadline with all its cores."""
+    if sentence := maybe_one_job(runs):  # before refusals, of which it may be the cause
+        _say([sentence])
     for name, option in OF_ONE_APPLICATION.items():
         if given[name]:
             raise BadInput(f"{two}, and {option} is for one application; give logs of one application")
@@ -155,8 +157,6 @@ def _night(runs: Sequence[LoggedRun], two: str, given: Mapping[str, Any], zone: 
     if given["out"] is not None:
         draw_night(found, given["out"], zone)
     _say(sentence for run in runs for sentence in run.notes)
-    if sentence := maybe_one_job(runs):
-        _say([sentence])
     if as_json:
         print_json(found)
     else:

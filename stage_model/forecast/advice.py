@@ -63,7 +63,7 @@ def _sure(known: Profile, slots: int, cores: float) -> str:
         return "not known, because one run gives no interval"
     point = curve(known, slots, cores).points[-1]
     if point.least_s is None or point.most_s is None:
-        return f"not known, because only one of {runs} runs is like the last one"
+        return f"not known, because no other of the {runs} runs read about as much as the last one"
     ends = f"{format_duration(point.least_s)} to {format_duration(point.most_s)}"
     return f"with {cores:.2f} cores, single runs predict an end after {ends}"
 
