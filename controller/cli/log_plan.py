@@ -69,8 +69,9 @@ def _fewest(found: Advice, request: PlanRequest) -> str:
     cores, within = found.saving.fewest_cores, format_duration(found.saving.within_s)
     if request.deadline_s is not None:
         what = f"for the deadline of {within}"
-    elif request.most_cores is not None and within != format_duration(found.took_s):
-        what = f"for {within}, the time with {request.most_cores:g} cores"
+    elif within != format_duration(found.took_s):
+        those = "all" if request.most_cores is None else f"{request.most_cores:g}"
+        what = f"for {within}, the time with {those} cores"
     else:
         what = f"for {within}, the time that it takes today"
     return f"fewest cores {what}: {'there are too few' if cores is None else f'{cores:.2f}'}"

@@ -14,7 +14,7 @@ from stage_model.forecast.night import Night
 from tests.fakes.commands import assert_refused, run
 from tests.fakes.log_cases import CASES, FOUR, MAPS, TWO_STAGES, Case
 from tests.fakes.log_changes import Events, changed, later
-from tests.fakes.made_logs import EPOCH_MS, MadeJob
+from tests.fakes.made_logs import EPOCH_MS, MadeJob, MadeStage
 from tests.fakes.refusals import assert_names
 
 START_S = EPOCH_MS / 1e3
@@ -89,6 +89,13 @@ def test_with_a_deadline_the_fewest_cores_are_those_that_keep_it(tmp_path: Path)
 def test_with_fewer_cores_the_fewest_are_those_for_the_time_that_they_take(tmp_path: Path) -> None:
     answer = plan(CASES["plain"].write(tmp_path), "--cores", "2")
     assert_names(answer.stdout, "fewest cores for 1m31s, the time with 2 cores: 2.00")
+
+
+def test_if_the_last_run_was_faster_than_the_plan_the_fewest_cores_are_not_for_its_time(tmp_path: Path) -> None:
+    slower = Case([[MadeJob((MadeStage(8, 14_000), MadeStage(8, 14_000, parents=(0,))))]])
+    last = replace(CASES["plain"], change=changed("ApplicationStart", App_ID="made-2"))
+    answer = plan(slower.write(tmp_path / "1"), last.write(tmp_path / "2"))
+    assert_names(answer.stdout, ", the time with all cores: 4.00")
 
 
 @pytest.mark.parametrize("name", ["retried", "no CPU time", "grown"])
