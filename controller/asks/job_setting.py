@@ -1,7 +1,8 @@
 """Declaration of the settings of a job (`spark.pace.*`) and of the options of `sparkpace submit`.
 
 A `JobSetting` is written once, at the field that holds its value (`job_options.SETTINGS` has all of them). The command line,
-its help and completion, the check before a driver starts, the master's check, and the table of docs/reference/settings.md follow.
+its help and completion, the check before a driver starts, the master's check, and the table of docs/reference/settings.md
+follow.
 """
 
 from __future__ import annotations

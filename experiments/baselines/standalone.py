@@ -92,7 +92,14 @@ class Standalone:
     # ------------------------------------------------------------------ jobs
 
     def submit(
-        self, step: str, order: Order, *, executors: int, executor_slots: int = 1, resizable: bool = False, weight: float = 1.0
+        self,
+        step: str,
+        order: Order,
+        *,
+        executors: int,
+        executor_slots: int = 1,
+        resizable: bool = False,
+        weight: float = 1.0,
     ) -> None:
         """Submit a job by stock spark-submit. Deadline and priority mean nothing here."""
         events = self.folder / "eventlogs" / f"{step}-{order.job}-{len(self.jobs)}"

@@ -40,8 +40,8 @@ def fewest_cores(forecast: Forecast, within_s: float, most: float) -> float | No
 
 
 def saving(forecast: Forecast, within_s: float, most: float, held: Held, cores_per_slot: float = 1.0) -> Saving:
-    """Return what the fewest cores save. `cores_per_slot`: executors hold so many cores for each core of the forecast
-    (`slot_cores`)."""
+    """Return what the fewest cores save. `cores_per_slot`: the number of cores that executors hold for each core of the
+    forecast (`slot_cores`)."""
     cores = fewest_cores(forecast, within_s, most)
     if cores is None:
         return Saving(within_s=within_s, fewest_cores=None, end_s=None, held_core_s=held.core_s, saved_core_s=0.0)

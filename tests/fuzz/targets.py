@@ -276,7 +276,8 @@ def _event_log(data: bytes) -> None:
 
 
 def _learned(log: Any) -> None:
-    """Check that the gaps of a log can be named, and that a plan from it has no negative time and saves no more than it held."""
+    """Check that the gaps of a log can be named, and that a plan from it has no negative time and saves no more than was
+    held."""
     assert all(gaps(log.run))
     record = log.record()
     if not record.complete:

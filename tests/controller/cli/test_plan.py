@@ -138,7 +138,7 @@ def test_law_paper_shows_the_stages_deadlines_and_the_cores_that_it_gives(tmp_pa
 
 
 def case(name: str, after_s: int, *jobs: MadeJob) -> Case:
-    """Make an application of that name that begins so many seconds after 08:00, on four cores."""
+    """Make an application of that name on four cores, which begins `after_s` after 08:00."""
     named = changed("ApplicationStart", App_Name=name, App_ID=f"made-{name}")
 
     def change(events: Events) -> Events:

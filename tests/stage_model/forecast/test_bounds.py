@@ -1,4 +1,4 @@
-"""What bounds the largest stages, for programs of which it is plain."""
+"""Bounds of the largest stages, for programs of which they are plain."""
 
 from __future__ import annotations
 
