@@ -40,6 +40,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """`logs`: runs on all cores that teach. `cores`: sizes that are predicted, and run `repetitions` times. `error_pct`: the
     most that real times may differ from predicted ones in the mean, `most_error_pct` in each application's mean at one size.
     `stock`: everything runs on stock Spark, whose workers have one executor each with `stock_slots` slots.
+    `options`: further options of each application.
     Nothing is drawn at random here: `seed` is kept because every experiment has one."""
 
     applications: dict[str, tuple[str, ...]]
@@ -50,6 +51,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     most_error_pct: float | None = None
     stock: bool = False
     stock_slots: int = 1
+    options: tuple[str, ...] = ()
     seed: int = 1
 
     def steps(self) -> list[str]:
@@ -72,10 +74,11 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         app, cores = (taught, None) if taught is not None else self._tests()[step]
         if self.stock:
             words, slots = self.applications[app], self.stock_slots
-            return [Order(app, words, stock=True, stock_cores=cores, stock_slots=slots)]
+            return [Order(app, words, options=self.options, stock=True, stock_cores=cores, stock_slots=slots)]
         if cores is None:
-            return [Order(app, self.applications[app], options=LOGGING)]
-        return [Order(app, self.applications[app], DEADLINE_S, options=(*LOGGING, *constant_options(cores)))]
+            return [Order(app, self.applications[app], options=(*self.options, *LOGGING))]
+        options = (*self.options, *LOGGING, *constant_options(cores))
+        return [Order(app, self.applications[app], DEADLINE_S, options=options)]
 
     def conditions(self, data: Data) -> list[Condition]:
         steps = list(data.steps.values())

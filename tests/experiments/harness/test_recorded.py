@@ -14,6 +14,7 @@ from experiments.harness.recorded import (
     answers_right,
     complete,
     judged,
+    least_workers,
     loads,
     mean_grant,
     percentile,
