@@ -17,7 +17,7 @@ LEAST_CAME = 5
 LEAST_MARGIN = timedelta(minutes=15)
 _DAY = timedelta(days=1)
 _TWO_WEEKS = 14
-"""Days in which a job comes on each of its weekdays: one that stays away twice is none of them."""
+"""Days in which a job has come on each weekday of its own: a weekday that it misses twice is no longer one."""
 
 
 @dataclass(frozen=True, slots=True)

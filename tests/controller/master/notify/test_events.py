@@ -28,7 +28,9 @@ RISK = Risk(
     late_since_s=20.0, lateness="it was squeezed by etl", squeezed_by=("etl",), waits_for="w2 has no memory for it",
     demanded_cores=2.0, granted_cores=0.5, priority=50,
 )  # fmt: skip
-RULES = Path(__file__).parents[4] / "deploy" / "prometheus" / "rules.yml"
+ROOT = Path(__file__).parents[4]
+RULES = ROOT / "deploy" / "prometheus" / "rules.yml"
+PAGE = ROOT / "docs" / "notify.md"
 
 
 def look(forecast_end_s: float | None = None, *, outcome: Outcome | None = None, **changed: Any) -> JobLook:
@@ -172,3 +174,16 @@ def test_the_body_has_its_own_id_and_the_clusters() -> None:
         "forecast_end_s": None, "late_s": None, "late_since_s": None, "outcome": None, "error_pct": None, "lateness": None,
         "squeezed_by": [], "waits_for": None, "advice": None, "command": None, "expected_by": None,
     }  # fmt: skip
+
+
+def test_the_page_shows_what_is_sent_and_its_relay_takes_fields_of_it() -> None:
+    example, relay = re.findall(r"```json\n(.+?)```", PAGE.read_text(), re.DOTALL)
+    shown = msgspec.json.decode(example)
+    known = {"id", "time", "cluster_id", "text"}
+    event = msgspec.convert({key: value for key, value in shown.items() if key not in known}, HookEvent)
+    sent = body(event, notification_id=shown["id"], epoch_s=shown["time"], cluster_id=shown["cluster_id"])
+    assert msgspec.json.decode(sent) == shown
+    [hook] = msgspec.json.decode(relay)
+    taken = {one["name"] for one in hook["pass-arguments-to-command"]}
+    assert taken == {"event", "text"}
+    assert taken <= shown.keys()
