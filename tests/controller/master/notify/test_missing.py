@@ -70,9 +70,7 @@ def test_profiles_are_read_once_a_day_and_off_the_loop(tmp_path: Path) -> None:
     assert len(pool.jobs) == 1
 
 
-def test_a_profile_that_cannot_be_read_does_not_hide_the_others(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_profile_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = taught(tmp_path)
     store.path("broken").write_text("{}")
     store.add(profile("far", [run("r", 10**18, stage("collect"))]))
