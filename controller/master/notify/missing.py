@@ -87,5 +87,5 @@ def _known_jobs(profiles: ProfileStore, zone: tzinfo) -> dict[str, _Known]:
                 times = tuple(datetime.fromtimestamp(run.when_ms / 1000, zone) for run in known.runs)
                 found[key] = _Known(known.runs[-1].name, times)
         except (PaceError, OSError, ValueError, ArithmeticError) as error:
-            log.warning("the job of profile %s is not missed if it does not come, because its runs cannot be read: %s", key, error)
+            log.warning("the job of profile %s is not watched, because its runs cannot be read: %s", key, error)
     return found
