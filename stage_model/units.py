@@ -14,7 +14,7 @@ from typing import NamedTuple
 from stage_model import clock_times
 from stage_model.errors import BadInput
 
-PRIORITIES = {"low": 0, "normal": 50, "high": 100}
+PRIORITIES = {"backfill": -1, "low": 0, "normal": 50, "high": 100}
 NORMAL_PRIORITY = PRIORITIES["normal"]
 """The named priorities; a larger number wins."""
 
@@ -131,14 +131,15 @@ def format_distance(error_pct: float) -> str:
 
 
 def parse_priority(text: str, *, option: str = "--priority") -> int:
-    """Return 0 to 100 from "low", "normal", "high" or a whole number; a larger number wins. Raise `BadInput`."""
+    """Return the number of a name or number from "backfill" (-1) to "high" (100); a larger one wins. Raise `BadInput`."""
     word = text.strip().lower()
     if word in PRIORITIES:
         return PRIORITIES[word]
-    if re.fullmatch(r"\d{1,3}", word, re.ASCII) and int(word) <= 100:
+    if re.fullmatch(r"-1|\d{1,3}", word, re.ASCII) and int(word) <= 100:
         return int(word)
     raise BadInput(
-        f"{option} {_quoted(text)} is no priority; give low (0), normal (50), high (100) or a whole number, 0 to 100."
+        f"{option} {_quoted(text)} is no priority; give low (0), normal (50), high (100) or a whole number, 0 to 100; or "
+        "backfill (-1)."
     )
 
 

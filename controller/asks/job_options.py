@@ -69,7 +69,7 @@ class JobOptions:
         NORMAL_PRIORITY,
         "priority",
         by(parse_priority),
-        "low (0), normal (50), high (100), or 0 to 100; larger wins",
+        "low (0), normal (50), high (100), or 0 to 100; larger wins; or backfill (-1)",
         "--priority P",
         write=str,
         choices=tuple(PRIORITIES),

@@ -56,6 +56,8 @@ class MasterOptions:
     """Provider that starts workers for executors that fit nowhere; None: no provider does."""
     notify: Receiver | None
     """Web hook for deadlines at risk, ends and refusals; None: no web hook."""
+    notify_missing: bool
+    """True if the web hook also hears of jobs that usually come by now and did not."""
 
 
 @dataclass(frozen=True, slots=True)

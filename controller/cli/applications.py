@@ -45,7 +45,7 @@ def kill_application(home: Home, application: str) -> None:
 @home_option
 @click.argument("application", metavar="APP", shell_complete=completes(complete_running))
 @click.option("--deadline", help="New deadline: 90s, 10min, 1h30m after submission, 'by 07:00', an ISO time, or `none`.")
-@click.option("--priority", help="New priority: low, normal, high, or 0 to 100; larger wins.")
+@click.option("--priority", help="New priority: backfill, low, normal, high, or 0 to 100; larger wins.")
 @click.option(
     "--labels",
     help="Labels that workers of further executors must have, as zone=a,disk!=hdd,gpu,!spot; '' removes the requirement.",

@@ -6,8 +6,9 @@ import ipaddress
 import math
 import pwd
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from controller.asks.receiver import ACCEPTED, Receiver, parse_receiver
 from controller.home import WORKER_ID, User
@@ -138,6 +139,12 @@ def parse_notify(given: str) -> Receiver:
     if not content.strip():
         raise BadInput(f"the file of --notify {path} is empty; write {ACCEPTED} into it")
     return parse_receiver(content.decode("ascii", errors="replace").strip(), str(path))
+
+
+def check_notify_missing(given: Mapping[str, Any]) -> None:
+    """Raise `BadInput` for --notify-missing without a web hook."""
+    if given["notify_missing"] and given["notify"] is None:
+        raise BadInput("--notify-missing has no web hook to post to; give its URL by --notify, too")
 
 
 def absolute_notify(given: str) -> str:

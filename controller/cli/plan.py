@@ -59,7 +59,7 @@ OF_ONE_APPLICATION = {"curve": "--curve", "cores": "--cores", "log_cores": "--lo
 @click.option(
     "--priority",
     default="normal",
-    help="Priority of the application: low, normal, high, or 0 to 100; promises of lower priorities do not count.",
+    help="Priority of the application: backfill, low, normal, high, or 0 to 100; promises of lower priorities do not count.",
 )
 @click.option(
     "--law",

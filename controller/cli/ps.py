@@ -53,7 +53,7 @@ class Selection:
     metavar="PATTERN",
     help="Only applications that have this name or were submitted with it; * stands for any characters, ? for one character.",
 )
-@click.option("--priority", help="Only applications with this priority: low, normal, high, or 0 to 100.")
+@click.option("--priority", help="Only applications with this priority: backfill, low, normal, high, or 0 to 100.")
 def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, priority: str | None) -> None:
     """List the applications, running and ended.
 

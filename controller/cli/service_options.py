@@ -188,6 +188,7 @@ MASTER = (
         kind=Parsed(parse_notify, at_file=True),
         read=parse_notify,
     ),
+    ServiceOption("notify-missing", "With --notify: post also that a job which comes daily did not come.", flag=True),
 )
 """Options of `master`; their keys are fields of `MasterOptions`."""
 

@@ -12,7 +12,7 @@ import click
 import psutil
 
 from controller.asks.options import AgentOptions, MasterOptions
-from controller.cli.checks import parse_user, parse_worker_id
+from controller.cli.checks import check_notify_missing, parse_user, parse_worker_id
 from controller.cli.common import home_option
 from controller.cli.config import config_option, only_check
 from controller.cli.growth_options import checked_growth
@@ -32,6 +32,7 @@ from stage_model.errors import BadInput
 @takes((*MASTER, *GROWTH))
 def master(home: Home, **given: Any) -> None:
     """Run the master in the foreground; a home has one."""
+    check_notify_missing(given)
     options = MasterOptions(home=home.path, growth=checked_growth(given), **values_of(MASTER, given))
     if only_check():
         return

@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from controller.cli.checks import check_port
+from controller.cli.checks import check_notify_missing, check_port
 from controller.cli.common import home_option
 from controller.cli.config import config_option, only_check
 from controller.cli.growth_options import checked_growth
@@ -58,6 +58,7 @@ def up(context: click.Context, /, home: Home, **given: Any) -> None:
     sizes = workers_each(each, floor) if each else workers_alike(workers, given["cores"], given["memory"], floor)
     agent_words = handed_on(AGENT, given | {"network_pool": room_for(parse_pool(given["network_pool"]), len(sizes))})
     checked_growth(given)
+    check_notify_missing(given)
     started = shlex.join((*agent_words, *shlex.split(given["agent_options"])))
     plan = Plan(
         workers=sizes,

@@ -132,7 +132,7 @@ class ClusterState:
         """Look for what is to be sent to the operator's web hook, where there is one."""
         if self.notifying is not None:
             with self.parts.guarded("looking for what to notify of"):
-                self.notifying.look(self.applications, now_s)
+                self.notifying.look(self.registry, now_s)
 
     def refused(self, name: str, reason: str, deadline_s: float | None) -> None:
         """Note that a submission of that name, which had asked for that deadline, was refused."""

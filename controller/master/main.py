@@ -10,6 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
 
@@ -18,6 +19,7 @@ from controller.home import Home
 from controller.locks import master_lock
 from controller.machine.addresses import bound_socket, url_of
 from controller.machine.authority import certify, names_of
+from controller.machine.local_zone import local_zone
 from controller.machine.process import allow_files
 from controller.machine.service_log import log_to_stderr
 from controller.machine.watchdog import Watchdog
@@ -27,6 +29,7 @@ from controller.master.api import Api
 from controller.master.cluster import ClusterState
 from controller.master.core.core import ClusterOptions
 from controller.master.join_calls import JoinCalls
+from controller.master.notify.missing import MissingJobs
 from controller.master.notify.notifying import Notifying
 from controller.master.notify.sender import Sender
 from controller.master.providers import make_provider
@@ -65,7 +68,10 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
     sender = None
     if options.notify is not None:
         sender = Sender(options.notify, home.notify_secret(), time.monotonic)
-        cluster.notifying = Notifying(sender, kept.identity.cluster_id, time.time)
+        missing = None
+        if options.notify_missing:
+            missing = MissingJobs(kept.profiles, local_zone(os.environ), ThreadPoolExecutor(1, "habits"))
+        cluster.notifying = Notifying(sender, kept.identity.cluster_id, time.time, missing)
     gate = Gatekeeper(home.admin_token(), home.submit_token(), home.find_agent_token, home.find_user, home.find_metrics_token)
     api = Api(cluster, gate, JoinCalls(home, options.host), agents, time.monotonic, time.time)
     server = MasterServer(api.application(), home.master_certificate, listening, files, agents.wake_all)

@@ -45,7 +45,7 @@ METRICS = (
         ("application", "name", "law"),
         "1; name and law of an application that has not ended",
     ),
-    Metric("sparkpace_application_priority", "gauge", _APPLICATION, "Priority, 0 to 100; larger wins"),
+    Metric("sparkpace_application_priority", "gauge", _APPLICATION, "Priority, -1 (backfill) to 100; larger wins"),
     Metric(
         "sparkpace_application_deadline_timestamp_seconds",
         "gauge",

@@ -144,14 +144,17 @@ def test_any_text_is_either_a_positive_time_or_bad_input(text: str) -> None:
         assert 0 < parse_deadline(text, datetime(2030, 1, 1, tzinfo=UTC)) <= 366 * 86_400
 
 
-@pytest.mark.parametrize(("text", "number"), [("low", 0), ("normal", 50), ("HIGH", 100), ("0", 0), ("100", 100), (" 7 ", 7)])
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("low", 0), ("normal", 50), ("HIGH", 100), ("0", 0), ("100", 100), (" 7 ", 7), ("backfill", -1), ("-1", -1)],
+)
 def test_a_priority_is_a_name_or_a_number(text: str, number: int) -> None:
     assert parse_priority(text) == number
 
 
-@pytest.mark.parametrize("text", ["", "urgent", "-1", "101", "5.5", "nan", "٣"])
+@pytest.mark.parametrize("text", ["", "urgent", "-2", "101", "5.5", "nan", "٣"])
 def test_what_is_no_priority_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match=r"--priority '.*low \(0\), normal"):
+    with pytest.raises(BadInput, match=r"--priority '.*low \(0\), normal.*backfill"):
         parse_priority(text)
 
 

@@ -1,4 +1,4 @@
-"""Two findings about an application for its user: the basis of its forecast, and the reason why it was late."""
+"""Findings about an application for its user: the basis of its forecast, and the reason why it was or will be late."""
 
 from __future__ import annotations
 
@@ -21,28 +21,52 @@ def basis_of(application: Application) -> Basis:
 
 def lateness_of(application: Application, most: Capacity) -> Lateness | None:
     """Return the reason why an application that has ended well was late; None if it was not late or had no deadline."""
-    record, what, deadline_s = application.record, application.estimate, application.options.deadline_s
+    record, deadline_s = application.record, application.options.deadline_s
     if record.ended_s is None or not application.succeeded or deadline_s is None:
         return None
-    # the work is measured as the profile's was, so that both can be compared
+    return why_late(_facts(application, most, deadline_s, record.ended_s))
+
+
+def lateness_to_come(application: Application, most: Capacity, end_s: float) -> Lateness | None:
+    """Return the reason why a running application will be late if it ends as forecast, `end_s` after submission; None if that
+    is in time, without a profile, and while the deadline of a single job governs."""
+    target = application.target()
+    if application.ended or application.estimate is None or target is None or target.jobs is not None:
+        return None
+    return why_late(_facts(application, most, target.due_s, end_s))
+
+
+def _facts(application: Application, most: Capacity, deadline_s: float, end_s: float) -> RunEnd:
+    what, profile, first_ms = application.estimate, application.profile, application.stream.first_task_ms
+    return RunEnd(
+        deadline_s=deadline_s,
+        end_s=end_s,
+        cores=most.cores,
+        used_core_s=_work_core_s(application),
+        least_s=whole_forecast(what, most).time_s(most.cores) if what is not None and most.cores > 0 else None,
+        planned_core_s=sum(stage.work_core_s for stage in what.stages) if what is not None else None,
+        other_arguments=what is not None and what.grounds.other_arguments,
+        planned_start_s=what.startup_s if what is not None else None,
+        first_task_s=application.since_submission(first_ms) if first_ms else None,
+        waited_for=application.placement.waited_for,
+        owed_core_s=application.debt_core_s(),
+        squeezed_by=application.totals.squeezed_by(),
+        late_since_s=application.late_since_s(),
+        under_way=not application.ended,
+        input_records=sum(stage.amounts.input_records for stage in application.run.attempts.values()),
+        most_input_records=max((run.input_records for run in profile.runs), default=None) if profile else None,
+    )
+
+
+def _work_core_s(application: Application) -> float:
+    """Return the work of an application's stages, measured as its profile's was, so that both can be compared. While it runs,
+    stages under way and to come count with what is expected of them."""
+    what, remaining = application.estimate, None if application.ended else Remaining.of(application)
     use = application.totals.stage_use() if what is None or what.cpu_source == "container" else None
     attempts = application.run.attempts.items()
-    used_core_s = sum(stage.work_core_s(None if use is None else use.get(key, 0.0)) for key, stage in attempts)
-    first_ms = application.stream.first_task_ms
-    return why_late(
-        RunEnd(
-            deadline_s=deadline_s,
-            end_s=record.ended_s,
-            cores=most.cores,
-            used_core_s=used_core_s,
-            least_s=whole_forecast(what, most).time_s(most.cores) if what is not None and most.cores > 0 else None,
-            planned_core_s=sum(stage.work_core_s for stage in what.stages) if what is not None else None,
-            other_arguments=what is not None and what.grounds.other_arguments,
-            planned_start_s=what.startup_s if what is not None else None,
-            first_task_s=application.since_submission(first_ms) if first_ms else None,
-            waited_for=application.placement.waited_for,
-            owed_core_s=application.debt_core_s(),
-            squeezed_by=application.totals.squeezed_by(),
-            late_since_s=application.late_since_s(),
-        )
-    )
+    done = {key: stage.work_core_s(None if use is None else use.get(key, 0.0)) for key, stage in attempts}
+    if remaining is None:
+        return sum(done.values())
+    matched = remaining.matched
+    active = {key: max(done[key], matched.work_ratio * stage.work_core_s) for key, stage in matched.active.items()}
+    return sum((done | active).values()) + matched.work_ratio * sum(stage.work_core_s for stage in matched.to_come)

@@ -32,7 +32,8 @@ class RunEnd:
     the first task. Without a profile they are None, None, False and None. `used_core_s` is the work of its stages.
     `owed_core_s` are the core-seconds that squeezes withheld and no one gave back, `squeezed_by` the core-seconds withheld by
     the name of the application that had cores then. `first_task_s` is None if no task began. `waited_for` is the last reason
-    to wait before the first task, in the words that the user saw."""
+    to wait before the first task, in the words that the user saw. `under_way`: the run goes on; its end and its work are
+    expected ones. `most_input_records` is the largest input of the runs known, None without one."""
 
     deadline_s: float
     end_s: float
@@ -47,6 +48,9 @@ class RunEnd:
     owed_core_s: float = 0.0
     squeezed_by: Mapping[str, float] = field(default_factory=dict)
     late_since_s: float | None = None
+    under_way: bool = False
+    input_records: int = 0
+    most_input_records: int | None = None
 
 
 def why_late(facts: RunEnd) -> Lateness | None:
@@ -101,15 +105,22 @@ def _more_work(facts: RunEnd, late_s: float) -> Lateness | None:
         return None
     more = facts.used_core_s / facts.planned_core_s - 1
     which = ", which had other arguments" if facts.other_arguments else ""
-    did = f"the work, {facts.used_core_s:.1f} core-seconds, was {more:.0%} more"
+    was = "is expected to be" if facts.under_way else "was"
+    did = f"the work, {facts.used_core_s:.1f} core-seconds, {was} {more:.0%} more"
     return Lateness(
         reason="more_work",
         late_s=round(late_s, 3),
         explained_s=round(min(late_s, (facts.used_core_s - facts.planned_core_s) / facts.cores), 3),
         core_s=round(facts.used_core_s, 3),
         more=round(more, 4),
-        sentence=f"{did} than in the runs that it was planned from{which}",
+        sentence=f"{did} than in the runs that it was planned from{which}{_larger_input(facts)}",
     )
+
+
+def _larger_input(facts: RunEnd) -> str:
+    if facts.most_input_records is None or facts.input_records <= facts.most_input_records:
+        return ""
+    return f"; its input, {facts.input_records} records, is larger than ever ({facts.most_input_records} at most before)"
 
 
 def _waited(facts: RunEnd, late_s: float) -> Lateness | None:

@@ -49,6 +49,8 @@ class Registry:
         self.jobs = KnownJobs(self.applications, self.past, self.waiting, life.begun_s)
         self.untaught: dict[str, tuple[str, Untaught]] = {}
         """The last run by the key of its profile, and why it taught nothing; without those whose last run taught."""
+        self.submitted: dict[str, float] = {}
+        """The time of the last submission by the key of its profile, in seconds since the epoch."""
         self._on: dict[str, list[Resident]] = defaultdict(list)
 
     def known(self, application_id: str) -> Application:
@@ -76,6 +78,7 @@ class Registry:
     def add(self, application: Application) -> None:
         """Take in an application whose record is stored."""
         self.applications[application.id] = application
+        self._note_submission(application.record)
         self.waiting.pop(application.options.waited or "", None)
         self.changes.application(application)
 
@@ -140,6 +143,10 @@ class Registry:
         for old in removed:
             self._forget(old)
 
+    def _note_submission(self, record: ApplicationRecord) -> None:
+        before = self.submitted.get(record.profile_key, 0.0)
+        self.submitted[record.profile_key] = max(before, record.started_epoch_s)
+
     def _note_lesson(self, record: ApplicationRecord) -> None:
         if record.untaught is None:
             self.untaught.pop(record.profile_key, None)
@@ -161,6 +168,7 @@ class Registry:
     def remember(self, record: ApplicationRecord) -> None:
         """Take in an application that an earlier life of the master has finished."""
         self.past[record.application_id] = past_of(record)
+        self._note_submission(record)
         self._note_lesson(record)
 
     def restore(self, application: Application, executors: Iterable[Executor], now_s: float) -> None:
@@ -170,6 +178,7 @@ class Registry:
         # a worker may show an executor only later that was placed while nothing could be stored (`executors.take_over`)
         application.record.next_executor = skip_unknown_ids(application.record.next_executor)
         self.applications[application.id] = application
+        self._note_submission(application.record)
         self.changes.application(application)
         for executor in executors:
             self.place(application, executor)

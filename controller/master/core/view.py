@@ -63,6 +63,12 @@ def forecast_end_s(application: Application) -> float | None:
     return _latest_end_s(_running(application))
 
 
+def demanded_and_granted(application: Application) -> tuple[float, float]:
+    """Return the cores that its running executors ask for, and those that they have."""
+    reports = [executor.report for executor in _running(application) if executor.report is not None]
+    return sum(report.demand_cores for report in reports), sum(report.quota_cores for report in reports)
+
+
 def bare_view(application: Application) -> ApplicationView:
     """Return what can be shown of any application, whatever is wrong with it."""
     pipeline = application.options.pipeline

@@ -1,4 +1,4 @@
-"""Events for a web hook: their detection from two looks at the applications, and their JSON. Pure.
+"""Events for a web hook: their detection from two looks at the applications, their words and their JSON. Pure.
 
 Not covered: sending (`deliveries`, `sender`), and the source of a look (`controller.master.notify.notifying`).
 """
@@ -13,6 +13,8 @@ import msgspec
 
 from controller.machine.printable import printable
 from controller.wire.states import Outcome
+from stage_model.settings import CORE_QUANTUM
+from stage_model.units import PRIORITIES, format_distance, format_duration
 
 AT_RISK_S = 1.0
 """A forecast end past the deadline by more than this,"""
@@ -20,13 +22,21 @@ AT_RISK_FOR_S = 30.0
 """and for this long, puts the deadline at risk. The alert of deploy/prometheus/rules.yml says the same."""
 LONGEST_NAME, LONGEST_REASON = 200, 1000
 
-Kind = Literal["deadline_at_risk", "application_ended", "submission_refused"]
+_MARKUP = str.maketrans("<>&", "???")
+"""Characters that chats read as markup: `<!channel>` calls all of a channel."""
+_TO_READ = (Outcome.FAILED, Outcome.DRIVER_DIED, Outcome.STOPPED, Outcome.UNKNOWN)
+"""Outcomes of which the output of the driver and of the executors may tell more."""
+
+Kind = Literal["deadline_at_risk", "application_ended", "submission_refused", "did_not_come"]
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event. Times count in seconds from submission. `outcome` is one of `controller.wire.states.Outcome`; `error_pct`
-    is the deadline error of an application that succeeded, in percent of the deadline (negative: early); `lateness` is the
-    sentence that says why it ended late. Fields that do not apply are None."""
+    """An event. Times count in seconds from submission. `late_s`: the seconds by which it is expected to end, or has ended,
+    after its deadline; `late_since_s`: since when that is expected. `outcome` is one of `controller.wire.states.Outcome`;
+    `error_pct` is the deadline error of an application that succeeded, in percent of the deadline (negative: early);
+    `lateness` is the sentence that says why it is late, `squeezed_by` the applications that had its cores, if that is the
+    reason; `waits_for`: the reason why it lacks executors. `command` may help, for the reason `advice`. By `expected_by`,
+    seconds since the epoch, a job usually was there that did not come. Fields that do not apply are None."""
 
     event: Kind
     name: str
@@ -34,10 +44,17 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float | None = None
     deadline_s: float | None = None
     forecast_end_s: float | None = None
+    late_s: float | None = None
+    late_since_s: float | None = None
     outcome: Outcome | None = None
     error_pct: float | None = None
     reason: str | None = None
     lateness: str | None = None
+    squeezed_by: tuple[str, ...] = ()
+    waits_for: str | None = None
+    advice: str | None = None
+    command: str | None = None
+    expected_by: float | None = None
 
 
 class JobLook(NamedTuple):
@@ -53,6 +70,20 @@ class JobLook(NamedTuple):
     error_pct: float | None = None
     reason: str = ""
     lateness: str = ""
+    squeezed_by: tuple[str, ...] = ()
+
+
+class Risk(NamedTuple):
+    """The state of an application whose deadline is at risk. Its running executors ask for `demanded_cores` and have
+    `granted_cores`; the rest is as in `HookEvent`."""
+
+    late_since_s: float | None
+    lateness: str
+    squeezed_by: tuple[str, ...]
+    waits_for: str
+    demanded_cores: float
+    granted_cores: float
+    priority: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +127,72 @@ def refused_event(name: str, reason: str, deadline_s: float | None = None) -> Ho
     return HookEvent(event="submission_refused", name=_name(name), deadline_s=_rounded(deadline_s), reason=_reason(reason))
 
 
+def missing_event(name: str, reason: str, expected_by: float, command: str) -> HookEvent:
+    """Return the event of a job that usually was there by `expected_by`, seconds since the epoch."""
+    return HookEvent(
+        event="did_not_come",
+        name=_name(name),
+        reason=_reason(reason),
+        advice="look for it where it is submitted; this shows its runs",
+        command=command,
+        expected_by=round(expected_by, 3),
+    )
+
+
+def with_risk(event: HookEvent, risk: Risk) -> HookEvent:
+    """Return the event of a deadline at risk with the reasons and with what can be done. A higher priority is advised where
+    one is left and others have cores that the application asks for."""
+    has = f"it has {risk.granted_cores:.2f} of the {risk.demanded_cores:.2f} cores that it asks for"
+    if risk.demanded_cores - risk.granted_cores >= CORE_QUANTUM and risk.priority < PRIORITIES["high"]:
+        advice = f"{has}, and a higher priority may give it more"
+        command = f"sparkpace set {event.application_id} --priority high"
+    else:
+        advice = f"{has}; this shows what its forecast rests on, and where its executors may go"
+        command = f"sparkpace explain {event.application_id}"
+    return msgspec.structs.replace(
+        event,
+        late_since_s=_rounded(risk.late_since_s),
+        lateness=_reason(risk.lateness) or None,
+        squeezed_by=tuple(map(_name, risk.squeezed_by)),
+        waits_for=_reason(risk.waits_for) or None,
+        advice=advice,
+        command=command,
+    )
+
+
 def body(event: HookEvent, *, notification_id: str, epoch_s: float, cluster_id: str) -> bytes:
-    """Return the JSON that is sent: the event, the notification's id and time, and the cluster's id."""
-    told = {"id": notification_id, "time": round(epoch_s, 3), "cluster_id": cluster_id, **msgspec.to_builtins(event)}
-    return msgspec.json.encode(told)
+    """Return the JSON that is sent: the notification's id, time and text, the cluster's id, and the event."""
+    known = {"id": notification_id, "time": round(epoch_s, 3), "cluster_id": cluster_id, "text": in_words(event)}
+    return msgspec.json.encode({**known, **msgspec.to_builtins(event)})
+
+
+def in_words(event: HookEvent) -> str:
+    """Return all that an event says to a person, in one line; a command, if there is one, comes last."""
+    who = event.name if event.application_id is None else f"{event.name} ({event.application_id})"
+    said = f"{who} {_happened(event)}"
+    if event.lateness is not None:
+        said += f". Why: {event.lateness}"
+    if event.waits_for is not None:
+        said += f". It lacks executors: {event.waits_for}"
+    if event.command is not None:
+        said += f". What can be done: {event.advice}: {event.command}"
+    return said.translate(_MARKUP)
+
+
+def _happened(event: HookEvent) -> str:
+    match event.event:
+        case "deadline_at_risk":
+            late, deadline = format_duration(event.late_s or 0.0), format_duration(event.deadline_s or 0.0)
+            said = f"is expected to end {late} after its deadline of {deadline}"
+            if event.late_since_s is None:
+                return said
+            return f"{said}; the forecast has said so since {format_duration(event.late_since_s)} after its submission"
+        case "application_ended":
+            how = "" if event.error_pct is None else f", {format_distance(event.error_pct)}"
+            return f"has ended: {event.outcome}{how}" + (f" ({event.reason})" if event.reason else "")
+        case "submission_refused":
+            return f"was refused: {event.reason}"
+    return f"did not come: {event.reason}"
 
 
 def _compared(before: _Seen, look: JobLook, now_s: float) -> _Seen:
@@ -115,14 +208,34 @@ def _past_s(look: JobLook) -> float:
 
 
 def _at_risk(look: JobLook) -> HookEvent:
-    reason = f"it is expected to end {_past_s(look):.1f} s after its deadline"
-    return msgspec.structs.replace(_of(look, "deadline_at_risk", reason), forecast_end_s=_rounded(look.forecast_end_s))
+    late_s = _past_s(look)
+    event = _of(look, "deadline_at_risk", f"it is expected to end {late_s:.1f} s after its deadline")
+    return msgspec.structs.replace(event, forecast_end_s=_rounded(look.forecast_end_s), late_s=_rounded(late_s))
 
 
 def _ended(look: JobLook) -> HookEvent:
     event = _of(look, "application_ended", _reason(look.reason) or None)
-    lateness = _reason(look.lateness) or None
-    return msgspec.structs.replace(event, outcome=look.outcome, error_pct=look.error_pct, lateness=lateness)
+    late = look.error_pct is not None and look.error_pct > 0
+    advice, command = _after_end(look, late=late)
+    return msgspec.structs.replace(
+        event,
+        late_s=_rounded(look.elapsed_s - (look.deadline_s or 0.0)) if late else None,
+        outcome=look.outcome,
+        error_pct=look.error_pct,
+        lateness=_reason(look.lateness) or None,
+        squeezed_by=tuple(map(_name, look.squeezed_by)),
+        advice=advice,
+        command=command,
+    )
+
+
+def _after_end(look: JobLook, *, late: bool) -> tuple[str, str] | tuple[None, None]:
+    """Return what can be done once an application has ended, and the command; None for both where nothing is to be done."""
+    if look.outcome in _TO_READ:
+        return "this shows what its driver and executors printed", f"sparkpace logs {look.application_id}"
+    if late:
+        return "this shows the figures of the run", f"sparkpace report {look.application_id}"
+    return None, None
 
 
 def _of(look: JobLook, kind: Kind, reason: str | None) -> HookEvent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -13,10 +13,14 @@ from controller.asks.job_options import MOST_CHARACTERS
 from controller.asks.job_setting import PREFIX
 from controller.machine.local_zone import local_zone
 from controller.master.core.application import Application
+from controller.master.core.capacity import Capacity
+from controller.master.core.findings import lateness_to_come
 from controller.master.core.guard import guarded
+from controller.master.core.registry import Registry
 from controller.master.core.summary import error_pct
-from controller.master.core.view import forecast_end_s
-from controller.master.notify.events import EventWatch, HookEvent, JobLook, body, refused_event
+from controller.master.core.view import demanded_and_granted, forecast_end_s
+from controller.master.notify.events import EventWatch, HookEvent, JobLook, Risk, body, refused_event, with_risk
+from controller.master.notify.missing import MissingJobs
 from controller.master.notify.sender import Sender
 from controller.wire.driver import Registration
 from controller.wire.states import Outcome
@@ -25,19 +29,24 @@ from stage_model.units import parse_deadline
 
 
 class Notifying:
-    """The notifications of the cluster with this id; `wall` is seconds since the epoch."""
+    """The notifications of the cluster with this id; `wall` is seconds since the epoch. `missing` None: no one wants to know
+    of jobs that did not come."""
 
-    def __init__(self, sender: Sender, cluster_id: str, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, sender: Sender, cluster_id: str, wall: Callable[[], float], missing: MissingJobs | None = None
+    ) -> None:
         self._sender, self._cluster_id, self._wall = sender, cluster_id, wall
-        self._watch = EventWatch()
+        self._watch, self._missing = EventWatch(), missing
 
-    def look(self, applications: Mapping[str, Application], now_s: float) -> None:
+    def look(self, registry: Registry, now_s: float) -> None:
         """Send what has happened since the look before; `now_s` is monotonic."""
         looks = list[JobLook]()
-        for application in applications.values():
+        for application in registry.applications.values():
             with guarded(application, "looking at it for a notification"):
                 looks.append(_look(application, now_s))
         for event in self._watch.events(looks, now_s):
+            self._tell(_explained(event, registry, now_s) if event.event == "deadline_at_risk" else event)
+        for event in self._missing.events(registry.submitted, self._wall()) if self._missing else ():
             self._tell(event)
 
     def refused(self, name: str, reason: str, deadline_s: float | None) -> None:
@@ -74,6 +83,7 @@ def _look(application: Application, now_s: float) -> JobLook:
         return JobLook(application.id, application.name, elapsed_s, deadline_s, forecast_end_s(application))
     deadline_s = application.options.deadline_s
     error = error_pct(elapsed_s, deadline_s) if outcome is Outcome.SUCCEEDED else None
+    lateness = application.record.lateness
     return JobLook(
         application.id,
         application.name,
@@ -82,5 +92,29 @@ def _look(application: Application, now_s: float) -> JobLook:
         outcome=outcome,
         error_pct=None if error is None else round(error, 4),
         reason=application.record.end_reason,
-        lateness=application.record.lateness.sentence if application.record.lateness else "",
+        lateness=lateness.sentence if lateness else "",
+        squeezed_by=lateness.by if lateness else (),
+    )
+
+
+def _explained(event: HookEvent, registry: Registry, now_s: float) -> HookEvent:
+    """Return the event of a deadline at risk with its reasons; without them if they cannot be worked out."""
+    application = registry.applications[event.application_id or ""]
+    with guarded(application, "saying why its deadline is at risk"):
+        return with_risk(event, _risk(application, registry.workers.capacity(application, now_s)))
+    return event
+
+
+def _risk(application: Application, most: Capacity) -> Risk:
+    end_s = forecast_end_s(application)
+    lateness = None if end_s is None else lateness_to_come(application, most, end_s)
+    demanded, granted = demanded_and_granted(application)
+    return Risk(
+        late_since_s=application.late_since_s(),
+        lateness=lateness.sentence if lateness else "",
+        squeezed_by=lateness.by if lateness else (),
+        waits_for=application.placement.waiting,
+        demanded_cores=demanded,
+        granted_cores=granted,
+        priority=application.priority(),
     )

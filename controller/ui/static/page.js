@@ -7,7 +7,7 @@ const MOST_LAYERS = 11; // applications with a colour of their own; the rest is 
 const MOST_ROWS = 200; // of a table
 const KEPT_LOOKS = 900;
 const RETRY_MS = 2000;
-const PRIORITIES = { 0: "low", 50: "normal", 100: "high" };
+const PRIORITIES = { "-1": "backfill", 0: "low", 50: "normal", 100: "high" };
 const DASHES = { dashed: [8, 5], dotted: [3, 4] };
 
 const main = document.getElementById("main");
@@ -822,7 +822,7 @@ function askSet(view) {
   const contents = [
     element("p", {}, `${view.application_id}. What is left empty stays as it is.`),
     element("label", {}, "Deadline: 90s, 10min or 1h30m after submission, by 07:00, weekdays 07:00 Europe/Berlin, an ISO time, or none ", deadline),
-    element("label", {}, "Priority: low, normal, high or 0 to 100 ", priority),
+    element("label", {}, "Priority: backfill, low, normal, high or 0 to 100 ", priority),
     element("label", {}, force, " even if that deadline cannot be met"),
   ];
   ask(`Change ${view.name}?`, contents, "Change it", async () => {

@@ -161,6 +161,7 @@ UP = table("""
     --notify @nowhere | --notify @nowhere https://HOST
     --notify @/ | --notify /
     --notify @ | --notify @
+    --notify-missing | --notify-missing "by --notify"
     --port 70000 | --port 65535
     --port http | --port 65535
     --port "" | --port 65535
@@ -343,6 +344,7 @@ def test_services_without_their_tokens(place: Path) -> None:
 def test_a_master_refuses_before_it_starts(place: Path) -> None:
     assert_refused(run("master", "--name", "a b"), 2, "--name", "'a b'")
     assert_refused(run("master", "--notify", "hooks.example"), 2, "--notify", "https://HOST")
+    assert_refused(run("master", "--notify-missing"), 2, "--notify-missing", "by --notify")
     assert_nothing_left(place)
 
 

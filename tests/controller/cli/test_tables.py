@@ -63,6 +63,10 @@ def test_a_row_says_how_the_application_stands_within_120_columns() -> None:
     assert lines(view(), width=120) == [heading, row]
 
 
+def test_a_backfill_is_shown_as_such() -> None:
+    assert "backfill" in lines(view(priority=-1))[1]
+
+
 def test_what_is_not_known_is_a_dash_and_who_waits_has_a_place() -> None:
     plain = {"deadline_s": None, "forecast_end_s": None, "progress": None, "memory_mb": 0, "debt_core_s": 0.0}
     row = lines(

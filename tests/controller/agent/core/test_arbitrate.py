@@ -6,10 +6,11 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from controller.agent.core.arbitrate import CoreRequest, arbitrate
+from stage_model.units import PRIORITIES
 
 CQ = 0.05
 
@@ -102,6 +103,21 @@ requests = st.lists(
     max_size=12,
     unique_by=lambda request: request.key,
 )
+backfills = st.lists(
+    st.builds(
+        ask,
+        key=st.integers(0, 99).map("backfill-{}".format),
+        demand=st.floats(0, 12),
+        floor=st.sampled_from([0.05, 0.1, 0.2]),
+        priority=st.just(PRIORITIES["backfill"]),
+        left_s=st.none() | st.floats(-50, 500),
+        beyond_saving=st.booleans(),
+        debt_core_s=st.sampled_from([0.0, 30.0]),
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda request: request.key,
+)
 capacities = st.floats(0.2, 16)
 
 
@@ -184,3 +200,19 @@ def test_grants_are_whole_quanta(asked: list[CoreRequest[str]], capacity: float)
     if math.fsum(ceil_q(r.floor) for r in asked) <= capacity:
         for cores in arbitrate(asked, capacity, CQ).values():
             assert cores / CQ == pytest.approx(round(cores / CQ))
+
+
+@given(requests, backfills, st.integers(4, 320))
+def test_backfills_take_their_floors_from_the_others_and_nothing_else(
+    others: list[CoreRequest[str]], late_comers: list[CoreRequest[str]], quanta: int
+) -> None:
+    capacity, kept = quanta * CQ, sum(round(ceil_q(r.floor) / CQ) for r in late_comers)
+    assume(kept + sum(round(ceil_q(r.floor) / CQ) for r in others) <= quanta)
+    got, without = arbitrate([*others, *late_comers], capacity, CQ), arbitrate(others, capacity, CQ)
+    of_others = {r.key: got[r.key] for r in others}
+    # Whatever the backfills ask for: the others share what a worker without the floors of the backfills has.
+    assert of_others == arbitrate(others, (quanta - kept) * CQ, CQ)
+    assert math.fsum(without.values()) - math.fsum(of_others.values()) <= kept * CQ + 1e-9
+    # Shares are rounded to quanta, so that one of the others may lose a quantum more, which another one has.
+    assert all(without[key] - of_others[key] <= (kept + 1) * CQ + 1e-9 for key in without)
+    assert all(got[r.key] >= r.floor - 1e-9 for r in late_comers), "none starves"

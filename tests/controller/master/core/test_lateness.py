@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.master.core.findings import lateness_to_come
 from controller.master.core.lateness import RunEnd, late_since, why_late
 from controller.runs.course import ended_runs
 from controller.wire.basis import Lateness
@@ -74,6 +75,18 @@ def test_more_work_than_in_the_runs_that_it_was_planned_from() -> None:
     assert "25% more" in found.sentence
     assert "arguments" not in found.sentence
     assert "other arguments" in why(used_core_s=100.0, other_arguments=True).sentence
+
+
+def test_the_largest_input_ever_is_said_with_more_work() -> None:
+    found = why(used_core_s=100.0, input_records=500, most_input_records=400)
+    assert "500 records, is larger than ever (400 at most before)" in found.sentence
+    for records in (400, 0):
+        assert "input" not in why(used_core_s=100.0, input_records=records, most_input_records=400).sentence
+    assert "input" not in why(used_core_s=100.0, input_records=500).sentence
+
+
+def test_the_work_of_a_run_under_way_is_an_expected_one() -> None:
+    assert "is expected to be 25% more" in why(used_core_s=100.0, under_way=True).sentence
 
 
 def test_waited_before_its_first_task() -> None:
@@ -171,6 +184,22 @@ def test_a_run_that_did_more_than_planned_says_so_everywhere(cluster: FakeCluste
     assert ended.lateness == view.lateness
     explained = cluster.state.commands.explain(job, cluster.now_s)
     assert (explained.lateness, explained.basis) == (view.lateness, view.basis)
+
+
+def test_a_running_application_counts_the_work_that_is_still_to_come(cluster: FakeCluster) -> None:
+    cluster.finished_run(conf=asks())
+    application = cluster.registered(conf=asks("30s"))
+    most = cluster.state.workers.capacity(application, cluster.now_s)
+    # 8 core-seconds are planned, and nothing has shown more: the forecast by itself is the reason
+    found = lateness_to_come(application, most, 40.0)
+    assert found is not None
+    assert (found.reason, found.late_s) == ("forecast_wrong", 10.0)
+    assert lateness_to_come(application, most, 29.0) is None, "in time"
+    cluster.driver(application.id, *one_stage_run(1000)[:-4])
+    cluster.worker("w1", report(application.id, "1", stages=(use(0, 20.0, done=3),)))
+    found = lateness_to_come(application, most, 40.0)
+    assert found is not None
+    assert (found.reason, found.core_s, found.more) == ("more_work", 20.0, 1.5)
 
 
 def test_a_run_in_time_says_what_it_rested_on_and_no_reason(cluster: FakeCluster) -> None:

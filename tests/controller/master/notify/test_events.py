@@ -14,13 +14,23 @@ from controller.master.notify.events import (
     LONGEST_NAME,
     LONGEST_REASON,
     EventWatch,
+    HookEvent,
     JobLook,
+    Risk,
     body,
+    in_words,
     refused_event,
+    with_risk,
 )
 from controller.wire.states import Outcome
 
-RULES = Path(__file__).parents[4] / "deploy" / "prometheus" / "rules.yml"
+RISK = Risk(
+    late_since_s=20.0, lateness="it was squeezed by etl", squeezed_by=("etl",), waits_for="w2 has no memory for it",
+    demanded_cores=2.0, granted_cores=0.5, priority=50,
+)  # fmt: skip
+ROOT = Path(__file__).parents[4]
+RULES = ROOT / "deploy" / "prometheus" / "rules.yml"
+PAGE = ROOT / "docs" / "notify.md"
 
 
 def look(forecast_end_s: float | None = None, *, outcome: Outcome | None = None, **changed: Any) -> JobLook:
@@ -48,6 +58,7 @@ def test_a_deadline_is_at_risk_once_the_forecast_was_past_it_for_long_enough() -
         "deadline_at_risk", "app-1", 90.0, 92.5,
     )  # fmt: skip
     assert "2.5 s" in (event.reason or "")
+    assert event.late_s == 2.5
     assert told(watch, 31.0, look(95.0)) == [], "once"
 
 
@@ -83,7 +94,62 @@ def test_an_end_is_told_once_with_its_outcome() -> None:
     [event] = watch.events([over], 1.0)
     assert (event.event, event.outcome, event.elapsed_s, event.error_pct) == ("application_ended", "succeeded", 81.0, -10.0)
     assert event.reason is None, "it ended by itself"
+    assert (event.late_s, event.command) == (None, None), "nothing is to be done"
+    assert in_words(event) == "nightly (app-1) has ended: succeeded, 10.0% early"
     assert told(watch, 2.0, over) == []
+
+
+def test_an_end_that_someone_should_look_at_has_the_command_for_it() -> None:
+    watch = EventWatch()
+    watch.events([], 0.0)
+    failed = look(outcome=Outcome.FAILED, reason="its driver ended with exit code 1")
+    late = look(
+        outcome=Outcome.SUCCEEDED, application_id="app-2", elapsed_s=99.0, error_pct=10.0, lateness="it was squeezed by etl",
+        squeezed_by=("etl",),
+    )  # fmt: skip
+    killed = look(outcome=Outcome.KILLED, application_id="app-3", reason="it was killed")
+    of_failed, of_late, of_killed = watch.events([failed, late, killed], 1.0)
+    assert (of_failed.command, of_failed.late_s) == ("sparkpace logs app-1", None)
+    assert (of_late.command, of_late.late_s, of_late.squeezed_by) == ("sparkpace report app-2", 9.0, ("etl",))
+    assert of_killed.command is None
+    for said in ("nightly (app-2)", "10.0% late", "Why: it was squeezed by etl", "sparkpace report app-2"):
+        assert said in in_words(of_late)
+
+
+def at_risk() -> HookEvent:
+    watch = EventWatch()
+    watch.events([look(92.5)], 0.0)
+    [event] = watch.events([look(92.5)], 30.0)
+    return event
+
+
+def test_the_text_of_a_deadline_at_risk_says_which_how_late_since_when_why_and_what_to_do() -> None:
+    event = with_risk(at_risk(), RISK)
+    assert (event.late_since_s, event.lateness, event.squeezed_by) == (20.0, RISK.lateness, ("etl",))
+    assert (event.waits_for, event.command) == (RISK.waits_for, "sparkpace set app-1 --priority high")
+    said = in_words(event)
+    for part in ("nightly (app-1)", "2.5s after its deadline of 1m30s", "since 20s", RISK.lateness, RISK.waits_for, "0.50"):
+        assert part in said
+    assert said.endswith(": sparkpace set app-1 --priority high"), "the command can be copied"
+
+
+def test_a_higher_priority_is_advised_only_where_one_is_left_and_others_have_the_cores() -> None:
+    others: list[dict[str, Any]] = [{"priority": 100}, {"granted_cores": 2.0}, {"granted_cores": 1.96}]
+    for changed in others:
+        assert with_risk(at_risk(), RISK._replace(**changed)).command == "sparkpace explain app-1"
+    assert "--priority high" in (with_risk(at_risk(), RISK._replace(priority=-1)).command or "")
+
+
+def test_what_is_not_known_is_left_out_of_the_text() -> None:
+    unknown = RISK._replace(late_since_s=None, lateness="", squeezed_by=(), waits_for="")
+    event = with_risk(at_risk(), unknown)
+    assert (event.lateness, event.waits_for, event.squeezed_by) == (None, None, ())
+    assert "None" not in in_words(event)
+    assert in_words(at_risk()) == "nightly (app-1) is expected to end 2.5s after its deadline of 1m30s"
+
+
+def test_names_that_strangers_choose_are_no_markup_of_a_chat() -> None:
+    assert in_words(refused_event("<!channel>", "a & b")) == "?!channel? was refused: a ? b"
 
 
 def test_who_began_and_ended_between_two_looks_is_told_and_who_ended_before_the_first_is_not() -> None:
@@ -104,6 +170,20 @@ def test_the_body_has_its_own_id_and_the_clusters() -> None:
     said = msgspec.json.decode(body(refused_event("nightly", "no"), notification_id="n1", epoch_s=1.23456, cluster_id="c1"))
     assert said == {
         "id": "n1", "time": 1.235, "cluster_id": "c1", "event": "submission_refused", "name": "nightly", "reason": "no",
-        "application_id": None, "elapsed_s": None, "deadline_s": None, "forecast_end_s": None, "outcome": None,
-        "error_pct": None, "lateness": None,
+        "text": "nightly was refused: no", "application_id": None, "elapsed_s": None, "deadline_s": None,
+        "forecast_end_s": None, "late_s": None, "late_since_s": None, "outcome": None, "error_pct": None, "lateness": None,
+        "squeezed_by": [], "waits_for": None, "advice": None, "command": None, "expected_by": None,
     }  # fmt: skip
+
+
+def test_the_page_shows_what_is_sent_and_its_relay_takes_fields_of_it() -> None:
+    example, relay = re.findall(r"```json\n(.+?)```", PAGE.read_text(), re.DOTALL)
+    shown = msgspec.json.decode(example)
+    known = {"id", "time", "cluster_id", "text"}
+    event = msgspec.convert({key: value for key, value in shown.items() if key not in known}, HookEvent)
+    sent = body(event, notification_id=shown["id"], epoch_s=shown["time"], cluster_id=shown["cluster_id"])
+    assert msgspec.json.decode(sent) == shown
+    [hook] = msgspec.json.decode(relay)
+    taken = {one["name"] for one in hook["pass-arguments-to-command"]}
+    assert taken == {"event", "text"}
+    assert taken <= shown.keys()

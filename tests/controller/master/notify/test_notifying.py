@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ import pytest
 
 from controller.asks.receiver import parse_receiver
 from controller.machine.waiting import wait_until
+from controller.master.notify.missing import MissingJobs
 from controller.master.notify.notifying import Notifying
 from controller.master.notify.sender import Sender
 from controller.wire.command import PlanRequest
+from tests.controller.master.core.test_lateness import asks, teach
+from tests.controller.master.notify.test_missing import DUE, HOUR, taught
 from tests.controller.master.test_api import Caller, Connection
 from tests.controller.master.test_metrics import scrape, value
-from tests.fakes.cluster import FakeCluster, registration, report, sample
+from tests.fakes.cluster import AtOnce, FakeCluster, registration, report, sample
 from tests.fakes.hook import Hook, hooked
 
 PATIENCE_S = 60.0
@@ -72,6 +76,46 @@ def test_a_deadline_at_risk_is_told_by_what_the_api_says(told: Told) -> None:
     assert (event["deadline_s"], event["forecast_end_s"]) == (view.deadline_s, view.forecast_end_s) == (90.0, 93.0)
     assert (event["cluster_id"], event["time"], event["elapsed_s"]) == ("this-cluster", 1e9, view.elapsed_s)
     cluster.tick()
+    told.heard(1)
+
+
+def test_a_squeezed_job_at_risk_is_told_with_who_has_its_cores_and_what_to_do(told: Told) -> None:
+    cluster = told.cluster
+    teach(cluster, 4.0)
+    cluster.worker("w1")
+    mine, other = cluster.register(conf=asks("60s")), cluster.register(name="other", conf=asks(priority="high"))
+    for job in (mine, other):
+        cluster.driver(job)
+    here = [report(mine, "1", demand_cores=1.0, quota_cores=0.25), report(other, "1", demand_cores=0.75, quota_cores=0.75)]
+    cluster.worker("w1", *here)
+    for at_s in (1.0, 2.0, 3.0):
+        rows = (
+            sample(mine, "1", at_s, demand=1.0, grant=0.25, squeezed=True, forecast_end_s=62.0),
+            sample(other, "1", at_s, demand=0.75, grant=0.75),
+        )
+        cluster.worker("w1", *here, samples=rows, sample_seq=2 * int(at_s - 1))
+    cluster.tick()
+    cluster.now_s += 31
+    cluster.worker("w1", *here)
+    cluster.tick()
+    [event] = told.heard(1)
+    assert (event["application_id"], event["late_s"], event["late_since_s"]) == (mine, 2.0, 1.0)
+    # three quarters of a core for two seconds: 1.5 of the 2 s on a core
+    assert event["squeezed_by"] == ["other"]
+    assert "1.5 core-seconds" in event["lateness"]
+    assert event["command"] == f"sparkpace set {mine} --priority high"
+    for said in (f"app ({mine})", "2s after its deadline of 1m", event["lateness"], event["command"]):
+        assert said in event["text"]
+
+
+def test_a_job_that_did_not_come_is_told(told: Told, tmp_path: Path) -> None:
+    missing = MissingJobs(taught(tmp_path / "habits"), UTC, AtOnce())
+    wall = (DUE + HOUR).timestamp()
+    told.cluster.state.notifying = Notifying(told.sender, "this-cluster", lambda: wall, missing)
+    told.cluster.tick()
+    [event] = told.heard(1)
+    assert (event["event"], event["name"], event["time"]) == ("did_not_come", "nightly", wall)
+    told.cluster.tick()
     told.heard(1)
 
 
