@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the supervisor reads this module and carries nothing more
     from controller.asks.receiver import Receiver
+    from controller.asks.user_limits import UserLimits
     from placement.growth import Limits, WorkerType
 
 
@@ -56,6 +57,8 @@ class MasterOptions:
     """Provider that starts workers for executors that fit nowhere; None: no provider does."""
     notify: Receiver | None
     """Web hook for deadlines at risk, ends and refusals; None: no web hook."""
+    users: tuple[UserLimits, ...]
+    """Limits of users, one for each."""
 
 
 @dataclass(frozen=True, slots=True)
