@@ -20,7 +20,7 @@ from controller.master.core.guard import guarded
 from controller.master.core.life import LifeState
 from controller.master.core.master_life import MasterLife
 from controller.master.core.outcome import REASONS, judge
-from controller.master.core.shares import Shares
+from controller.master.core.shares import UserShares
 from controller.master.core.tally import Tally
 from controller.master.core.workers import Workers
 from controller.wire.basis import Untaught
@@ -43,7 +43,7 @@ class Registry:
         self.changes = Changes()
         self.workers = Workers(self.changes, life.begun_s)
         self.applications: dict[str, Application] = {}
-        self.shares = Shares(limits, self.applications, self.workers, self.changes)
+        self.shares = UserShares(limits, self.applications, self.workers, self.changes)
         self.tally = Tally()
         self.past: dict[str, Past] = {}
         """Remains of the applications that ended, in order of submission."""

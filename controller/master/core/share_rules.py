@@ -19,8 +19,8 @@ ROUNDING = 0.005
 
 @dataclass(frozen=True, slots=True)
 class InUse:
-    """What a user has now: cores that are promised to its deadlines, MiB that are promised to its executors, its
-    applications that run, and the highest priority of those that have not ended."""
+    """The use that a user has of the cluster now: cores that are promised to its deadlines, MiB that are promised to its
+    executors, its applications that run, and the highest priority of those that have not ended."""
 
     cores: float = 0.0
     memory_mb: int = 0
@@ -29,8 +29,8 @@ class InUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked for besides. `priority` None: none is named. `cores` None: no deadline is asked for, or one that takes
+class ShareRequest:
+    """A request for more. `priority` None: none is named. `cores` None: no deadline is asked for, or one that takes
     no more than the user has; 0: one of which no one knows what it takes."""
 
     priority: int | None = None
@@ -46,18 +46,18 @@ def cores_of(claim: Claim, most_cores: float) -> float:
     return min(needed, most_cores) if most_cores > 0 else needed
 
 
-def share_refusal(limits: UserLimits, has: InUse, asked: Asked) -> str:
+def share_refusal(limits: UserLimits, has: InUse, asked: ShareRequest) -> str:
     """Return a sentence that refuses a priority or a deadline; empty for what the limits allow."""
     highest, most = limits.priority, limits.cores
     if highest is not None and asked.priority is not None and asked.priority > highest:
         return f"priority {asked.priority} is over the highest of {_whose(limits)}; accepted: 0 to {highest}"
     if most is None or asked.cores is None or has.cores + asked.cores <= most + ROUNDING:
         return ""
-    takes = f"takes {asked.cores:.2f} cores" if asked.cores > 0 else "takes cores"
+    takes = f"takes {asked.cores:.2f} cores more" if asked.cores > 0 else "takes more cores"
     left = max(0.0, most - has.cores)
     return (
         f"the deadline {takes}, and {has.cores:.2f} of the {most:.2f} of {_whose(limits)} are promised; accepted: "
-        + (f"a later one that takes {left:.2f} or less" if left >= ROUNDING else "no deadline until fewer are promised")
+        + (f"a later one for which {left:.2f} are enough" if left >= ROUNDING else "no deadline until fewer are promised")
     )
 
 

@@ -19,8 +19,8 @@ from controller.master.core.life import LifeState
 from controller.master.core.needs import counts
 from controller.master.core.remaining import promises
 from controller.master.core.share_rules import (
-    Asked,
     InUse,
+    ShareRequest,
     cores_of,
     executor_refusal,
     executors_left,
@@ -38,7 +38,7 @@ SHOWN_S = 1.0
 """Age up to which promised cores are shown again: many may look at them each second."""
 
 
-class Shares:
+class UserShares:
     """The shares; without limits nothing is refused and nothing waits."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Shares:
         self._own = {one.uid: one for one in limits if one.uid is not None}
         self._default = next((one for one in limits if one.uid is None), None)
         self._placed: dict[int, tuple[int, InUse]] = {}
-        """What each user has besides cores, by the number of changes when it was counted."""
+        """The use of each user without cores, with the number of changes when it was counted."""
         self._shown: dict[int, tuple[float, float]] = {}
         """Promised cores that were shown, with the time when they were worked out."""
 
@@ -69,7 +69,7 @@ class Shares:
     def check_priority(self, uid: int, priority: int) -> None:
         """Raise `BadInput` for a priority over the highest of a user."""
         limits = self.limits_of(uid)
-        if limits is not None and (sentence := share_refusal(limits, InUse(), Asked(priority=priority))):
+        if limits is not None and (sentence := share_refusal(limits, InUse(), ShareRequest(priority=priority))):
             raise BadInput(sentence)
 
     def admit_priority(self, application: Application) -> None:
@@ -95,7 +95,7 @@ class Shares:
         if limits is None or limits.cores is None:
             return
         more = cores_of(claim, most_cores) - held
-        asked = Asked(cores=None if held > 0 and more <= 0 else more)
+        asked = ShareRequest(cores=None if held > 0 and more <= 0 else more)
         if sentence := share_refusal(limits, self.in_use(uid, now_s), asked):
             raise InfeasibleDeadline(sentence)
 
@@ -106,7 +106,7 @@ class Shares:
         if limits is None:
             return ""
         has = InUse() if limits.cores is None else self.in_use(uid_of(application), now_s)
-        return share_refusal(limits, has, Asked(priority, cores=0.0))
+        return share_refusal(limits, has, ShareRequest(priority, cores=0.0))
 
     # ------------------------------------------------------------------ what waits
 
@@ -180,7 +180,7 @@ class Shares:
         return [one for one in self.applications.values() if uid_of(one) == uid and not one.ended]
 
     def _counted(self, uid: int) -> InUse:
-        """Return what a user has besides cores: counted once as long as nothing changes."""
+        """Return what a user has without cores: counted once as long as nothing changes."""
         version, known = self._placed.get(uid, (-1, InUse()))
         if version != self.changes.version:
             live = self._live(uid)

@@ -10,7 +10,7 @@ from msgspec import structs
 from controller.master.core.actions import DEADLINE, key_of
 from controller.master.core.application import Application
 from controller.master.core.guard import guarded
-from controller.master.core.shares import Shares
+from controller.master.core.shares import UserShares
 from controller.wire.driver import DriverSync, Sequenced
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
@@ -20,7 +20,7 @@ _decoder = msgspec.json.Decoder(JobStart)
 _MARK = DEADLINE.encode()
 
 
-def without_refused_deadlines(application: Application, sync: DriverSync, shares: Shares, now_s: float) -> DriverSync:
+def without_refused_deadlines(application: Application, sync: DriverSync, shares: UserShares, now_s: float) -> DriverSync:
     """Return the driver's report without the deadlines of jobs that its user's share does not allow; the application's
     terminal says why."""
     if not shares.limited or application.ended or not any(_MARK in bytes(one.event) for one in sync.events):
@@ -28,12 +28,12 @@ def without_refused_deadlines(application: Application, sync: DriverSync, shares
     return structs.replace(sync, events=tuple(_judged(application, one, shares, now_s) for one in sync.events))
 
 
-def _judged(application: Application, numbered: Sequenced, shares: Shares, now_s: float) -> Sequenced:
+def _judged(application: Application, numbered: Sequenced, shares: UserShares, now_s: float) -> Sequenced:
     if _MARK not in bytes(numbered.event):
         return numbered
     with guarded(application, "judging the deadline of a job"):
         try:
-            event = _decoder.decode(numbered.event)
+            event = _decoder.decode(bytes(numbered.event))
             action = application.actions.begun_by(event)
         except (*UNREADABLE, BadInput):  # said where the event is taken in
             return numbered

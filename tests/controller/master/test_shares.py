@@ -17,7 +17,7 @@ from controller.master.core.application import Application
 from controller.wire.command import UserShare
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.history.events import JobStart
-from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster import FakeCluster, report
 from tests.fakes.refusals import refused
 
 ME, OTHER = os.getuid(), 54_321
@@ -80,7 +80,7 @@ class TestCores:
         cluster.finished_run()
         submitted(cluster, "first", "19s")  # 0.5 cores
         for force in ("", "true"):
-            with refused(InfeasibleDeadline, "0.40", "0.50 of the 0.80", "user me", "0.30 or less"):
+            with refused(InfeasibleDeadline, "0.40", "0.50 of the 0.80", "user me", "0.30 are enough"):
                 submitted(cluster, "second", "23s", force=force)
         with refused(InfeasibleDeadline, "0.50 of the 0.80"):
             cluster.plan(uid=ME, profile="app@app.py", deadline_s=23.0)
@@ -100,7 +100,7 @@ class TestCores:
         submitted(cluster, "first", "19s")  # 0.5 cores
         second = submitted(cluster, "second", "43s")  # 0.2 cores
         for force in (False, True):
-            with refused(InfeasibleDeadline, "0.70 of the 0.80", "0.10 or less"):
+            with refused(InfeasibleDeadline, "0.70 of the 0.80", "0.10 are enough"):
                 cluster.change(second.id, deadline_s=23.0, force=force)
         assert (second.options.deadline_s, second.record.changes) == (43.0, [])
         cluster.change(second.id, deadline_s=33.0)
@@ -117,7 +117,7 @@ class TestCores:
             cluster.restart()
         [said] = [record.getMessage() for record in caplog.records if "user me" in record.getMessage()]
         assert "0.50 of 0.30 cores" in said
-        cluster.worker("w1")
+        cluster.worker("w1", report(first, "1"))
         assert cluster.state.applications[first].options.deadline_s == 19.0
         with refused(InfeasibleDeadline, "0.50 of the 0.30"):
             submitted(cluster, "second", "1000s")
