@@ -44,8 +44,9 @@ class Admission:
         shares.admit_priority(application)
         if not application.attached:
             check_executors(application, self.placing, self.growing, now_s)
-            for wish in (application.placement.wanted or {"0": ExecutorWish()}).items() if shares.limited else ():
-                shares.check_executor(application, self.placing.most_mb(application, *wish))
+            wanted = application.placement.wanted or {"0": ExecutorWish()}
+            for name, wish in wanted.items() if shares.limited else ():
+                shares.check_executor(application, self.placing.most_mb(application, name, wish))
         self.pipelines.admit(application, now_s)
         most = self.registry.workers.capacity(application, now_s)
         if shares.limited and (claim := claim_of(application, most, now_s)) is not None:

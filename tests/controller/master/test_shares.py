@@ -15,6 +15,7 @@ import pytest
 from controller.asks.user_limits import UserLimits
 from controller.master.core.application import Application
 from controller.wire.command import UserShare
+from controller.wire.driver import ExecutorWish
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.history.events import JobStart
 from tests.fakes.cluster import FakeCluster, report
@@ -181,6 +182,22 @@ class TestWaiting:
             assert f"{2 * EXECUTOR_MB} of {2 * EXECUTOR_MB + 100} MiB" in cluster.view(waiting.id).reason
         cluster.kill(first.id)
         assert started(cluster, second) == [True]
+
+    def test_one_that_ran_and_has_no_memory_left_keeps_no_one_out_either(self, tmp_path: Path) -> None:
+        cluster = cluster_with(tmp_path, memory_mb=EXECUTOR_MB)
+        cluster.worker("w1")
+        first = submitted(cluster, "first")
+        cluster.worker("w1", report(first.id, "1"))
+        cluster.driver(first.id, wanted={"0": ExecutorWish(count=0)}, killed=("1",))
+        cluster.worker("w1", report(first.id, "1", "exited", exit_code=0))
+        second = submitted(cluster, "second")
+        assert started(cluster, second) == [True]
+        cluster.driver(first.id, wanted={"0": ExecutorWish(count=1)}, killed=("1",))
+        other = submitted(cluster, "other", uid=OTHER)
+        assert started(cluster, first, other) == [False, True]
+        view = cluster.view(first.id)
+        assert view.queue_position == 1
+        assert f"{EXECUTOR_MB} of {EXECUTOR_MB} MiB" in view.reason
 
     def test_an_executor_larger_than_the_memory_of_its_user_is_refused(self, tmp_path: Path) -> None:
         cluster = cluster_with(tmp_path, memory_mb=EXECUTOR_MB - 1)
