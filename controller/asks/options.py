@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the supervisor reads this module and carries nothing more
     from controller.asks.receiver import Receiver
+    from controller.asks.user_limits import UserLimits
     from placement.growth import Limits, WorkerType
 
 
@@ -58,6 +59,8 @@ class MasterOptions:
     """Web hook for deadlines at risk, ends and refusals; None: no web hook."""
     notify_missing: bool
     """True if the web hook also hears of jobs that usually come by now and did not."""
+    users: tuple[UserLimits, ...]
+    """Limits of users, one for each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""`sparkpace.toml`, which has options of `up`, `master` and `agent`, a table for each (the command line wins), and `sparkpace
-config check`, which lists the mistakes in it.
+"""`sparkpace.toml`, which has options of `up`, `master` and `agent`, a table for each (the command line wins), and limits of
+users (`controller.cli.user_tables`); and `sparkpace config check`, which lists the mistakes in it.
 
 The file is what --config names, else SPARKPACE_CONFIG (empty: none), else `sparkpace.toml` in the home. A file in the working
 directory is not looked for: users who may write there would choose mounts and programs of services that another starts there.
@@ -20,6 +20,7 @@ from click.types import FloatParamType, IntParamType
 
 from controller.cli.common import NamedPath, Parsed, home_option, output_option, print_json
 from controller.cli.groups import NamingGroup
+from controller.cli.user_tables import OPTION, USERS, user_texts
 from controller.home import CONFIG_VARIABLE, Home
 from controller.machine.files import read_plain
 from stage_model.errors import BadInput, PaceError
@@ -58,6 +59,11 @@ def _take(context: click.Context, _parameter: click.Parameter, given: Path | Non
         return
     path, tables = found
     values, wrong = checked_table(context.command, tables.get(context.command.name or "", {}), path)
+    if option := options_of(context.command).get(OPTION):
+        texts, wrong_users = user_texts(tables)
+        wrong += wrong_users
+        key = option.name or OPTION
+        values |= {key: [*values.get(key, ()), *texts]} if texts else {}
     if sentences := [*strange_tables(tables), *wrong]:
         more = f" (and {len(sentences) - 1} more: `sparkpace config check` tells all)" if len(sentences) > 1 else ""
         raise BadInput(f"{path}: {sentences[0]}{more}")
@@ -89,13 +95,13 @@ def find_config(given: Path | None, home: Home | None, environment: Mapping[str,
 
 
 def strange_tables(tables: Tables) -> list[str]:
-    """Return a sentence for each table that no command has."""
+    """Return a sentence for each table that no command has; limits of users are `user_texts`'."""
     return [
-        f"{name[:80]!r} is no table of it; {nearest_names(name, CONFIGURED)}"
+        f"{name[:80]!r} is no table of it; {nearest_names(name, (*CONFIGURED, USERS))}"
         if name not in CONFIGURED
         else f"{name} is no table; write [{name}], with options below"
         for name, table in tables.items()
-        if name not in CONFIGURED or not isinstance(table, dict)
+        if name != USERS and (name not in CONFIGURED or not isinstance(table, dict))
     ]
 
 
@@ -213,7 +219,8 @@ def check_config(context: click.Context, home: Home, as_json: bool, file: Path |
     if found is None:
         raise BadInput(f"no configuration file was named and {home.config_file} does not exist; name a file")
     path, tables = found
-    wrong, open_ones = strange_tables(tables), []
+    unusable = [*strange_tables(tables), *user_texts(tables)[1]]
+    wrong, open_ones = list(unusable), []
     for name in CONFIGURED:
         command, table = _command(context, name), tables.get(name)
         if not isinstance(table, dict):
@@ -222,7 +229,7 @@ def check_config(context: click.Context, home: Home, as_json: bool, file: Path |
         lacking = [key for key, option in options_of(command).items() if option.required and key not in table]
         if lacking:
             open_ones.append(f"[{name}] leaves {', '.join(lacking)} to the command line: what goes together is not checked.")
-        wrong += sentences if sentences or lacking else _together(command, home, path)
+        wrong += sentences if sentences or lacking or unusable else _together(command, home, path)
     if as_json:
         print_json(ConfigCheck(file=str(path), wrong=wrong, unchecked=open_ones))
     else:

@@ -11,7 +11,7 @@ from rich.console import Group
 from rich.text import Text
 
 from controller.cli.common import home_option, output_option, print_json, table_console
-from controller.cli.tables import applications_table, silences
+from controller.cli.tables import applications_table, share_lines, silences
 from controller.client import submit_client
 from controller.home import Home
 from controller.wire.command import ApplicationView, WorkerView
@@ -58,7 +58,7 @@ def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, pri
     """List the applications, running and ended.
 
     CORES shows granted of demanded cores, DEBT the core-seconds that are not repaid yet. Lines below the table say why
-    applications wait, and which workers do not report.
+    applications wait, what users with limits have of their shares, and which workers do not report.
     """
     chosen = Selection(states, name, None if priority is None else parse_priority(priority))
     client = submit_client(home)
@@ -72,4 +72,4 @@ def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, pri
 def _list(views: list[ApplicationView], workers: Sequence[WorkerView]) -> Group:
     waiting = [view for view in views if view.queue_position is not None and not view.ended]
     lines = (Text(f"{view.application_id} waits, place {view.queue_position}: {view.reason}") for view in waiting)
-    return Group(applications_table(views), *lines, *silences(workers))
+    return Group(applications_table(views), *lines, *share_lines(views), *silences(workers))

@@ -21,6 +21,7 @@ from controller.cli.checks import (
 )
 from controller.cli.common import CountRange, NamedPath, NumberRange, Parsed
 from controller.cli.service_option import ServiceOption
+from controller.cli.user_tables import LIMITS_HELP, OPTION, checked_users, parse_user_limits
 from controller.cli.worker_words import USUAL_HELP, WORKER_HELP, parse_type, parse_worker
 from controller.machine.addresses import LOOPBACK, is_local
 from controller.machine.tls import address_of
@@ -189,6 +190,14 @@ MASTER = (
         read=parse_notify,
     ),
     ServiceOption("notify-missing", "With --notify: post also that a job which comes daily did not come.", flag=True),
+    ServiceOption(
+        OPTION,
+        LIMITS_HELP,
+        field="users",
+        parse=parse_user_limits,
+        multiple=True,
+        read=partial(checked_users, option=f"--{OPTION}"),
+    ),
 )
 """Options of `master`; their keys are fields of `MasterOptions`."""
 

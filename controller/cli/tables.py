@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from controller.machine.printable import printable
-from controller.wire.command import ApplicationView, WorkerView
+from controller.wire.command import ApplicationView, UserShare, WorkerView
 from stage_model.units import PRIORITIES, format_distance, format_duration
 
 _OUR_ID = re.compile(r"(pace-\d+-\d+)-[0-9a-f]+")
@@ -66,6 +66,27 @@ def workers_table(workers: Sequence[WorkerView]) -> Table:
 def silences(workers: Iterable[WorkerView]) -> list[Text]:
     """Return a line for each worker that does not report."""
     return [Text(worker.silence) for worker in workers if worker.silence]
+
+
+def share_lines(views: Iterable[ApplicationView]) -> list[Text]:
+    """Return a line for the share of each user with limits: what is promised of it."""
+    shares = {view.share.user: view.share for view in views if view.share is not None}
+    return [Text(_share_line(share)) for share in shares.values()]
+
+
+def _share_line(share: UserShare) -> str:
+    said = [
+        f"{used} of {most} {what}"
+        for used, most, what in (
+            (f"{share.cores:.2f}", share.most_cores and f"{share.most_cores:.2f}", "cores promised"),
+            (share.memory_mb, share.most_memory_mb, "MiB promised"),
+            (share.applications, share.most_applications, "applications"),
+        )
+        if most is not None
+    ]
+    highest = share.highest_priority
+    said += [] if highest is None else [f"highest priority {_PRIORITY_NAMES.get(highest, highest)}"]
+    return f"user {printable(share.user, MOST_NAME)}: {', '.join(said)}"
 
 
 def actions_table(actions: Sequence[Mapping[str, Any]]) -> Table:

@@ -243,7 +243,8 @@ class Api:
     async def _uid(self, request: Request, asked: PlanRequest | None) -> int:
         """Return the uid of the user whose submission a request is, where that counts."""
         user = self.gate.user(_token(request))
-        ends = _ends(request) if user is None and asked is not None and asked.pipeline is not None else None
+        counts = asked is not None and (asked.pipeline is not None or self.cluster.registry.shares.limited)
+        ends = _ends(request) if user is None and counts else None
         peer = await asyncio.to_thread(find_peer, *ends) if ends else None
         return counted_for(user, peer.uid if peer else None)
 

@@ -66,6 +66,8 @@ class ClusterState:
         self.drivers = DriverCalls(core.drivers, self.admission, self.outside)
         self.agents = AgentCalls(core.agents, self.outside)
         self.commands = CommandCalls(core.commands, self.admission, self.outside)
+        for sentence in core.registry.shares.over(now_s):
+            core.registry.changes.log(sentence, "warning")
         self.outside.carry_out(core.take_effects(), now_s)
 
     def grow_by(self, growth: Growth, provider: Provider, now_s: float) -> None:

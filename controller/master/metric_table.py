@@ -27,6 +27,7 @@ class Metric(NamedTuple):
 
 _APPLICATION = ("application",)
 _WORKER = ("worker",)
+_USER = ("user", "kind")
 
 METRICS = (
     Metric("sparkpace_build_info", "gauge", ("version",), "1; the label has the master's release"),
@@ -98,6 +99,24 @@ METRICS = (
     ),
     Metric("sparkpace_notifications_waiting", "gauge", (), "Notifications that wait to be sent, or to be sent again"),
     Metric("sparkpace_executors_left_out", "gauge", (), "Executors without a series, because there are too many"),
+    Metric(
+        "sparkpace_user_applications",
+        "gauge",
+        _USER,
+        "Applications of a user with limits that run (used), and that may (limit, missing without one)",
+    ),
+    Metric(
+        "sparkpace_user_cores",
+        "gauge",
+        _USER,
+        "Cores that are promised to the deadlines of a user with limits (used), and that may be (limit, missing without one)",
+    ),
+    Metric(
+        "sparkpace_user_memory_bytes",
+        "gauge",
+        _USER,
+        "Memory that the executors of a user with limits need at least (used), and may need (limit, missing without one)",
+    ),
     Metric("sparkpace_worker_cores", "gauge", _WORKER, "Cores for executors"),
     Metric("sparkpace_worker_memory_bytes", "gauge", _WORKER, "Memory for executors"),
     Metric(

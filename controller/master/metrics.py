@@ -1,7 +1,7 @@
 """The content of `/metrics`: the state of the cluster at this moment, in the text format of Prometheus.
 
-Gauges are of applications that have not ended and of workers that have reported, so series end with what they are of. Numbers
-of series are bounded, and labels that strangers choose are cut and cleaned.
+Gauges are of applications that have not ended, of workers that have reported and of users with limits, so series end with
+what they are of. Numbers of series are bounded, and labels that strangers choose are cut and cleaned.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from controller.master.core.tally import ERROR_BOUNDS
 from controller.master.metric_table import METRICS
 from controller.master.notify.deliveries import OUTCOMES_OF_SENDING
 from controller.version import VERSION
-from controller.wire.command import ApplicationView
+from controller.wire.command import ApplicationView, UserShare
 from controller.wire.durations import BOUNDS_S, PHASES, Durations
 from controller.wire.states import ApplicationState, Outcome
 
@@ -81,6 +81,8 @@ async def metrics(cluster: ClusterState, now_s: float, epoch_s: float) -> bytes:
     families = Families()
     _of_the_master(families, cluster)
     _of_workers(families, cluster, now_s, epoch_s)
+    for share in cluster.registry.shares.all_shown(now_s):
+        _of_user(families, share)
     states, room = {ApplicationState.WAITING: 0, ApplicationState.RUNNING: 0}, MOST_EXECUTORS
     left_out = 0
     for number, application in enumerate(list(cluster.applications.values()), 1):
@@ -130,6 +132,19 @@ def _of_workers(families: Families, cluster: ClusterState, now_s: float, epoch_s
                 )
         _durations(families, "sparkpace_quota_write_seconds", timings.quota_writes, worker_id)
         families.value("sparkpace_quota_write_failures", timings.quota_failures, worker_id)
+
+
+def _of_user(families: Families, share: UserShare) -> None:
+    most_bytes = None if share.most_memory_mb is None else share.most_memory_mb * MIB
+    each: tuple[tuple[str, float, float | None], ...] = (
+        ("applications", share.applications, share.most_applications),
+        ("cores", share.cores, share.most_cores),
+        ("memory_bytes", share.memory_mb * MIB, most_bytes),
+    )
+    for name, used, limit in each:
+        families.value(f"sparkpace_user_{name}", used, share.user, "used")
+        if limit is not None:
+            families.value(f"sparkpace_user_{name}", limit, share.user, "limit")
 
 
 def _durations(families: Families, name: str, durations: Durations, *labels: str) -> None:

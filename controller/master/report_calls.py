@@ -15,6 +15,7 @@ from controller.master.access.tokens import digest, mint
 from controller.master.admitting import Admitting
 from controller.master.core import agents, driver_events, drivers
 from controller.master.core.arrival import check_usable, checked_id
+from controller.master.core.single_jobs import without_refused_deadlines
 from controller.master.off_loop import OffLoop
 from controller.master.outside import Outside
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
@@ -64,10 +65,11 @@ class DriverCalls:
         While that cannot be, they are taken in all the same and not acknowledged."""
         now_s, registry = clock(), self.core.registry
         application = self.core.begin_sync(application_id, sync, now_s)
-        for number, part in enumerate(driver_events.parts(sync, application.run.size)):
+        for number, reported in enumerate(driver_events.parts(sync, application.run.size)):
             if number:
                 await asyncio.sleep(0)
                 now_s = clock()
+            part = without_refused_deadlines(application, reported, registry.shares, now_s)
             new = driver_events.unstored(application, part)
             stored = new if new is not None and self.outside.store_events(new) else None
             driver_events.take(application, part, stored, registry, now_s)

@@ -188,6 +188,21 @@ class Explanation(Message, frozen=True, kw_only=True):
     """The reason why the run taught nothing, if its record is written."""
 
 
+class UserShare(Message, frozen=True, kw_only=True):
+    """The limits of a user, and what the user has of them: cores that are promised to deadlines, memory that is promised to
+    executors, applications that run. None: no limit. `user` is the name of the limits, or the uid where they are those of
+    all others."""
+
+    user: str
+    cores: float = 0.0
+    most_cores: float | None = None
+    memory_mb: int = 0
+    most_memory_mb: int | None = None
+    applications: int = 0
+    most_applications: int | None = None
+    highest_priority: int | None = None
+
+
 class ApplicationView(Message, frozen=True, kw_only=True):
     """GET /v1/applications[/ID] (scope submit): the data of `ps` and the progress line.
 
@@ -238,6 +253,8 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     """The reason why it taught nothing, once its record is written."""
     finished: bool = False
     """True if the record (summary.json) is complete, or was given up: then `reason` says why."""
+    share: UserShare | None = None
+    """The share of its user, of which it has a part; None without limits, or once it has ended."""
 
     @property
     def ended(self) -> bool:

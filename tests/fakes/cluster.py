@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from controller.asks.job_options import JobOptions
+from controller.asks.user_limits import UserLimits
 from controller.home import Home
 from controller.machine.proc import boot_id
 from controller.machine.process import find_process
@@ -80,8 +81,10 @@ def answered(call: Coroutine[Any, Any, T]) -> T:
 class FakeCluster:
     """A master in memory. `now_s` is the clock; `restart` builds the state again from what was stored."""
 
-    def __init__(self, path: Path, memory_policy: str = "equal", keep_runs: int = 3) -> None:
-        self.keep_runs = keep_runs
+    def __init__(
+        self, path: Path, memory_policy: str = "equal", keep_runs: int = 3, users: tuple[UserLimits, ...] = ()
+    ) -> None:
+        self.keep_runs, self.users = keep_runs, users
         self.path, self.now_s, self.changes, self.memory_policy = path, 100.0, 0, memory_policy
         self.woken: set[str] = set()
         self.pool: Executor = AtOnce()
@@ -90,7 +93,7 @@ class FakeCluster:
         self.restart()
 
     def restart(self) -> None:
-        kept, options = Kept.of(Home(self.path), keep_runs=self.keep_runs), ClusterOptions(memory=self.memory_policy)
+        kept, options = Kept.of(Home(self.path), self.keep_runs), ClusterOptions(memory=self.memory_policy, users=self.users)
         self.state = ClusterState(kept, options, self._changed, self.now_s, self.pool)
 
     def clock(self) -> float:

@@ -47,6 +47,11 @@ class Action:
     end_ms: int | None = None
 
 
+def key_of(event: JobStart) -> str:
+    """Return the name of the query or job that a job is part of."""
+    return f"job {event.job}" if event.sql_execution is None else f"query {event.sql_execution}"
+
+
 @dataclass(slots=True)
 class Actions:
     """All actions of one application, by SQL execution or job. `conf` is what the application was started with; times
@@ -71,32 +76,39 @@ class Actions:
         return ""
 
     def _started(self, event: JobStart) -> str:
-        key = f"job {event.job}" if event.sql_execution is None else f"query {event.sql_execution}"
+        key = key_of(event)
         known = self.by_key.get(key)
         if known is not None:
             if event.job not in self._of_job:
                 self._begins(key, known, event.job)
             return ""
-        if event.job in self._of_job:
-            return ""
-        wall_ms = event.time_ms if event.wall_ms is None else event.wall_ms
-        started = datetime.fromtimestamp(wall_ms / 1000, self.zone)
         try:
-            deadline_s = self._own(event, DEADLINE, partial(parse_deadline, now=started, option=DEADLINE))
-            if deadline_s is None:
-                return ""
-            priority = self._own(event, PRIORITY, partial(parse_priority, option=PRIORITY))
+            action = self.begun_by(event)
         except BadInput as error:
             return f"{key} goes on without a deadline of its own: {error}"
-        action = self.by_key[key] = Action(
+        if action is not None:
+            self.by_key[key] = action
+            self._begins(key, action, event.job)
+        return ""
+
+    def begun_by(self, event: JobStart) -> Action | None:
+        """Return the action that a job begins; None for a job of an action that has begun, or without a deadline of its own.
+        Raise `BadInput` for a property that cannot be read."""
+        key = key_of(event)
+        if key in self.by_key or event.job in self._of_job:
+            return None
+        wall_ms = event.time_ms if event.wall_ms is None else event.wall_ms
+        started = datetime.fromtimestamp(wall_ms / 1000, self.zone)
+        deadline_s = self._own(event, DEADLINE, partial(parse_deadline, now=started, option=DEADLINE))
+        if deadline_s is None:
+            return None
+        return Action(
             name=(event.properties.get("spark.job.description") or key)[:NOTICE_LENGTH],
             start_ms=event.time_ms,
             deadline_s=deadline_s,
-            priority=priority,
+            priority=self._own(event, PRIORITY, partial(parse_priority, option=PRIORITY)),
             number=len(self.by_key),
         )
-        self._begins(key, action, event.job)
-        return ""
 
     def _begins(self, key: str, action: Action, job: int) -> None:
         self._of_job[job] = action

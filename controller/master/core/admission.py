@@ -10,17 +10,19 @@ import msgspec
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity
 from controller.master.core.dependencies import WaitingJob, check_dependencies
-from controller.master.core.feasibility import feasibility
+from controller.master.core.feasibility import feasibility, whole_forecast
 from controller.master.core.fitting import check_executors, check_memory, check_working_dir
 from controller.master.core.growing import Growing
 from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
 from controller.master.core.plan_reply import ClusterNow
 from controller.master.core.registry import Registry
+from controller.master.core.shares import uid_of
 from controller.wire.command import PlanReply, PlanRequest
-from controller.wire.driver import ExecutorWish
+from controller.wire.driver import NOBODY_UID, ExecutorWish
 from stage_model.errors import InfeasibleDeadline
-from stage_model.forecast.promises import Promised
+from stage_model.forecast.promises import Claim, Promised
+from stage_model.units import NORMAL_PRIORITY
 
 
 class Admission:
@@ -32,15 +34,23 @@ class Admission:
         self.growing: Growing | None = None
 
     def check(self, application: Application, now_s: float) -> Capacity | None:
-        """Check all but the deadline of an application that is not in the registry yet. Return the most that it can get if
-        its deadline is to be judged by that; else None. Raise `BadInput` and `InfeasibleDeadline`."""
+        """Check all but the deadline of an application that is not in the registry yet; of the deadline, only what its user's
+        share says. Return the most that it can get if its deadline is to be judged by that; else None. Raise `BadInput` and
+        `InfeasibleDeadline`."""
         check_dependencies(application, self.registry.jobs)
         if application.outlived:  # how much of a running application is done is not known
             return None
+        shares = self.registry.shares
+        shares.admit_priority(application)
         if not application.attached:
             check_executors(application, self.placing, self.growing, now_s)
+            wanted = application.placement.wanted or {"0": ExecutorWish()}
+            for name, wish in wanted.items() if shares.limited else ():
+                shares.check_executor(application, self.placing.most_mb(application, name, wish))
         self.pipelines.admit(application, now_s)
         most = self.registry.workers.capacity(application, now_s)
+        if shares.limited and (claim := claim_of(application, most, now_s)) is not None:
+            shares.check_deadline(uid_of(application), claim, most.cores, now_s)
         return most if to_be_judged(application, most) else None
 
     def check_plan(self, request: PlanRequest, now_s: float) -> ClusterNow:
@@ -54,12 +64,33 @@ class Admission:
             check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
         return ClusterNow(workers, grows, self.default_law, dict(self.registry.untaught))
 
+    def check_share(self, request: PlanRequest, reply: PlanReply, uid: int, now_s: float) -> None:
+        """Raise `BadInput` and `InfeasibleDeadline` for a plan that the share of `uid` does not allow. Normal priority may be
+        one that was not named, and the user may be unknown: both are for the registration to judge."""
+        if uid == NOBODY_UID or request.most_cores is not None:
+            return
+        if request.priority != NORMAL_PRIORITY:
+            self.registry.shares.check_priority(uid, request.priority)
+        if reply.forecast is not None and request.deadline_s is not None:
+            claim = Claim(reply.forecast, request.deadline_s, request.priority)
+            self.registry.shares.check_deadline(uid, claim, reply.cluster_cores, now_s)
+
     def with_pipeline(self, request: PlanRequest, reply: PlanReply, uid: int, now_s: float) -> PlanReply:
         """Return a plan alongside the other jobs of a pipeline of `uid`'s."""
         if reply.forecast is None:
             return reply
         reason = self.pipelines.refusal(WaitingJob.of(request, reply.forecast, uid, now_s), now_s)
         return msgspec.structs.replace(reply, feasible=False, reason=reason) if reason else reply
+
+
+def claim_of(application: Application, most: Capacity, now_s: float) -> Claim | None:
+    """Return what the application's deadline would be promised, also if it asks to be admitted by force; None without a
+    deadline, a profile or a worker."""
+    options = application.options
+    if options.deadline_s is None or application.estimate is None or most.cores <= 0:
+        return None
+    spent_s = application.elapsed_s(now_s)
+    return Claim(whole_forecast(application.estimate, most, spent_s), options.deadline_s - spent_s, options.priority)
 
 
 def to_be_judged(application: Application, most: Capacity) -> bool:

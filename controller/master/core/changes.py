@@ -20,6 +20,8 @@ class Changes:
         self.lacking: dict[str, Application] = {}
         """Applications that may lack executors: those noted since they were last looked at, and those that lacked some
         then."""
+        self.version = 0
+        """Number of changes of applications and executors that were noted."""
         self._noted: dict[str, Application] = {}
         self._effects: list[Effect] = []
         self._room = False
@@ -55,6 +57,7 @@ class Changes:
         self._effects.append(Log(level, line))
 
     def _note(self, application: Application) -> None:
+        self.version += 1
         self.dirty_applications.add(application.id)
         self.lacking[application.id] = self._noted[application.id] = application
 

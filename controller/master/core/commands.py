@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 
+from msgspec import structs
+
 from controller.master.core.application import Application
 from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.capacity import Capacity
@@ -12,6 +14,7 @@ from controller.master.core.guard import guarded
 from controller.master.core.placing import Placing
 from controller.master.core.registry import AT_A_TIME, Registry
 from controller.master.core.set_command import change, claim_after
+from controller.master.core.shares import uid_of
 from controller.master.core.submissions import Submissions
 from controller.master.core.view import application_view, bare_view
 from controller.master.core.workers import Labels
@@ -20,6 +23,7 @@ from controller.wire.states import Outcome
 from placement.topology import Topology
 from stage_model.errors import BadInput
 from stage_model.forecast.promises import Claim
+from stage_model.units import parse_priority
 
 
 class Commands:
@@ -47,7 +51,9 @@ class Commands:
     def _view(self, application: Application, now_s: float) -> ApplicationView:
         with guarded(application, "showing it"):
             position = self.placing.queue.position(application)
-            return application_view(application, f"{self.runs}/{application.id}", now_s, position)
+            view = application_view(application, f"{self.runs}/{application.id}", now_s, position)
+            share = None if application.ended else self.registry.shares.shown(uid_of(application), now_s)
+            return view if share is None else structs.replace(view, share=share)
         return bare_view(application)
 
     def explain(self, application_id: str, now_s: float) -> Explanation:
@@ -71,13 +77,20 @@ class Commands:
 
     def claim(self, application: Application, asked: Change, now_s: float) -> tuple[Claim, Capacity] | None:
         """Return the claim of a change that is to be judged, and the most that the application can get; None where there is
-        nothing to judge: a new priority by itself is never refused, because it helps a job that would be late. Raise
-        `BadInput` for a change that cannot be."""
+        nothing to judge: a new priority by itself is refused only if it is over the highest of its user, because it helps a
+        job that would be late. Raise `BadInput` for a change that cannot be, `InfeasibleDeadline` for a deadline that the
+        share of its user does not allow."""
         if asked == Change(force=asked.force):  # also where all that it says is unknown here
             raise BadInput("nothing to change was given; give deadline_s, no_deadline, priority or labels")
+        shares, uid = self.registry.shares, uid_of(application)
+        if asked.priority is not None:
+            shares.check_priority(uid, parse_priority(asked.priority))
         most = self.registry.workers.capacity(application, now_s)
-        claim = claim_after(application, asked, most, now_s) if asked.deadline_s is not None and not asked.force else None
-        return None if claim is None else (claim, most)
+        judged = asked.deadline_s is not None and (shares.limited or not asked.force)
+        claim = claim_after(application, asked, most, now_s) if judged else None
+        if claim is not None and shares.limited:
+            shares.check_deadline(uid, claim, most.cores, now_s, held=shares.cores(application, now_s))
+        return None if claim is None or asked.force else (claim, most)
 
     def change(self, application: Application, record: ApplicationRecord | None, now_s: float) -> None:
         """Do what `sparkpace set` asks; `record`, the `changed_record`, is stored. None: nothing changes."""

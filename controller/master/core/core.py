@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from controller.asks.user_limits import UserLimits
 from controller.master.core.admission import Admission
 from controller.master.core.agents import Agents
 from controller.master.core.commands import Commands
@@ -36,20 +37,21 @@ from placement.scores import Weights
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
     """Options of a cluster. `law` and `placement` are those of applications that name none, `memory` divides a worker's
-    off-heap memory. A worker without a report for `lost_after_s` is lost."""
+    off-heap memory. A worker without a report for `lost_after_s` is lost. `users` has the limits of users."""
 
     law: str = "forecast"
     memory: str = "equal"
     placement: str = "spread"
     weights: Weights = field(default_factory=Weights)
     lost_after_s: float = 30.0
+    users: tuple[UserLimits, ...] = ()
 
 
 class Core:
     """All that the master decides. `draw` gives placement numbers in [0, 1), run folders are in `runs`."""
 
     def __init__(self, life: MasterLife, options: ClusterOptions, draw: Draw, runs: str) -> None:
-        self.registry = Registry(life)
+        self.registry = Registry(life, options.users)
         self.workers, self.applications = self.registry.workers, self.registry.applications
         self.placing = Placing(self.registry, Fleet(weights=options.weights, draw=draw), options.placement)
         self.lifecycle = Lifecycle(self.registry, self.placing)

@@ -85,6 +85,8 @@ def _add_missing(
     # an executor on a worker that is silent takes no place of those on fresh workers
     missing = len(fresh) - sum(e.record.worker_id in fresh for e in live if e.record.profile_id == profile_id)
     missing = missing if wish.count is None else min(missing, wish.count - have)
+    if missing > 0 and registry.shares.limited:
+        missing = _within_share(application, placing.most_mb(application, profile_id, wish), missing, registry)
     if missing > 0 and (reason := placing.behind_others(application, profile_id, wish)):
         application.placement.infeasible = None
         application.placement.waiting = application.placement.waiting if live else reason
@@ -108,6 +110,17 @@ def _add_missing(
     if not added and not live and (missing > 0 or not fresh):
         application.placement.waiting = placing.why_waiting(application, profile_id, wish, now_s)
         application.placement.infeasible = placing.needed_type(application, profile_id, wish, now_s)
+
+
+def _within_share(application: Application, executor_mb: int, missing: int, registry: Registry) -> int:
+    """Return how many of the missing executors its user has memory left for. An application that could have none for that
+    reason keeps no other out of the workers that it wants."""
+    left, lacking = registry.shares.room(application, executor_mb, missing)
+    application.placement.waiting = lacking or application.placement.waiting
+    if application.placement.over_share != (left == 0):
+        application.placement.over_share = left == 0
+        registry.changes.order(application)
+    return left
 
 
 def _new(

@@ -109,6 +109,7 @@ class Lifecycle:
         if never:
             self.registry.end(application, now_s, Outcome.STOPPED, obstacle)
             return True
+        obstacle = obstacle or self._share_obstacle(application, now_s)
         if application.life.hold_back(bool(obstacle)):
             self.registry.changes.order(application)
         if len(application.record.comes_after) != found:
@@ -119,6 +120,15 @@ class Lifecycle:
             application.placement.waiting = f"its executors cannot be placed: {error}"
             application.notify(application.placement.waiting)
             return False
+
+    def _share_obstacle(self, application: Application, now_s: float) -> str:
+        """Return the reason why the application's user may not have its first executor yet; empty without one."""
+        shares, wanted = self.registry.shares, application.placement.wanted
+        if not shares.limited or application.attached or not application.placement.wants_any:
+            return ""
+        self.placing.refresh(now_s)
+        sizes_mb = (self.placing.most_mb(application, name, wish) for name, wish in wanted.items() if wish.count != 0)
+        return shares.obstacle(application, min(sizes_mb))
 
     def _driver_gone(self, application: Application, dead: Collection[str], now_s: float) -> bool:
         """Return True if the driver is gone. A driver whose exit code is known is gone. The process of a silent driver on the

@@ -51,6 +51,8 @@ class PlacementState:
     """The worker that the application would need, where none is large enough or has what it asks for."""
     evicting: set[str] = field(default_factory=set)
     """Workers on which others end for the application: kept for it until it is there, or wants no more."""
+    over_share: bool = False
+    """True if its user has no memory left for a further executor of it."""
     waiting: str = ""
     """The reason why it has no executor, or lacks some, for people; empty without one."""
     waited_for: str = ""

@@ -18,7 +18,7 @@ from controller.master.core.registry import Registry
 from controller.master.core.worker_states import WorkerStates, own_group
 from controller.runtime.base import full_image_name
 from controller.wire.driver import ExecutorWish
-from master_memory.room import Newcomer
+from master_memory.room import NEVER_MB, Newcomer
 from placement.filters import PASSING, passing
 from placement.fleet import Fleet
 from placement.growth import WorkerType
@@ -103,6 +103,12 @@ class Placing:
             cached.memory,
             lambda cores: need_on(cores).least_mb,
         )
+
+    def most_mb(self, application: Application, profile_id: str, wish: ExecutorWish) -> int:
+        """Return the size of the largest container that an executor of the application needs on any worker, in MiB; 0 without
+        a worker."""
+        each_mb = self._cached(application, profile_id, wish).memory.each_mb
+        return max((mb for mb in each_mb if mb < NEVER_MB), default=0)
 
     def policy_of(self, application: Application) -> str:
         return application.options.placement.policy or self.policy

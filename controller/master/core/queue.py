@@ -38,7 +38,8 @@ def waits(application: Application) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One application that waits. `wants` None: it waits for another application to end, and keeps no one out."""
+    """One application that waits. `wants` None: it waits for another application to end, or for its user to have less, and
+    keeps no one out."""
 
     rank: Rank
     wants: Workers | None
@@ -52,7 +53,7 @@ class Queue:
         self._entries: dict[str, _Entry] = {}
         self._waiting: list[Rank] = []
         self._in_line: list[Rank] = []
-        """The ranks that wait, without those of applications that wait for another application to end."""
+        """The ranks that wait, without those of applications that keep no one out."""
         self._wanting: dict[Workers, list[Rank]] = {}
         """Ranks in line, by the workers that they want: many want the same."""
         self._together: dict[tuple[Workers, ...], Workers] = {}
@@ -123,7 +124,8 @@ class Queue:
     def _entry(self, application: Application) -> _Entry | None:
         if not waits(application):
             return None
-        return _Entry(rank_of(application), None if application.held_back else self._wants(application))
+        keeps_no_one_out = application.held_back or application.placement.over_share
+        return _Entry(rank_of(application), None if keeps_no_one_out else self._wants(application))
 
     def _lines(self, entry: _Entry) -> Sequence[list[Rank]]:
         if entry.wants is None:

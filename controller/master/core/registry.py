@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from controller.asks.user_limits import UserLimits
 from controller.master.core.application import Application, Resident
 from controller.master.core.application_record import ApplicationRecord, skip_unknown_ids
 from controller.master.core.changes import Changes
@@ -19,6 +20,7 @@ from controller.master.core.guard import guarded
 from controller.master.core.life import LifeState
 from controller.master.core.master_life import MasterLife
 from controller.master.core.outcome import REASONS, judge
+from controller.master.core.shares import UserShares
 from controller.master.core.tally import Tally
 from controller.master.core.workers import Workers
 from controller.wire.basis import Untaught
@@ -34,13 +36,14 @@ AT_A_TIME = 32
 
 
 class Registry:
-    """All workers and applications, and their changes."""
+    """All workers and applications, and their changes; `limits` are those of users."""
 
-    def __init__(self, life: MasterLife) -> None:
+    def __init__(self, life: MasterLife, limits: Sequence[UserLimits] = ()) -> None:
         self.life = life
         self.changes = Changes()
         self.workers = Workers(self.changes, life.begun_s)
         self.applications: dict[str, Application] = {}
+        self.shares = UserShares(limits, self.applications, self.workers, self.changes)
         self.tally = Tally()
         self.past: dict[str, Past] = {}
         """Remains of the applications that ended, in order of submission."""

@@ -162,6 +162,14 @@ UP = table("""
     --notify @/ | --notify /
     --notify @ | --notify @
     --notify-missing | --notify-missing "by --notify"
+    --user-limits "" | --user-limits cores
+    --user-limits root | --user-limits "'root'" cores
+    --user-limits "no-such-user cores=2" | --user-limits "'no-such-user'"
+    --user-limits "root cores" | --user-limits "'cores'"
+    --user-limits "root cores=2 cores=3" | --user-limits "'cores=3'"
+    --user-limits "root core=2" | --user-limits "'core'" cores
+    --user-limits "root applications=none" | --user-limits "'none'"
+    --user-limits "root cores=2" --user-limits "0 cores=3" | --user-limits "'root'" "'0'"
     --port 70000 | --port 65535
     --port http | --port 65535
     --port "" | --port 65535

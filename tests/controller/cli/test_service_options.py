@@ -35,6 +35,7 @@ SAMPLES = {
     "placement-weights": "data=4",
     "topology": "racks",
     "notify": "@hook",
+    "user-limits": "root cores=2 priority=high",
     "provider-command": "starter",
     "provider-image": "mine",
     "provider-folder": "data",

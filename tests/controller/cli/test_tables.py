@@ -14,10 +14,10 @@ from msgspec import structs
 from rich.console import Console
 
 from controller.cli.common import table_console
-from controller.cli.tables import applications_table, short_ids
+from controller.cli.tables import applications_table, share_lines, short_ids
 from controller.cli.top import show_top
 from controller.home import Home
-from controller.wire.command import ApplicationView, WorkerView
+from controller.wire.command import ApplicationView, UserShare, WorkerView
 from controller.wire.states import ApplicationState
 from tests.fakes.commands import assert_refused, run, served_home
 from tests.fakes.master import Server
@@ -173,3 +173,15 @@ def test_no_name_is_cut_in_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch, caps
 
 def test_a_bad_interval_is_refused() -> None:
     assert_refused(run("top", "--interval", "never"), 2, "--interval 'never'", "100ms")
+
+
+def test_a_line_shows_the_share_of_each_user_with_limits_once() -> None:
+    whole = UserShare(
+        user="alice", cores=1.5, most_cores=4.0, memory_mb=2816, most_memory_mb=8192, applications=2, most_applications=3,
+        highest_priority=50,
+    )  # fmt: skip
+    views = [view(share=whole), view(), view(share=whole), view(share=UserShare(user="7", highest_priority=20))]
+    assert [str(line) for line in share_lines(views)] == [
+        "user alice: 1.50 of 4.00 cores promised, 2816 of 8192 MiB promised, 2 of 3 applications, highest priority normal",
+        "user 7: highest priority 20",
+    ]

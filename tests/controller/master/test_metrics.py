@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.agent.timings import PeriodTimings
+from controller.asks.user_limits import UserLimits
 from controller.master import metrics
 from controller.master.metric_table import METRICS
 from tests.fakes.cluster import FakeCluster, answered, report, sample
@@ -118,3 +120,21 @@ def test_every_metric_of_the_table_is_shown(tmp_path: Path) -> None:
     text = answered(metrics.metrics(FakeCluster(tmp_path).state, 100.0, NOW_EPOCH_S)).decode()
     shown = {line.split()[2]: line.split()[3] for line in text.splitlines() if line.startswith("# TYPE ")}
     assert shown == {metric.shown: metric.kind for metric in METRICS}
+
+
+def test_users_with_limits_have_series_and_others_none(tmp_path: Path) -> None:
+    me, other = os.getuid(), 54_321
+    limits = (UserLimits("me", me, cores=2.0, applications=3), UserLimits("default", memory_mb=4096))
+    cluster = FakeCluster(tmp_path, users=limits)
+    cluster.worker("w1")
+    cluster.driver(cluster.register())
+    of_me = {
+        (name, kind): value(scrape(cluster), f"user_{name}", user="me", kind=kind)
+        for name in ("applications", "cores", "memory_bytes")
+        for kind in ("used", "limit")
+    }
+    used = {("applications", "used"): 1, ("cores", "used"): 0, ("memory_bytes", "used"): 1408 * 1024 * 1024}
+    assert of_me == {**used, ("applications", "limit"): 3, ("cores", "limit"): 2, ("memory_bytes", "limit"): None}
+    assert value(scrape(cluster), "user_memory_bytes", user=str(other), kind="limit") is None
+    cluster.driver(cluster.register(instance="second", uid=other))
+    assert value(scrape(cluster), "user_memory_bytes", user=str(other), kind="limit") == 4096 * 1024 * 1024

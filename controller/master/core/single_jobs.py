@@ -1,0 +1,46 @@
+"""Deadlines of single jobs (`actions`), judged by their user's share before the events that have them are stored: an event of
+a job that may not have its deadline is taken in, and stored, without it, so that a restart of the master does not judge it
+again."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import structs
+
+from controller.master.core.actions import DEADLINE, key_of
+from controller.master.core.application import Application
+from controller.master.core.guard import guarded
+from controller.master.core.shares import UserShares
+from controller.wire.driver import DriverSync, Sequenced
+from stage_model.decoding import UNREADABLE
+from stage_model.errors import BadInput
+from stage_model.history.events import JobStart
+
+_decoder = msgspec.json.Decoder(JobStart)
+_MARK = DEADLINE.encode()
+
+
+def without_refused_deadlines(application: Application, sync: DriverSync, shares: UserShares, now_s: float) -> DriverSync:
+    """Return the driver's report without the deadlines of jobs that its user's share does not allow; the application's
+    terminal says why."""
+    if not shares.limited or application.ended or not any(_MARK in bytes(one.event) for one in sync.events):
+        return sync
+    return structs.replace(sync, events=tuple(_judged(application, one, shares, now_s) for one in sync.events))
+
+
+def _judged(application: Application, numbered: Sequenced, shares: UserShares, now_s: float) -> Sequenced:
+    if _MARK not in bytes(numbered.event):
+        return numbered
+    with guarded(application, "judging the deadline of a job"):
+        try:
+            event = _decoder.decode(bytes(numbered.event))
+            action = application.actions.begun_by(event)
+        except (*UNREADABLE, BadInput):  # said where the event is taken in
+            return numbered
+        refusal = "" if action is None else shares.job_refusal(application, action.priority, now_s)
+        if action is not None and refusal:
+            application.notify(f"{key_of(event)} goes on without a deadline of its own: {refusal}")
+            kept = {key: value for key, value in event.properties.items() if key != DEADLINE}
+            stripped = msgspec.json.encode(structs.replace(event, properties=kept))
+            return structs.replace(numbered, event=msgspec.Raw(stripped))
+    return numbered
