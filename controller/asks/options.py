@@ -56,6 +56,8 @@ class MasterOptions:
     """Provider that starts workers for executors that fit nowhere; None: no provider does."""
     notify: Receiver | None
     """Web hook for deadlines at risk, ends and refusals; None: no web hook."""
+    observe: bool
+    """True if every application is only watched."""
 
 
 @dataclass(frozen=True, slots=True)

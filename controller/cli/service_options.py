@@ -188,6 +188,7 @@ MASTER = (
         kind=Parsed(parse_notify, at_file=True),
         read=parse_notify,
     ),
+    ServiceOption("observe", "Only watch applications: no quota, memory order or signal is written for them.", flag=True),
 )
 """Options of `master`; their keys are fields of `MasterOptions`."""
 

@@ -56,7 +56,9 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
     agents = WaitingAgents()
     kept = Kept.of(home, options.keep_runs)
     weights = parse_weights(options.placement_weights)
-    chosen = ClusterOptions(options.law, options.memory_policy, options.placement, weights, options.lost_after_s)
+    chosen = ClusterOptions(
+        options.law, options.memory_policy, options.placement, weights, options.lost_after_s, options.observe
+    )
     cluster = ClusterState(kept, chosen, agents.wake, time.monotonic())
     if options.growth is not None:
         grown, here = options.growth, url_of(options.host, listening.getsockname()[1])

@@ -36,13 +36,14 @@ from placement.scores import Weights
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
     """Options of a cluster. `law` and `placement` are those of applications that name none, `memory` divides a worker's
-    off-heap memory. A worker without a report for `lost_after_s` is lost."""
+    off-heap memory. A worker without a report for `lost_after_s` is lost. `observe`: every application is only watched."""
 
     law: str = "forecast"
     memory: str = "equal"
     placement: str = "spread"
     weights: Weights = field(default_factory=Weights)
     lost_after_s: float = 30.0
+    observe: bool = False
 
 
 class Core:
@@ -55,7 +56,7 @@ class Core:
         self.lifecycle = Lifecycle(self.registry, self.placing)
         self.silence = Silence(self.registry, options.lost_after_s)
         self.pipelines, self.submissions = Pipelines(self.registry), Submissions(self.registry)
-        self.admission = Admission(self.registry, self.placing, self.pipelines, options.law)
+        self.admission = Admission(self.registry, self.placing, self.pipelines, options.law, observe=options.observe)
         self.drivers = Drivers(self.registry)
         self.agents = Agents(self.registry, self.lifecycle, options.memory)
         self.commands = Commands(self.registry, self.placing, self.submissions, runs)
