@@ -27,8 +27,8 @@ ONE_RUN = "one run gives no interval"
 
 
 class RunSavings(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. Seconds count from submission. `on_time` None: it had no deadline, or did not end by itself. The last fields
-    are None where they are not known, for the reason in `remark`."""
+    """One run. Seconds count from submission. `on_time` None: it had no deadline, or was cut off before that. The last
+    fields are None where they are not known, for the reason in `remark`."""
 
     application_id: str
     name: str
