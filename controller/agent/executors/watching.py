@@ -67,6 +67,7 @@ class Watching(Starter, Adopter):
 
     def remove(self, key: ExecutorKey) -> None:
         self._runtime.remove(key)
+        self._known.pop(key, None)
 
     def java(self, java_home: str, image: str | None) -> JavaProgram:
         return cast(Starter, self._runtime).java(java_home, image)
