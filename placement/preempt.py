@@ -37,7 +37,7 @@ def fewest(
 
 def _on(worker: WorkerState, priority: int, enough: Callable[[WorkerState, Sequence[Occupant]], bool]) -> Victims | None:
     lower = sorted(
-        (occupant for occupant in worker.occupants.values() if occupant.priority < priority and not occupant.ending),
+        (one for one in worker.occupants.values() if one.priority < priority and not one.ending and not one.stays),
         key=lambda occupant: (occupant.priority, -occupant.cores, occupant.key),
     )
     if not enough(worker, lower):

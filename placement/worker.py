@@ -33,6 +33,8 @@ class Occupant:
     apart: frozenset[str] = frozenset()
     ending: bool = False
     """True if the executor is being ended: its pieces and ports are taken until it is gone, all else is free."""
+    stays: bool = False
+    """True if the executor is never ended for another one."""
 
 
 @dataclass(slots=True, eq=False)

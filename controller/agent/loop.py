@@ -189,7 +189,8 @@ class Agent:
             memory_mb = self.resizing.may_start(key)
             if key not in observed and key not in stopped and memory_mb is not None:
                 credentials = desired.credentials.get(key.application_id) if desired and spec.authenticated else None
-                self.launcher.start(Start(key, spec, grants.get(key, self.quota.floor), memory_mb, credentials))
+                cores = self._executors.node_cores if spec.watched else grants.get(key, self.quota.floor)
+                self.launcher.start(Start(key, spec, cores, memory_mb, credentials))
         for adopted in desired.adopted if desired else ():
             key = ExecutorKey(adopted.application_id, adopted.executor_id)
             if key not in observed and key not in stopped:
@@ -205,10 +206,10 @@ class Agent:
         self.plans = {a: plan for a, plan in self.plans.items() if a in applications}
 
     def _end_over_limit(self, observed: Mapping[ExecutorKey, Observed]) -> None:
-        """End all executors of an application over its limit: they share its local directory."""
+        """End all executors of an application over its limit: they share its local directory. Watched ones are not ended."""
         for application, reason in self._over_limit().items():
             for key, seen in observed.items():
-                if key.application_id == application and seen.running:
+                if key.application_id == application and seen.running and not seen.watched:
                     self._ended[key] = reason
                     self.launcher.stop(key)
                     self.outbox.note(f"executor {key.executor_id} of {application} is ended: {reason}")

@@ -41,7 +41,8 @@ class QuotaWriter:
     ) -> None:
         """Write the changed quotas. After a lowering that failed, a quota is raised only where its node has room for that;
         the `histories` say why a quota changes."""
-        current = {key: observed[key].quota_cores for key in orders.grants if key in observed and observed[key].running}
+        seen = {key: observed[key] for key in orders.grants if key in observed}
+        current = {key: one.quota_cores for key, one in seen.items() if one.running and not one.watched}
         lowered = True
         for change in orders.changes:
             node = observed[change.key].node

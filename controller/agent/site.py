@@ -11,6 +11,7 @@ from controller.agent.executors.launch import Site
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.local_use import LocalUse
 from controller.agent.executors.starting import AdoptingStarter, LaunchingStarter
+from controller.agent.executors.watching import Watching
 from controller.asks.local_limit import parse_local_limit
 from controller.asks.options import AgentOptions
 from controller.home import ORDERS, Home
@@ -68,7 +69,8 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
 
 
 def make_runtime(options: AgentOptions, cluster_id: str) -> Starter | Adopter:
-    """Make the runtime that `options` name. Raise `Unavailable` when it cannot work here and never has."""
+    """Make the runtime that `options` name, guarded for watched executors. Raise `Unavailable` when it cannot work here and
+    never has."""
     row = RUNTIMES[options.runtime]
     pool = parse_pool(options.network_pool) if row.own_networks(options.network) else None
     owner = Owner(
@@ -81,7 +83,7 @@ def make_runtime(options: AgentOptions, cluster_id: str) -> Starter | Adopter:
         options.signals,
         options.namespace,
     )
-    return row.load().make(owner)
+    return Watching(row.load().make(owner), _folder(options))
 
 
 def make_launcher(options: AgentOptions, runtime: Starter | Adopter) -> Launcher:

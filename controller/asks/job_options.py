@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import PurePath
@@ -91,6 +91,9 @@ class JobOptions:
         choices=tuple(LAWS),
     )
     force: bool = declared(False, "force", true_or_false, "admit the job although the deadline cannot be met", "--force")
+    observe: bool = declared(
+        False, "observe", true_or_false, "only watch the job; it is admitted whatever its deadline", "--observe"
+    )
     mounts: tuple[Mount, ...] = declared(
         (),
         "mounts",
@@ -127,6 +130,10 @@ class JobOptions:
     settings: dict[str, float] = field(default_factory=dict)
     placement: PlacementOptions = field(default_factory=PlacementOptions)
     pipeline: PipelineOptions | None = None
+
+    def watched(self) -> JobOptions:
+        """Return the options as those of a job that is only watched: its deadline can refuse nothing."""
+        return replace(self, observe=True, force=True)
 
 
 _OF_THE_BRIDGE = (
@@ -179,12 +186,13 @@ def job_options(
                 "manager's own settings, or `sparkpace submit` without --master"
             )
         values[name] = setting.read(text, Reading(setting, named(name), submitted, working_dir))
-    return JobOptions(
+    found = JobOptions(
         **{"law": default_law} | fields_from(JobOptions, values),
         settings=parse_constants(conf),
         placement=with_sparks_resources(PlacementOptions(**fields_from(PlacementOptions, values)), conf),
         pipeline=checked_pipeline(fields_from(PipelineOptions, values), named, deadline="deadline" in values),
     )
+    return found.watched() if found.observe else found
 
 
 def setting_texts(options: JobOptions, given: Mapping[str, str]) -> dict[str, str]:

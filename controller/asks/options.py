@@ -61,6 +61,8 @@ class MasterOptions:
     """True if the web hook also hears of jobs that usually come by now and did not."""
     users: tuple[UserLimits, ...]
     """Limits of users, one for each."""
+    observe: bool
+    """True if every application is only watched."""
 
 
 @dataclass(frozen=True, slots=True)

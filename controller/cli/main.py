@@ -30,6 +30,7 @@ SECTIONS = {
     },
     "Plan": {
         "plan": "plan:plan",
+        "savings": "savings:savings",
         "profile": "profiles:profile_commands",
     },
     "Cluster and this machine": {

@@ -198,6 +198,7 @@ MASTER = (
         multiple=True,
         read=partial(checked_users, option=f"--{OPTION}"),
     ),
+    ServiceOption("observe", "Only watch applications: no quota, memory order or signal is written for them.", flag=True),
 )
 """Options of `master`; their keys are fields of `MasterOptions`."""
 

@@ -37,7 +37,8 @@ class Admitting:
         `BadInput` and `InfeasibleDeadline`."""
         local = datetime.now(local_zone(os.environ))
         arrival = Arrival(new_id(), token_hash, time.time(), local, clock())
-        record = new_record(registration, arrival, self.registry.life.boot_id, self.core.default_law)
+        boot_id, observe = self.registry.life.boot_id, self.core.observe
+        record = new_record(registration, arrival, boot_id, self.core.default_law, observe=observe)
         started_s, untaught, outlived = record.started_monotonic_s, self.registry.untaught, record.outlived
         application = await off_loop(
             lambda: make_application(record, look_up(record, self.profiles), untaught, started_s, clock(), restored=outlived)

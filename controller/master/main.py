@@ -60,7 +60,13 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
     kept = Kept.of(home, options.keep_runs)
     weights = parse_weights(options.placement_weights)
     chosen = ClusterOptions(
-        options.law, options.memory_policy, options.placement, weights, options.lost_after_s, options.users
+        options.law,
+        options.memory_policy,
+        options.placement,
+        weights,
+        options.lost_after_s,
+        options.users,
+        options.observe,
     )
     cluster = ClusterState(kept, chosen, agents.wake, time.monotonic())
     if options.growth is not None:

@@ -63,6 +63,12 @@ def find_ended_run(runs: Path, wanted: str) -> RunFolder:
     return run
 
 
+def ended_folders(runs: Path) -> list[RunFolder]:
+    """Return the folders of all runs that have ended, in the order in which they ended. Raise `BadInput` for a record that
+    cannot be read."""
+    return [_load(path) for path in sorted((file.parent for file in runs.glob(f"*/{SUMMARY}")), key=_date)]
+
+
 def _date(path: Path) -> float:
     """Return when a run's record was written, which orders runs that ended; of a run that goes on, when its folder changed
     last."""

@@ -120,7 +120,8 @@ class Launch:
 @dataclass(frozen=True, slots=True)
 class Adoption:
     """An executor that another service has started: its process as the executor claims it, and what that process must be.
-    `host` is the executor's address as its driver knows it; the executor has `slots`."""
+    `host` is the executor's address as its driver knows it; the executor has `slots`. `watched`: nothing is written and no
+    signal sent for it, not now and not when it is let go."""
 
     key: ExecutorKey
     claim: ProcessClaim
@@ -128,6 +129,7 @@ class Adoption:
     cores: float
     host: str = ""
     slots: int = 1
+    watched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,8 @@ class Observed:
     `memory_limit_bytes` None: no limit holds its memory back, and no runtime can set one afterwards. `node`: of executors on
     several, those that share the cores of one. `remark`: what its operator should know, `risk`: its user, too. `most_cores`:
     no quota is written above it, because the executor's owner allows no more; `least_cores`: none below it, because so much
-    is set aside for the executor. `ordered_cores`: the newest quota where a server puts it into force some time later."""
+    is set aside for the executor. `ordered_cores`: the newest quota where a server puts it into force some time later.
+    `watched`: nothing is ever written for it."""
 
     key: ExecutorKey
     running: bool
@@ -179,6 +182,7 @@ class Observed:
     throttled_s: float | None = None
     least_cores: float = 0.0
     ordered_cores: float | None = None
+    watched: bool = False
 
     @property
     def newest_quota(self) -> float | None:

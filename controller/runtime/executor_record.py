@@ -56,7 +56,7 @@ class ContainerRecord(RecordedExecutor, frozen=True, kw_only=True):
 class AdoptedRecord(RecordedExecutor, frozen=True, kw_only=True):
     """A process that another service has started. `group` paces it (None: signals do): `own` is its own, whose quota was
     `before_cores`; another group was made for it below `outer`. `counted`: the group counts its CPU, since it had used
-    `before_cpu_s`; else the CPU of its processes counts."""
+    `before_cpu_s`; else the CPU of its processes counts. `watched`: it is only seen, without group and signals."""
 
     process: Process
     quota_cores: float
@@ -66,15 +66,18 @@ class AdoptedRecord(RecordedExecutor, frozen=True, kw_only=True):
     counted: bool = True
     before_cores: float | None = None
     before_cpu_s: float = 0.0
+    watched: bool = False
 
 
 class PodRecord(RecordedExecutor, frozen=True, kw_only=True):
-    """A pod that another service has started, with its CPU limit in thousandths of a core when it was first seen."""
+    """A pod that another service has started, with its CPU limit in thousandths of a core when it was first seen.
+    `watched`: it is only seen, and never patched."""
 
     uid: str
     namespace: str
     slots: int
     limit_m: int | None
+    watched: bool = False
 
 
 R = TypeVar("R", bound=RecordedExecutor)

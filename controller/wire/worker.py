@@ -39,7 +39,8 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     ids of pieces that Spark itself was asked for: the agent writes them as Spark's resource file. `authenticated`: it starts
     with its application's `Desired.credentials`, in the file `{credentials}`. Where executors have a network of their own,
     they reach the `driver_ports` of `driver_address` (none: not known), and if it is not `closed` the outside. `umask` are
-    the permissions that its files lack (None: those that the worker's own files lack)."""
+    the permissions that its files lack (None: those that the worker's own files lack). `watched`: it starts with all cores of
+    the worker, and nothing of it is changed afterwards."""
 
     application_id: str
     executor_id: str
@@ -63,11 +64,13 @@ class ExecutorSpec(Message, frozen=True, kw_only=True):
     driver_address: str | None = None
     driver_ports: tuple[Port, ...] = ()
     closed: bool = False
+    watched: bool = False
 
 
 class AdoptedSpec(Message, frozen=True, kw_only=True):
     """One executor that another cluster manager has started and that should be paced: its process as reported, which must be
-    that of executor `executor_id` of `spark_application_id` and this driver, which knows it at the address `host`."""
+    that of executor `executor_id` of `spark_application_id` and this driver, which knows it at the address `host`. `watched`:
+    nothing of it is changed."""
 
     application_id: str
     executor_id: str
@@ -76,6 +79,7 @@ class AdoptedSpec(Message, frozen=True, kw_only=True):
     spark_application_id: str
     driver_url: str
     host: str = ""
+    watched: bool = False
 
 
 class Desired(Message, frozen=True, kw_only=True):

@@ -54,11 +54,10 @@ def reference_slots(known: Profile) -> int:
     return slots
 
 
-def curve(known: Profile, slots: int, most_cores: float, speed_limit: float = 1.0) -> Curve:
-    """Return the curve on `slots` slots, with an eighth, two eighths, ... of `most_cores`; `speed_limit` as in `Forecast`.
-    Raise `BadInput` for a profile without a complete run."""
-    expected, reference = estimate(known), reference_run(known)
-    size = reference.input_records
+def single_forecasts(known: Profile, slots: int, speed_limit: float = 1.0) -> list[Forecast]:
+    """Return what each run of the profile that is like its last one lets expect by itself. Raise `BadInput` for a profile
+    without a complete run."""
+    expected, size = estimate(known), reference_run(known).input_records
     alike = [
         run
         for run in known.runs
@@ -66,8 +65,14 @@ def curve(known: Profile, slots: int, most_cores: float, speed_limit: float = 1.
         and run.cpu_source == expected.cpu_source
         and max(run.input_records, size) <= DISTINCT_SIZES * min(run.input_records, size)
     ]
-    alone = [whole(estimate(profile(known.key, (run,))), slots, speed_limit) for run in alike]
-    forecast = whole(expected, slots, speed_limit)
+    return [whole(estimate(profile(known.key, (run,))), slots, speed_limit) for run in alike]
+
+
+def curve(known: Profile, slots: int, most_cores: float, speed_limit: float = 1.0) -> Curve:
+    """Return the curve on `slots` slots, with an eighth, two eighths, ... of `most_cores`; `speed_limit` as in `Forecast`.
+    Raise `BadInput` for a profile without a complete run."""
+    alone = single_forecasts(known, slots, speed_limit)
+    forecast = whole(estimate(known), slots, speed_limit)
     points = []
     for number in range(1, POINTS + 1):
         cores = most_cores * number / POINTS

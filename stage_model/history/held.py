@@ -1,4 +1,4 @@
-"""The cores that the executors of an application held over its time, as its event log has them. Pure.
+"""The cores that the executors of an application held over its time, as its event log or its samples have them. Pure.
 
 Not covered: the cores that tasks could use (`RunRecord.cores_there`), what fewer cores would hold
 (`stage_model.forecast.saving`).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from msgspec import Struct
 
@@ -51,3 +51,19 @@ def cores_held(changes: Iterable[tuple[int, int]], started_ms: int, duration_s: 
             steps.pop()
         steps.append((now_s, float(cores)))
     return Held(tuple(steps), duration_s)
+
+
+def cores_over(spans: Iterable[tuple[float, float, float]], end_s: float) -> Held:
+    """Return what was held in these spans together, each from a second to a second after submission, with its cores. Spans
+    may overlap, and what is after `end_s` does not count."""
+    changes = [
+        change
+        for since_s, until_s, cores in spans
+        for change in ((min(since_s, end_s), cores), (min(until_s, end_s), -cores))
+    ]
+    steps: list[tuple[float, float]] = []
+    held = 0.0
+    for at_s, together in groupby(sorted(changes), key=lambda change: change[0]):
+        held += math.fsum(cores for _, cores in together)
+        steps.append((at_s, max(0.0, held)))
+    return Held(tuple(steps), end_s)

@@ -15,6 +15,7 @@ import msgspec
 from controller.agent.executors.launch import Site
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.starting import LaunchingStarter
+from controller.agent.executors.watching import Watching
 from controller.agent.loop import Agent, Received
 from controller.machine import proc
 from controller.runtime.base import ExecutorKey
@@ -82,7 +83,7 @@ class FakeWorker:
             archive_root=self.folder / "class-archives",
         )
         self.launcher = Launcher(
-            self.runtime,
+            Watching(self.runtime, self.folder / "records"),
             LaunchingStarter(self.runtime, self.site),
             self.site,
             self.folder / "records",
@@ -116,6 +117,7 @@ class FakeWorker:
         stopped: Sequence[str] = (),
         ended: Sequence[str] = (),
         credentials: Mapping[str, bytes] | None = None,
+        budgets_mb: Mapping[str, int] | None = None,
     ) -> None:
         """Set the master's newest word."""
         desired = Desired(
@@ -127,6 +129,7 @@ class FakeWorker:
             stopped=tuple(stopped),
             ended=tuple(ended),
             credentials=dict(credentials or {}),
+            budgets_mb=dict(budgets_mb or {}),
         )
         self.agent.received = Received(desired, self.now_s)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,6 +81,31 @@ def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
     assert {sample.executor_id for sample in samples if sample.quota > 0} == {"0", "1"}
     assert_told(adopting.home, summary)
     eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
+
+
+@ONE_SPARK
+def test_a_watched_job_stays_in_its_groups_without_a_quota_and_its_savings_are_shown(
+    adopting: LocalCluster, taught: dict[str, Any]
+) -> None:
+    watch = ("submit", "--master", SPARKS, "--name", "watched", "--profile", taught["profile"], "--observe")
+    job = adopting.start(adopting.sparkpace().command((*watch, "--deadline", "1s", *JOB)))
+    view = _attached(adopting, "watched", 2)
+    eventually(lambda: adopting.client().application(view.application_id).used_cores > 0.1, "work of the executors")
+    driver = job.driver().pid
+    executors = [process.pid for process in psutil.process_iter() if _is_executor(process, driver)]
+    assert len(executors) == 2
+    groups = {Path(f"/proc/{pid}/cgroup").read_text() for pid in (driver, *executors)}
+    assert (len(groups), adopted_groups(adopting)) == (1, [])
+    assert job.finish().ok().answer["ok"]
+    summary = adopting.summary("watched")
+    assert (summary["app_id"], summary["observed"], summary["violated"]) == (view.application_id, True, True)
+    samples = adopting.samples(view.application_id)
+    assert {sample.quota for sample in samples} == {0.0}
+    [row] = json.loads(adopting.command("savings", view.application_id, "--output", "json").stdout)["applications"]
+    # the runs before it in the profile give an interval; no cores keep a deadline of 1 s
+    assert (row["on_time"], row["remark"], row["saved_core_s"], row["most_core_s"]) == (False, "", 0.0, 0.0)
+    assert row["used_core_s"] > 0
+    assert row["held_core_s"] > 0
 
 
 @ONE_SPARK

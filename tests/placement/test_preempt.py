@@ -33,6 +33,14 @@ def test_the_worker_with_the_fewest_victims_is_taken() -> None:
     assert [one.key for one in victims.occupants] == ["b1/1"]
 
 
+def test_an_executor_that_stays_gives_no_way() -> None:
+    one = worker("a")
+    one.add(Occupant("x/1", "x", 0, 1.0, 900))
+    assert fewest([one], 100, needs(500)) is not None
+    one.add(Occupant("x/1", "x", 0, 1.0, 900, stays=True))
+    assert fewest([one], 100, needs(500)) is None
+
+
 def test_only_lower_priority_gives_way() -> None:
     assert fewest([holding("a", (50, 900))], 50, needs(500)) is None
     assert fewest([holding("a", (50, 900), (0, 50))], 50, needs(500)) is None

@@ -1,4 +1,5 @@
-"""Bounds of quotas through the whole agent, whatever the plans and the progress: within the worker and above the floor."""
+"""Bounds of quotas through the whole agent, whatever the plans and the progress: within the worker and above the floor.
+Nothing is written for executors that are only watched."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.agent.open_quotas import open_all
 from controller.runtime.base import ExecutorKey
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.progress import StageProgress
@@ -100,3 +102,47 @@ def test_the_sum_of_quotas_never_exceeds_the_worker_and_every_executor_keeps_its
             assert math.fsum(quotas.values()) <= whole + 1e-6
             if FLOOR * len(wanted) <= whole:
                 assert all(cores >= FLOOR - 1e-9 for cores in quotas.values())
+
+
+WATCHED, PACED = ExecutorKey("watched", "1"), ExecutorKey("paced", "1")
+
+
+def written(worker: FakeWorker) -> object:
+    """Return all that could have been written for the watched executor."""
+    seen = worker.runtime.observe()[WATCHED]
+    orders = {path: path.read_bytes() for path in worker.site.orders_dir(WATCHED).rglob("*") if path.is_file()}
+    return seen.running, seen.quota_cores, seen.memory_limit_bytes, orders
+
+
+@settings(max_examples=60)
+@given(st.data(), st.floats(0.5, 8), st.none() | st.integers(64, 2000))
+def test_nothing_is_written_for_a_watched_executor_whatever_the_state(
+    data: st.DataObject, capacity: float, floor_mb: int | None
+) -> None:
+    slots = data.draw(st.integers(1, 4))
+    specs = [
+        spec("watched", slots=slots, watched=True, off_heap_floor_mb=floor_mb),
+        spec("paced", off_heap_floor_mb=floor_mb and 64),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        worker = FakeWorker(Path(folder), cores=capacity)
+        worker.want(specs[:1])
+        worker.tick()
+        before = written(worker)
+        assert worker.quotas() == {WATCHED: capacity}
+        for _ in range(data.draw(st.integers(2, 6))):
+            if data.draw(st.booleans()):
+                worker.restart()
+            if data.draw(st.booleans()):  # else the master is away
+                known = [name for name in ("watched", "paced") if data.draw(st.booleans())]
+                budgets = {key.text: data.draw(st.integers(0, 5000)) for key in (WATCHED, PACED)}
+                worker.want(specs, [data.draw(plans(name)) for name in known], budgets_mb=budgets)
+            worker.host.set_memory(WATCHED, data.draw(st.integers(0, 2**32)))
+            worker.progress(WATCHED, *data.draw(st.lists(progress, max_size=2)))
+            worker.over_limit = {"watched": "it keeps too much"} if data.draw(st.booleans()) else {}
+            report = worker.tick(data.draw(st.floats(0.05, 30)))
+            assert not any(sample.ordered for sample in report.samples if sample.application_id == "watched")
+            assert written(worker) == before
+        assert open_all(worker.launcher.runtime, capacity / 2)
+        assert written(worker) == before
+        assert worker.quotas().get(PACED) in (None, capacity / 2)

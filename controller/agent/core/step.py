@@ -65,6 +65,11 @@ class ExecutorInput(Struct, frozen=True):
         return self.observed.running if self.observed else not self.waits
 
     @property
+    def watched(self) -> bool:
+        """True if nothing is written for the executor, which therefore has all the cores that it can use."""
+        return self.observed is not None and self.observed.watched
+
+    @property
     def most_cores(self) -> float:
         return self.observed.most_cores if self.observed else math.inf
 
@@ -225,13 +230,16 @@ class _Period:
         return decision
 
     def divide(self) -> dict[ExecutorKey, float]:
-        """Return the cores that the arbiter gives each executor that asks; each node has its own."""
+        """Return the cores that the arbiter gives each executor that asks; each node has its own. A watched executor has what
+        it can use, and the others share the cores as if it were not there: it cannot be held back for them."""
         requests = defaultdict[str, list[CoreRequest[ExecutorKey]]](list)
+        grants: dict[ExecutorKey, float] = {}
         for key, look in self._looks.items():
-            if look.decision is not None:
+            if look.decision is not None and look.seen.watched:
+                grants[key] = min(float(look.account.slots), self._snapshot.cores, look.seen.most_cores)
+            elif look.decision is not None:
                 node = look.seen.observed.node if look.seen.observed else ""
                 requests[node].append(request(key, look.decision, look.plan, look.seen.least_cores))
-        grants: dict[ExecutorKey, float] = {}
         for of_node in requests.values():
             shared = arbitrate(of_node, self._snapshot.cores, self._quota.core_quantum, period_s=self._quota.period_s)
             # quanta may round a demand up to more than it can have
@@ -239,9 +247,9 @@ class _Period:
         return grants
 
     def changed(self, grants: Mapping[ExecutorKey, float]) -> dict[ExecutorKey, QuotaChange]:
-        """Return the quota writes that bring about the grants, in their order."""
-        executors = self._snapshot.executors.items()
-        current = {key: seen.observed.newest_quota for key, seen in executors if seen.observed and seen.observed.running}
+        """Return the quota writes that bring about the grants, in their order; none is of a watched executor."""
+        executors = ((key, seen.observed) for key, seen in self._snapshot.executors.items() if not seen.watched)
+        current = {key: observed.newest_quota for key, observed in executors if observed and observed.running}
         return {change.key: change for change in changes(current, grants)}
 
     def sample(self, grants: Mapping[ExecutorKey, float], changed: Mapping[ExecutorKey, QuotaChange]) -> tuple[Sample, ...]:

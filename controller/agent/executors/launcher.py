@@ -47,6 +47,11 @@ class _Retry:
 NEVER_TRIED = _Retry(-math.inf, 0, "")
 
 
+def record_file(record_dir: Path, key: ExecutorKey) -> Path:
+    """Return the file of an executor's record."""
+    return record_dir / f"{key.file_stem}.json"
+
+
 class Launcher:
     """The launcher. `state(key)` is `STARTING` until the runtime shows the executor, `REFUSED` when it can never start
     here."""
@@ -150,7 +155,7 @@ class Launcher:
             return None
 
     def _record(self, key: ExecutorKey) -> Path:
-        return self.record_dir / f"{key.file_stem}.json"
+        return record_file(self.record_dir, key)
 
     def _start(self, start: Start) -> None:
         key = start.key

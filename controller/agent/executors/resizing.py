@@ -75,11 +75,13 @@ class Resizing:
             spec, seen = specs.get(key), observed.get(key)
             limit_mb = _mb(seen.memory_limit_bytes) if seen else None
             elastic = spec is not None and spec.off_heap_floor_mb is not None
+            watched = spec is not None and spec.watched
             self._containers[key] = Container(
                 key=key,
                 fixed_mb=spec.memory_mb if spec else limit_mb or 0,
-                floor_mb=spec.off_heap_floor_mb if spec else None,
-                wanted_mb=wanted.get(key.text),
+                # a watched executor gets no order once it runs
+                floor_mb=spec.off_heap_floor_mb if spec and not (watched and seen) else None,
+                wanted_mb=_wanted_mb(spec, wanted.get(key.text)),
                 running=seen is not None,
                 limit_mb=limit_mb,
                 used_mb=_mb(seen.memory_bytes) or 0 if seen else 0,
@@ -211,6 +213,14 @@ def _answer(told: MemoryProgress | None) -> Answer | None:
     if told is None:
         return None
     return Answer(told.order, -(-told.budget >> 20), -(-told.execution >> 20), -(-told.storage >> 20))
+
+
+def _wanted_mb(spec: ExecutorSpec | None, budget_mb: int | None) -> int | None:
+    """Return the budget to reach. A watched executor keeps the one that it starts with, and never makes room for another: so
+    it starts with as much as its other memory, which leaves as much to the next application."""
+    if budget_mb is None or spec is None or not spec.watched:
+        return budget_mb
+    return min(budget_mb, spec.memory_mb)
 
 
 def _mb(size_bytes: int | None) -> int | None:

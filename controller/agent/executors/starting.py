@@ -67,7 +67,7 @@ class AdoptingStarter:
         assert isinstance(spec, AdoptedSpec)
         serves = Serves(spec.spark_application_id, spec.executor_id, spec.driver_url)
         claim = ProcessClaim(spec.process.process, spec.process.uid)
-        self._runtime.adopt(Adoption(start.key, claim, serves, cores(), spec.host, spec.slots))
+        self._runtime.adopt(Adoption(start.key, claim, serves, cores(), spec.host, spec.slots, spec.watched))
 
     def kept_spec(self, spec: Spec) -> bytes:
         return msgspec.json.encode(spec)

@@ -26,11 +26,14 @@ from stage_model.units import NORMAL_PRIORITY
 
 
 class Admission:
-    """The checks, on the cluster as it is. `default_law` is that of applications that name none; `growing` is the part that
-    starts workers, if there is one."""
+    """The checks, on the cluster as it is. `default_law` is that of applications that name none; `observe`: every application
+    is only watched, so no deadline refuses it. `growing` is the part that starts workers, if there is one."""
 
-    def __init__(self, registry: Registry, placing: Placing, pipelines: Pipelines, default_law: str) -> None:
-        self.registry, self.placing, self.pipelines, self.default_law = registry, placing, pipelines, default_law
+    def __init__(
+        self, registry: Registry, placing: Placing, pipelines: Pipelines, default_law: str, *, observe: bool = False
+    ) -> None:
+        self.registry, self.placing, self.pipelines = registry, placing, pipelines
+        self.default_law, self.observe = default_law, observe
         self.growing: Growing | None = None
 
     def check(self, application: Application, now_s: float) -> Capacity | None:
@@ -76,7 +79,10 @@ class Admission:
             self.registry.shares.check_deadline(uid, claim, reply.cluster_cores, now_s)
 
     def with_pipeline(self, request: PlanRequest, reply: PlanReply, uid: int, now_s: float) -> PlanReply:
-        """Return a plan alongside the other jobs of a pipeline of `uid`'s."""
+        """Return a plan alongside the other jobs of a pipeline of `uid`'s. A submission gets no verdict on its deadline where
+        every application is only watched."""
+        if self.observe and request.submits is not None:
+            return msgspec.structs.replace(reply, feasible=None)
         if reply.forecast is None:
             return reply
         reason = self.pipelines.refusal(WaitingJob.of(request, reply.forecast, uid, now_s), now_s)

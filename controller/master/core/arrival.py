@@ -32,9 +32,12 @@ class Arrival:
     now_s: float
 
 
-def new_record(registration: Registration, arrival: Arrival, boot_id: str, default_law: str) -> ApplicationRecord:
+def new_record(
+    registration: Registration, arrival: Arrival, boot_id: str, default_law: str, *, observe: bool = False
+) -> ApplicationRecord:
     """Return the record of an application that registers in the boot `boot_id` of the machine; `default_law` is that of
-    applications that name none. Raise `BadInput` for settings that cannot be read."""
+    applications that name none, and with `observe` every one is only watched. Raise `BadInput` for settings that cannot be
+    read."""
     # a bridge that outlived the master's memory keeps its id and the executors that agents show, with new numbers for new
     # ones; what runs already is not judged again
     outlived, age_s = registration.application_id is not None, registration.age_s
@@ -57,7 +60,7 @@ def new_record(registration: Registration, arrival: Arrival, boot_id: str, defau
         boot_id=boot_id,
         next_executor=skip_unknown_ids(1) if outlived else 1,
         outlived=outlived,
-        options=options,
+        options=options.watched() if observe else options,
     )
 
 

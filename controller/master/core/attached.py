@@ -61,6 +61,7 @@ def _adopted(application: Application, one: AttachedExecutor, registry: Registry
         spark_application_id=application.record.spark_application_id,
         driver_url=application.record.registration.driver_url,
         host=one.host,
+        watched=application.options.observe,
     )
     record = ExecutorRecord(
         executor_id=one.executor_id,

@@ -37,7 +37,8 @@ from placement.scores import Weights
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
     """Options of a cluster. `law` and `placement` are those of applications that name none, `memory` divides a worker's
-    off-heap memory. A worker without a report for `lost_after_s` is lost. `users` has the limits of users."""
+    off-heap memory. A worker without a report for `lost_after_s` is lost. `users` has the limits of users. `observe`: every
+    application is only watched."""
 
     law: str = "forecast"
     memory: str = "equal"
@@ -45,6 +46,7 @@ class ClusterOptions:
     weights: Weights = field(default_factory=Weights)
     lost_after_s: float = 30.0
     users: tuple[UserLimits, ...] = ()
+    observe: bool = False
 
 
 class Core:
@@ -57,7 +59,7 @@ class Core:
         self.lifecycle = Lifecycle(self.registry, self.placing)
         self.silence = Silence(self.registry, options.lost_after_s)
         self.pipelines, self.submissions = Pipelines(self.registry), Submissions(self.registry)
-        self.admission = Admission(self.registry, self.placing, self.pipelines, options.law)
+        self.admission = Admission(self.registry, self.placing, self.pipelines, options.law, observe=options.observe)
         self.drivers = Drivers(self.registry)
         self.agents = Agents(self.registry, self.lifecycle, options.memory)
         self.commands = Commands(self.registry, self.placing, self.submissions, runs)

@@ -193,6 +193,7 @@ def executor_spec(
         driver_address=registration.address,
         driver_ports=registration.ports or (),
         closed=options.closed,
+        watched=options.observe,
         resources={
             name: tuple(map(str, sorted(pieces)))
             for name, pieces in (held or {}).items()

@@ -94,6 +94,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "settings": options.settings,
         "priority": options.priority,
         "runtime": runtime,
+        "observed": options.observe,
         "deadline_s": options.deadline_s,
         "pipeline": _pipeline(options.pipeline),
         "changes": [structs.asdict(change) for change in record.changes],

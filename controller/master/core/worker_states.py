@@ -100,6 +100,7 @@ class WorkerStates:
             group=own_group(application),
             apart=options.apart,
             ending=not counts,
+            stays=application.options.observe,
         )
 
 

@@ -63,7 +63,7 @@ class AdoptRuntime(Adopter):
 
     def _take(self, path: Path, record: AdoptedRecord) -> None:
         self._known[record.key] = _Known(path, record, Observed(record.key, True, None, 0.0, 0, pid=record.process.pid))
-        if record.group is None and record.process.is_alive():
+        if record.group is None and not record.watched and record.process.is_alive():
             self._pacer.set_cores(record.key, record.process, record.quota_cores)
 
     # ---------------------------------------------------------------- taking over and letting go
@@ -89,10 +89,13 @@ class AdoptRuntime(Adopter):
             process=process,
             quota_cores=adoption.cores,
             before_cpu_s=process_tree.usage(process_tree.descendants(process))[0],
+            watched=adoption.watched,
         )
         path = self._state_dir / f"{launching.unique_name(self._cluster_id, self._worker_id, key)}.json"
         try:
-            if outer is not None and self._is_its_own(outer.cpu, process):
+            if adoption.watched:
+                pass  # its processes are counted where they are
+            elif outer is not None and self._is_its_own(outer.cpu, process):
                 record = self._own(record, outer)
             elif outer is not None and self._cgroups.delegated(outer):
                 record = self._child(record, outer, path, adoption.slots)
@@ -224,6 +227,8 @@ class AdoptRuntime(Adopter):
         if known is None or not self._look(known).running:
             return False
         record = known.record
+        if record.watched:
+            return True
         if record.group is None:
             self._pacer.set_cores(key, record.process, cores)
             known.record = executor_record.with_quota(known.path, record, cores)
@@ -262,7 +267,8 @@ class AdoptRuntime(Adopter):
             own_s, resident = process_tree.usage(process_tree.descendants(record.process))
             cpu_s = max(cpu_s, own_s)
         if record.group is None:
-            quota, throttled_s = self._pacer.cores(record.key), self._pacer.stopped_s(record.key)
+            quota = self._pacer.cores(record.key)
+            throttled_s = None if record.watched else self._pacer.stopped_s(record.key)
         else:
             used = self._cgroups.read(record.group, known.files.text)
             if used is None:  # its owner has removed it: the process has ended, or is about to

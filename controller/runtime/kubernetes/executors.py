@@ -91,6 +91,7 @@ class KubernetesRuntime(Adopter):
                 namespace=pod.namespace,
                 slots=adoption.slots,
                 limit_m=pod.limit_m,
+                watched=adoption.watched,
             )
             path = self._state_dir / f"{name}.json"
             try:
@@ -112,7 +113,7 @@ class KubernetesRuntime(Adopter):
         if not self._pods.listed:
             raise RuntimeFailed(self._pods.away.why or "the pods of the cluster are not known yet; tried again later")
         pod = find_claimed_pod(self._pods.by_uid.values(), adoption.serves, adoption.host)
-        if reason := pod_resize.why_not_paced(pod):
+        if not adoption.watched and (reason := pod_resize.why_not_paced(pod)):
             raise RuntimeRefused(reason)
         others = [one.record for one in self._pods.known.values() if one.record.uid == pod.uid and one.running]
         if others:

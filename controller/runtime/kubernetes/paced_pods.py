@@ -141,14 +141,16 @@ class PacedPods:
         return found if found is not None and found.running else None
 
     def want(self, executor: PacedExecutor, cores: float) -> None:
-        executor.quota = cores
-        self._look_at(executor)
+        """Take the newest quota; do nothing for an executor that is only watched."""
+        if not executor.record.watched:
+            executor.quota = cores
+            self._look_at(executor)
 
     def let_go(self, executor: PacedExecutor) -> None:
         """Begin to give back what the executor's pod had. Where there is nothing to give back, it is over at once."""
-        pod = self.by_uid.get(executor.record.uid)
-        untouched = executor.record.limit_m is None and executor.sent_s == -math.inf
-        if pod is None or pod.leaving or (untouched and pod.limit_m is None):
+        pod, record = self.by_uid.get(executor.record.uid), executor.record
+        untouched = record.limit_m is None and executor.sent_s == -math.inf
+        if record.watched or pod is None or pod.leaving or (untouched and pod.limit_m is None):
             executor.over(LEFT)
             return
         executor.parting, executor.pause = True, Pause()

@@ -24,6 +24,7 @@ SHOWING = [
     ["plan", "--profile", "p"],
     ["explain", "last"],
     ["report", "last"],
+    ["savings"],
     ["doctor"],
     ["config", "check"],
     ["join-token", "--list"],

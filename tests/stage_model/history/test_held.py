@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stage_model.history.eventlog import read_event_log
-from stage_model.history.held import Held, cores_held
+from stage_model.history.held import Held, cores_held, cores_over
 from tests.fakes.log_cases import CASES
 
 START_MS = 1_000_000
@@ -32,6 +34,18 @@ def test_changes_before_the_start_and_after_the_end_and_of_a_clock_set_back_give
 def test_without_an_executor_nothing_is_held() -> None:
     nothing = cores_held([], START_MS, 10.0)
     assert (nothing.core_s, nothing.most_cores, nothing.first_s) == (0.0, 0.0, 10.0)
+
+
+def test_spans_of_several_executors_add_up_until_the_end() -> None:
+    found = cores_over([(0.0, 10.0, 2.0), (5.0, 20.0, 1.0)], 15.0)
+    assert found == Held(((0.0, 2.0), (5.0, 3.0), (10.0, 1.0), (15.0, 0.0)), 15.0)
+    assert found.core_s == pytest.approx(2 * 5 + 3 * 5 + 1 * 5)
+
+
+@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 50), st.floats(0, 8)), max_size=6))
+def test_core_seconds_of_spans_are_the_sum_of_each(given_spans: list[tuple[float, float, float]]) -> None:
+    found = cores_over([(since_s, since_s + lasts_s, cores) for since_s, lasts_s, cores in given_spans], 100.0)
+    assert found.core_s == pytest.approx(sum(lasts_s * cores for _, lasts_s, cores in given_spans), abs=1e-6)
 
 
 def test_a_quota_holds_less() -> None:

@@ -5,6 +5,7 @@ Whole agents are in `test_loop`, bounds of quotas in `tests/properties/test_quot
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -59,6 +60,18 @@ def test_what_a_quota_held_back_is_reported_of_the_executor_and_of_its_stage() -
     told = Outbox().report_on(KEY, standing, looked.observed, state.executors[KEY], None, "")
     assert told.throttled_s == 5.5
     assert [use.throttled_s for use in told.stages] == [0.5]
+
+
+def test_no_quota_of_a_watched_executor_is_written_and_the_others_share_all_cores() -> None:
+    free = Observed(KEY, True, None, 0.0, 0, watched=True)
+    watched = structs.replace(seen(), observed=free)
+    orders, _ = period(LoopState(), 0.0, {KEY: watched, OTHER: seen(OTHER)}, plan(), plan("other", left_s=None))
+    # each of the two can use two cores
+    assert orders.grants == {KEY: 2.0, OTHER: 2.0}
+    assert orders.changes == (QuotaChange(OTHER, 0.5, 2.0),)
+    assert [(sample.application_id, sample.grant) for sample in orders.samples] == [("app", 2.0), ("other", 2.0)]
+    limited = structs.replace(watched, observed=dataclasses.replace(free, most_cores=0.7))
+    assert period(LoopState(), 0.0, {KEY: limited}, plan())[0].grants == {KEY: 0.7}
 
 
 @pytest.mark.parametrize(

@@ -30,10 +30,10 @@ def worker(tmp_path: Path) -> FakeWorker:
     return FakeWorker(tmp_path)
 
 
-def want(worker: FakeWorker, stopped: tuple[str, ...] = (), **budgets: int) -> None:
+def want(worker: FakeWorker, stopped: tuple[str, ...] = (), watched: tuple[str, ...] = (), **budgets: int) -> None:
     """Have the master want these applications with these budgets; each needs 1000 MiB besides."""
     worker.want(
-        [spec(name, memory_mb=1000, off_heap_floor_mb=64) for name in budgets],
+        [spec(name, memory_mb=1000, off_heap_floor_mb=64, watched=name in watched) for name in budgets],
         [
             ApplicationPlan(application_id=name, name=name, priority=50 if name == "first" else 60, stages=(STAGE,))
             for name in budgets
@@ -135,6 +135,22 @@ def test_one_that_waits_for_memory_holds_no_cores_and_who_shrinks_gets_one(worke
     answer(worker, FIRST, 2, 1048)
     worker.tick()
     assert worker.quotas() == {FIRST: 0.1, SECOND: 1.9}
+
+
+def test_a_watched_one_starts_with_as_much_again_as_its_other_memory_and_gets_no_order_afterwards(worker: FakeWorker) -> None:
+    want(worker, watched=("first",), first=3096)
+    worker.tick()
+    worker.tick()
+    worker.host.set_memory(FIRST, 900 * MB)
+    answer(worker, FIRST, 1, 1000)
+    assert (order(worker, FIRST), limits(worker)) == ((1, 1000), {"first": 2000})
+    for budget_mb in (500, 3096):
+        want(worker, watched=("first",), first=budget_mb, second=1048)
+        for _ in range(3):
+            worker.tick()
+        assert order(worker, FIRST) == (1, 1000)
+        # the second starts in what the first has left
+        assert limits(worker) == {"first": 2000, "second": 2048}
 
 
 def test_what_it_says_is_reported(worker: FakeWorker) -> None:

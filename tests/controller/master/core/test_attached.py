@@ -201,6 +201,14 @@ def test_settings_that_say_how_executors_start_are_refused(cluster: FakeCluster)
     )
 
 
+@pytest.mark.parametrize("watched", [True, False])
+def test_an_executor_that_is_only_watched_is_marked_for_its_agent(cluster: FakeCluster, watched: bool) -> None:
+    desired(cluster)
+    tell(cluster, attach(cluster, conf={"spark.pace.observe": "true"} if watched else {}), executor("0"))
+    [spec] = desired(cluster).adopted
+    assert spec.watched is watched
+
+
 def test_a_deadline_is_judged_by_the_workers_that_adopt(cluster: FakeCluster) -> None:
     cluster.finished_run()  # which teaches 8 s of work
     hurry = {"spark.pace.deadline": "6s"}

@@ -86,6 +86,22 @@ def test_a_program_that_only_has_the_options_is_no_executor(rig: AdoptRig) -> No
         rig.runtime().adopt(Adoption(KEY, rig.claim(child.pid), rig.SERVES, 0.5))
 
 
+def test_a_watched_process_gets_no_signal_and_needs_no_right_to_send_one(rig: AdoptRig) -> None:
+    rig.signals = False
+    what, runtime = dataclasses.replace(adoption(rig, BUSY), watched=True), rig.runtime()
+    for _ in range(2):  # the second agent has the record of the first one
+        runtime.adopt(what)
+        assert runtime.set_quota(KEY, 0.01)
+        rig.until(lambda: runtime.observe()[KEY].cpu_s > 0.1)
+        seen = runtime.observe()[KEY]
+        assert (seen.running, seen.quota_cores, seen.throttled_s) == (True, None, None)
+        assert runtime._pacer.cores(KEY) is None
+        runtime = rig.restart(runtime)
+    assert let_go_all(runtime)
+    assert (runtime.observe(), list((rig.directory / "state/w1").iterdir())) == ({}, [])
+    assert rig.processes[-1].poll() is None, "the executor goes on"
+
+
 def test_without_a_group_and_without_signals_it_is_refused_with_what_would_help(rig: AdoptRig) -> None:
     runtime = AdoptRuntime(rig.cluster, "w1", rig.directory / "state", cgroups=rig.cgroups())
     with pytest.raises(RuntimeRefused, match="--signals"):
@@ -282,6 +298,31 @@ def test_what_an_agent_of_another_cluster_left_is_not_taken_for_its_owners_quota
     assert tree.read_quota(container) == pytest.approx(min(given, 4.0))
     successor.stop(KEY)
     assert tree.read_quota(container) == pytest.approx(given)
+
+
+def _control_files(group: Group) -> dict[Path, str]:
+    """Return what every file that could be written in a group and below it says, and which groups there are."""
+    paths = [path for directory in group.directories() for path in (directory, *directory.rglob("*"))]
+    # CPU that was used counts in a file that may be written, too
+    texts = {path: "" for path in paths if path.is_dir()}
+    files = (path for path in paths if path.is_file() and not path.name.startswith("cpuacct.usage"))
+    return texts | {path: path.read_text() for path in files if path.stat().st_mode & 0o600 == 0o600}
+
+
+def test_of_a_watched_executor_every_control_file_is_as_before(grouped: CgroupAdoptRig, container: Group) -> None:
+    what, tree = dataclasses.replace(adoption(grouped, BUSY), watched=True), CgroupTree()
+    tree.write_quota(container, 1.5)
+    tree.add(container, what.claim.process.pid)
+    before = _control_files(container)
+    runtime = grouped.runtime()
+    runtime.adopt(what)
+    for cores in (0.1, 2.0):
+        assert runtime.set_quota(KEY, cores)
+        assert _control_files(container) == before
+    grouped.until(lambda: runtime.observe()[KEY].cpu_s > 0.1)
+    assert let_go_all(runtime)
+    assert _control_files(container) == before
+    assert len(before) > 5
 
 
 def test_a_quota_that_its_owner_has_raised_meanwhile_counts(grouped: CgroupAdoptRig, container: Group) -> None:
@@ -563,6 +604,30 @@ def test_on_version_2_a_made_group_weighs_100_for_each_slot_and_the_rest_as_the_
     assert int((service.cpu / REST / "cpu.weight").read_text()) == 100 * (os.cpu_count() or 1)
     many = two.create_below(service, "many", 4096)
     assert int((many.cpu / "cpu.weight").read_text()) == 10_000, "the kernel refuses more"
+
+
+class _InAService(CgroupTree):
+    """Control groups of version 2 in which every process is in the service's."""
+
+    def group_of(self, pid: int, must_contain: str = "") -> Group | None:
+        service = self._root / "spark.service"
+        return Group(service, service, service)
+
+
+def test_on_version_2_every_control_file_of_a_watched_executors_service_is_as_before(rig: AdoptRig, tmp_path: Path) -> None:
+    root = tmp_path / "cgroups"
+    root.mkdir()
+    (root / "cgroup.controllers").write_text("cpu\n")
+    what = dataclasses.replace(adoption(rig, BUSY), watched=True)
+    service = _service(root, what.claim.process.pid)
+    (service.cpu / "cpu.max").write_text("max 100000\n")
+    before = _control_files(service)
+    runtime = AdoptRuntime(rig.cluster, "w1", tmp_path / "state", cgroups=_InAService(root))
+    runtime.adopt(what)
+    assert runtime.set_quota(KEY, 0.1)
+    assert runtime.observe()[KEY].running
+    assert let_go_all(runtime)
+    assert _control_files(service) == before
 
 
 def test_the_rest_of_a_divided_group_is_divided_no_further(two: CgroupTree, tmp_path: Path) -> None:

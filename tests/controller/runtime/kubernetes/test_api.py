@@ -171,6 +171,18 @@ def test_a_pod_without_a_limit_gets_one_and_has_one_for_its_slots_afterwards(wor
     assert runtime.observe() == {}
 
 
+def test_a_watched_pod_is_never_patched(standin: World) -> None:
+    runtime, made = standin.runtime(), standin.pod(limit="605m", request="200m")
+    key = standin.adopt(runtime, dataclasses.replace(standin.adoption(made), watched=True))
+    assert runtime.set_quota(key, 0.3)
+    standin.until(lambda: runtime.observe()[key].quota_cores == 0.605)
+    assert runtime.held_back() == {}
+    assert open_all(runtime, 2.0)
+    standin.until(lambda: let_go_all(runtime))
+    assert runtime.observe() == {}
+    assert (standin.standin.patches, standin.look().limit_m) == ([], 605)
+
+
 def test_what_is_let_go_has_what_it_had_and_goes_on(world: World) -> None:
     runtime, _ = paced(world, 0.3, limit="605m", request="200m")
     in_force(world, 300)

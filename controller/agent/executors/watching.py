@@ -1,0 +1,88 @@
+"""The guard around every runtime: nothing is written for an executor of an application that is only watched.
+
+Such an executor keeps the quota and the memory limit that it starts with, or those that its cluster manager gave it. No one
+writes others through this runtime: neither the loop, nor the opening of quotas at a stop. The launcher's record of an
+executor says whether it is watched; the record is there before the executor starts or is taken over. Not covered: memory
+orders (`resizing`), and taking over an executor without writing, which is the runtime's own part (`Adoption.watched`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from controller.agent.executors.launcher import record_file
+from controller.runtime.base import Adopter, Adoption, ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
+from stage_model.decoding import UNREADABLE
+
+
+class _Kept(msgspec.Struct):
+    """The part of a kept spec that counts here."""
+
+    watched: bool = False
+
+
+class Watching(Starter, Adopter):
+    """A `runtime` that changes nothing of watched executors; `record_dir` has the launcher's records."""
+
+    def __init__(self, runtime: Starter | Adopter, record_dir: Path) -> None:
+        self._runtime, self._record_dir = runtime, record_dir
+        self._known: dict[ExecutorKey, bool] = {}
+
+    def is_watched(self, key: ExecutorKey) -> bool:
+        """Return True if the executor's record says that it is only watched. Without a record it is not."""
+        if key not in self._known:
+            try:
+                kept = msgspec.json.decode(record_file(self._record_dir, key).read_bytes(), type=_Kept)
+            except (OSError, *UNREADABLE):
+                return False
+            self._known[key] = kept.watched
+        return self._known[key]
+
+    # ---------------------------------------------------------------- what is never written
+
+    def set_quota(self, key: ExecutorKey, cores: float) -> bool:
+        return self.is_watched(key) or self._runtime.set_quota(key, cores)
+
+    def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
+        return self.is_watched(key) or self._runtime.set_memory_limit(key, memory_bytes)
+
+    def observe(self) -> dict[ExecutorKey, Observed]:
+        found = self._runtime.observe()
+        return found | {key: replace(seen, watched=True) for key, seen in found.items() if self.is_watched(key)}
+
+    # ---------------------------------------------------------------- the runtime's own
+
+    def start(self, launch: Launch) -> None:
+        cast(Starter, self._runtime).start(launch)
+
+    def adopt(self, adoption: Adoption) -> None:
+        cast(Adopter, self._runtime).adopt(adoption)
+
+    def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
+        self._runtime.stop(key, grace_s)
+
+    def remove(self, key: ExecutorKey) -> None:
+        self._runtime.remove(key)
+        self._known.pop(key, None)
+
+    def java(self, java_home: str, image: str | None) -> JavaProgram:
+        return cast(Starter, self._runtime).java(java_home, image)
+
+    def run_program(self, program: Program) -> str:
+        return cast(Starter, self._runtime).run_program(program)
+
+    def images(self) -> tuple[str, ...]:
+        return cast(Starter, self._runtime).images()
+
+    def held_back(self) -> dict[ExecutorKey, str]:
+        return self._runtime.held_back()
+
+    def alive(self) -> bool:
+        return self._runtime.alive()
+
+    def close(self) -> None:
+        self._runtime.close()

@@ -1,0 +1,171 @@
+"""Savings of the runs that were only watched, from their records and profiles. No master is needed.
+
+Each executor held the cores that it could use, from its first sample to its last one, and used its CPU until then. Not
+covered: what pacing would have saved (`stage_model.forecast.watched`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from controller.runs.profile_store import ProfileStore
+from controller.runs.run_folder import read_samples
+from controller.runs.run_folders import RunFolder, ended_folders, find_ended_run
+from controller.wire.worker import Sample
+from stage_model.errors import BadInput
+from stage_model.forecast.watched import WatchedSaving, watched_saving
+from stage_model.history.held import Held, cores_over
+
+ONE_RUN = "one run gives no interval"
+
+
+class RunSavings(msgspec.Struct, frozen=True, kw_only=True):
+    """One run. Seconds count from submission. `on_time` None: it had no deadline, or was cut off before that. The last
+    fields are None where they are not known, for the reason in `remark`."""
+
+    application_id: str
+    name: str
+    on_time: bool | None
+    deadline_s: float | None
+    end_s: float
+    held_core_s: float
+    used_core_s: float
+    least_deadline_s: float | None = None
+    saved_core_s: float | None = None
+    least_core_s: float | None = None
+    most_core_s: float | None = None
+    remark: str = ""
+
+
+class Money(msgspec.Struct, frozen=True, kw_only=True):
+    """Saved money, in the unit of the price of a core-hour."""
+
+    price: float
+    saved: float
+    least: float | None
+    most: float | None
+
+
+class Savings(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs with their sums. The sum has an interval where each saving has one."""
+
+    applications: tuple[RunSavings, ...]
+    held_core_s: float
+    used_core_s: float
+    saved_core_s: float
+    least_core_s: float | None
+    most_core_s: float | None
+    money: Money | None = None
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """The part of a run's summary that counts here."""
+
+    name: str = ""
+    observed: bool = False
+    violated: bool | None = None
+    deadline_s: float | None = None
+    end_s: float = 0.0
+    profile: str = ""
+    untaught: dict[str, Any] | None = None
+
+
+def savings_of(runs: Path, profiles: ProfileStore, wanted: Sequence[str], price: float | None) -> Savings:
+    """Return the savings of the watched runs that have ended: of the `wanted` ones (as `find_run` takes them), or of all.
+    Raise `BadInput` where there is none, or a wanted one was paced."""
+    folders = {run.application_id: run for run in (find_ended_run(runs, word) for word in wanted)}
+    found = [(run, _record(run)) for run in (folders.values() if wanted else ended_folders(runs))]
+    watched = [(run, record) for run, record in found if record.observed]
+    if wanted and (paced := [run.application_id for run, record in found if not record.observed]):
+        raise BadInput(f"run {paced[0]} was paced, not only watched; name one that was submitted with --observe")
+    if not watched:
+        raise BadInput(
+            f"no run in {runs} that has ended was only watched; submit one with --observe, or start `sparkpace up --observe`"
+        )
+    return summed([_savings_of_run(run, record, profiles) for run, record in watched], price)
+
+
+def summed(runs: Sequence[RunSavings], price: float | None) -> Savings:
+    """Return the runs with their sums; `price` of a core-hour, in money."""
+    known = [run for run in runs if run.saved_core_s is not None]
+    saved = math.fsum(run.saved_core_s or 0.0 for run in known)
+    least, most = _sum([run.least_core_s for run in known]), _sum([run.most_core_s for run in known])
+    money = None
+    if price is not None:
+        least_money, most_money = (None if core_s is None else core_s / 3600 * price for core_s in (least, most))
+        money = Money(price=price, saved=saved / 3600 * price, least=least_money, most=most_money)
+    return Savings(
+        applications=tuple(runs),
+        held_core_s=math.fsum(run.held_core_s for run in runs),
+        used_core_s=math.fsum(run.used_core_s for run in runs),
+        saved_core_s=saved,
+        least_core_s=least,
+        most_core_s=most,
+        money=money,
+    )
+
+
+def _sum(parts: Sequence[float | None]) -> float | None:
+    """Return the sum; None where a part is not known, or there is no part."""
+    there = [part for part in parts if part is not None]
+    return math.fsum(there) if parts and len(there) == len(parts) else None
+
+
+def _record(run: RunFolder) -> _Record:
+    try:
+        return msgspec.convert(run.summary, _Record)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"the record of run {run.application_id} is damaged ({error}); name other runs") from error
+
+
+def _savings_of_run(run: RunFolder, record: _Record, profiles: ProfileStore) -> RunSavings:
+    held, used_core_s = held_and_used(read_samples(run.path), record.end_s)
+    found, remark = _saving(run.application_id, record, held, profiles)
+    return RunSavings(
+        application_id=run.application_id,
+        name=record.name,
+        on_time=None if record.deadline_s is None or record.violated is None else not record.violated,
+        deadline_s=record.deadline_s,
+        end_s=record.end_s,
+        held_core_s=held.core_s,
+        used_core_s=used_core_s,
+        least_deadline_s=None if found is None else found.least_deadline_s,
+        saved_core_s=None if found is None else found.saved_core_s,
+        least_core_s=None if found is None else found.least_core_s,
+        most_core_s=None if found is None else found.most_core_s,
+        remark=remark,
+    )
+
+
+def _saving(application_id: str, record: _Record, held: Held, profiles: ProfileStore) -> tuple[WatchedSaving | None, str]:
+    """Return the saving and a remark on it; without the saving, the remark is the reason."""
+    if record.untaught is not None:
+        return None, str(record.untaught.get("sentence", "it taught nothing"))
+    try:
+        known = profiles.load(record.profile)
+        if known is None:
+            return None, f"profile {record.profile!r}, which it taught, is not there any more"
+        found = watched_saving(known, application_id, held, record.deadline_s)
+    except BadInput as error:
+        return None, str(error)
+    return found, ONE_RUN if found.runs == 1 else ""
+
+
+def held_and_used(samples: Iterable[Sample], end_s: float) -> tuple[Held, float]:
+    """Return the cores that the executors held, and the core-seconds of CPU that they used."""
+    by_executor: dict[str, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        by_executor[sample.executor_id].append(sample)
+    spans, used = list[tuple[float, float, float]](), 0.0
+    for rows in by_executor.values():
+        rows.sort(key=lambda sample: sample.time_s)
+        used += rows[-1].cpu_core_s
+        spans += [(before.time_s, after.time_s, before.grant) for before, after in pairwise(rows)]
+    return cores_over(spans, end_s), used
