@@ -92,7 +92,7 @@ def test_a_watched_process_gets_no_signal_and_needs_no_right_to_send_one(rig: Ad
     for _ in range(2):  # the second agent has the record of the first one
         runtime.adopt(what)
         assert runtime.set_quota(KEY, 0.01)
-        rig.until(lambda: runtime.observe()[KEY].cpu_s > 0.1)
+        rig.until(lambda runtime=runtime: runtime.observe()[KEY].cpu_s > 0.1)
         seen = runtime.observe()[KEY]
         assert (seen.running, seen.quota_cores, seen.throttled_s) == (True, None, None)
         assert runtime._pacer.cores(KEY) is None
