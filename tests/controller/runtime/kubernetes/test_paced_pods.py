@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from typing import Any
+
 from controller.runtime.executor_record import PodRecord
 from controller.runtime.kubernetes.api import PodLater
 from controller.runtime.kubernetes.paced_pods import PacedPods
 from controller.runtime.kubernetes.pod_cpu import CONTAINER, PodCpu
 from controller.runtime.kubernetes.pod_resize import INTERVAL_S
 
-OWNER = {"cluster_id": "cluster", "worker_id": "w1", "application_id": "app", "executor_id": "1"}
+OWNER: dict[str, Any] = {"cluster_id": "cluster", "worker_id": "w1", "application_id": "app", "executor_id": "1"}
 RECORD = PodRecord(**OWNER, uid="uid", namespace="jobs", slots=1, limit_m=500)
 POD = PodCpu("uid", "jobs", "exec-1", CONTAINER, limit_m=300, in_force_m=300, request_m=10)
 
