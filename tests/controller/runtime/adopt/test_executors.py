@@ -86,13 +86,17 @@ def test_a_program_that_only_has_the_options_is_no_executor(rig: AdoptRig) -> No
         rig.runtime().adopt(Adoption(KEY, rig.claim(child.pid), rig.SERVES, 0.5))
 
 
+def has_worked(runtime: AdoptRuntime) -> bool:
+    return runtime.observe()[KEY].cpu_s > 0.1
+
+
 def test_a_watched_process_gets_no_signal_and_needs_no_right_to_send_one(rig: AdoptRig) -> None:
     rig.signals = False
     what, runtime = dataclasses.replace(adoption(rig, BUSY), watched=True), rig.runtime()
     for _ in range(2):  # the second agent has the record of the first one
         runtime.adopt(what)
         assert runtime.set_quota(KEY, 0.01)
-        rig.until(lambda runtime=runtime: runtime.observe()[KEY].cpu_s > 0.1)
+        rig.until(partial(has_worked, runtime))
         seen = runtime.observe()[KEY]
         assert (seen.running, seen.quota_cores, seen.throttled_s) == (True, None, None)
         assert runtime._pacer.cores(KEY) is None
