@@ -55,9 +55,8 @@ def share_refusal(limits: UserLimits, has: InUse, asked: ShareRequest) -> str:
         return ""
     takes = f"takes {asked.cores:.2f} cores more" if asked.cores > 0 else "takes more cores"
     left = max(0.0, most - has.cores)
-    return (
-        f"the deadline {takes}, and {has.cores:.2f} of the {most:.2f} of {_whose(limits)} are promised; accepted: "
-        + (f"a later one for which {left:.2f} are enough" if left >= ROUNDING else "no deadline until fewer are promised")
+    return f"the deadline {takes}, and {has.cores:.2f} of the {most:.2f} of {_whose(limits)} are promised; accepted: " + (
+        f"a later one for which {left:.2f} are enough" if left >= ROUNDING else "no deadline until fewer are promised"
     )
 
 

@@ -82,9 +82,7 @@ def test_a_promise_takes_the_least_cores_that_keep_it_and_a_late_one_all_it_can_
 
 def test_all_that_is_over_is_said_at_once() -> None:
     assert over_limits(ALICE, InUse(2.0, 4000, 2, 50)) == ""
-    assert_names(
-        over_limits(ALICE, InUse(2.5, 5000, 3, 100)), "alice", "2.50 of 2.00", "5000 of 4000", "3 of 2", "100 of 50"
-    )
+    assert_names(over_limits(ALICE, InUse(2.5, 5000, 3, 100)), "alice", "2.50 of 2.00", "5000 of 4000", "3 of 2", "100 of 50")
 
 
 @given(USE, ASKED, SIZE)
