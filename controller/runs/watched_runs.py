@@ -79,7 +79,7 @@ class _Record(msgspec.Struct, frozen=True):
 
 def savings_of(runs: Path, profiles: ProfileStore, wanted: Sequence[str], price: float | None) -> Savings:
     """Return the savings of the watched runs that have ended: of the `wanted` ones (as `find_run` takes them), or of all.
-    Raise `BadInput` where there is none, or a wanted one was paced."""
+    Raise `BadInput` if there is no such run, or a wanted one was paced."""
     folders = {run.application_id: run for run in (find_ended_run(runs, word) for word in wanted)}
     found = [(run, _record(run)) for run in (folders.values() if wanted else ended_folders(runs))]
     watched = [(run, record) for run, record in found if record.observed]
