@@ -61,8 +61,9 @@ def print_log_plan(reply: LogPlan, request: PlanRequest) -> None:
 
 
 def core_hours(core_s: float) -> str:
-    """Return core-seconds as core-hours, for people."""
-    return f"{core_s / 3600:.2f}"
+    """Return core-seconds as core-hours, for people: with more digits if there is less than one."""
+    hours = core_s / 3600
+    return f"{hours:.2f}" if hours >= 1 or not hours else f"{hours:.4f}"
 
 
 def _fewest(found: Advice, request: PlanRequest) -> str:
