@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 from pathlib import PurePath
@@ -92,7 +92,7 @@ class JobOptions:
     )
     force: bool = declared(False, "force", true_or_false, "admit the job although the deadline cannot be met", "--force")
     observe: bool = declared(
-        False, "observe", true_or_false, "only watch the job; it is admitted whatever its deadline", "--observe"
+        False, "observe", true_or_false, "only watch the job; it is admitted although the deadline cannot be met", "--observe"
     )
     mounts: tuple[Mount, ...] = declared(
         (),
@@ -131,9 +131,10 @@ class JobOptions:
     placement: PlacementOptions = field(default_factory=PlacementOptions)
     pipeline: PipelineOptions | None = None
 
-    def watched(self) -> JobOptions:
-        """Return the options as those of a job that is only watched: its deadline can refuse nothing."""
-        return replace(self, observe=True, force=True)
+    @property
+    def unjudged(self) -> bool:
+        """True if the job is admitted although its deadline cannot be met."""
+        return self.force or self.observe
 
 
 _OF_THE_BRIDGE = (
@@ -186,13 +187,12 @@ def job_options(
                 "manager's own settings, or `sparkpace submit` without --master"
             )
         values[name] = setting.read(text, Reading(setting, named(name), submitted, working_dir))
-    found = JobOptions(
+    return JobOptions(
         **{"law": default_law} | fields_from(JobOptions, values),
         settings=parse_constants(conf),
         placement=with_sparks_resources(PlacementOptions(**fields_from(PlacementOptions, values)), conf),
         pipeline=checked_pipeline(fields_from(PipelineOptions, values), named, deadline="deadline" in values),
     )
-    return found.watched() if found.observe else found
 
 
 def setting_texts(options: JobOptions, given: Mapping[str, str]) -> dict[str, str]:

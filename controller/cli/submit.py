@@ -65,7 +65,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     check_own_master(given, home.need_cluster())
     client = submit_client(home)
     # then a refusal is the end of this submission
-    submits = None if java is None or job.asked.force else (job.name or job.main)
+    submits = None if java is None or job.asked.unjudged else (job.name or job.main)
     request = plan_request(job, home, executor_settings(job, spark=spark, environment=os.environ), submits)
     reply = ask_plan(client, request, job, home)
     if java is None:
@@ -74,7 +74,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         else:
             print_plan(reply)
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
-    if reply.feasible is False and job.due_s is not None and not job.asked.force:
+    if reply.feasible is False and job.due_s is not None and not job.asked.unjudged:
         raise InfeasibleDeadline(f"{reply.reason}, or --force")
     if "detach" in given.flags:
         context.exit(detach(job, arguments, home, client, click.echo))

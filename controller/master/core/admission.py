@@ -27,7 +27,8 @@ from stage_model.units import NORMAL_PRIORITY
 
 class Admission:
     """The checks, on the cluster as it is. `default_law` is that of applications that name none; `observe`: every application
-    is only watched, so no deadline refuses it. `growing` is the part that starts workers, if there is one."""
+    is only watched, so a deadline is refused only by a user's limits. `growing` is the part that starts workers, if there is
+    one."""
 
     def __init__(
         self, registry: Registry, placing: Placing, pipelines: Pipelines, default_law: str, *, observe: bool = False
@@ -102,7 +103,7 @@ def claim_of(application: Application, most: Capacity, now_s: float) -> Claim | 
 def to_be_judged(application: Application, most: Capacity) -> bool:
     """Return True if the application asks for a deadline that could be refused. Without a worker to judge it by, it waits."""
     options = application.options
-    return options.deadline_s is not None and application.estimate is not None and most.cores > 0 and not options.force
+    return options.deadline_s is not None and application.estimate is not None and most.cores > 0 and not options.unjudged
 
 
 def check_feasible(application: Application, most: Capacity, now_s: float, promised: Promised) -> None:

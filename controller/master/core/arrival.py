@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 
@@ -60,7 +60,7 @@ def new_record(
         boot_id=boot_id,
         next_executor=skip_unknown_ids(1) if outlived else 1,
         outlived=outlived,
-        options=options.watched() if observe else options,
+        options=replace(options, observe=True) if observe else options,
     )
 
 

@@ -42,11 +42,14 @@ def counts(application: Application, executor: Executor) -> bool:
 
 
 def _need(application: Application, executor: Executor, spec: ExecutorSpec) -> Need:
-    """Return the need of an executor, whose claims to hold memory are believed up to its container's limit."""
-    report = executor.report
+    """Return the need of an executor, whose claims to hold memory are believed up to its container's limit. A watched one
+    that runs keeps all that its container has, so no one else can count on it."""
+    key, report = ExecutorKey(application.id, executor.record.executor_id).text, executor.report
+    if spec.watched and report is not None and report.memory_limit_mb:
+        return Need(key, report.memory_limit_mb, priority=application.priority())
     most_mb = max(0, report.memory_limit_mb - spec.memory_mb) if report else 0
     return Need(
-        key=ExecutorKey(application.id, executor.record.executor_id).text,
+        key=key,
         fixed_mb=spec.memory_mb,
         floor_mb=spec.off_heap_floor_mb,
         budget_mb=report.off_heap_mb if report else None,

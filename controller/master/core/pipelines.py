@@ -54,7 +54,7 @@ class Pipelines:
                 f"pipeline {said.name} would have {len(others) + 1} jobs, more than {MOST_JOBS}; submit it when one has ended"
             )
         found = self._plan([*others, newcomer], now_s)
-        if not found.feasible and not newcomer.options.force:
+        if not found.feasible and not newcomer.options.unjudged:
             why = _refusal(said.name, said.by_s, newcomer.elapsed_s(now_s), found)
             raise InfeasibleDeadline(f"{why}, or --force")
         due_s = found.due_s.get(newcomer.id)

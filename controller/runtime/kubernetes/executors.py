@@ -108,7 +108,7 @@ class KubernetesRuntime(Adopter):
 
     def _pod_of(self, adoption: Adoption) -> PodCpu:
         """Return the executor's pod. Raise `RuntimeRefused` and `RuntimeFailed`."""
-        if self._pods.too_old:
+        if self._pods.too_old and not adoption.watched:
             raise RuntimeRefused(self._pods.too_old)
         if not self._pods.listed:
             raise RuntimeFailed(self._pods.away.why or "the pods of the cluster are not known yet; tried again later")

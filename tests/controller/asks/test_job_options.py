@@ -35,6 +35,12 @@ def test_what_is_said_is_taken() -> None:
     assert (got.profile, got.image, got.python) == ("p", "i", "/p")
 
 
+def test_a_watched_job_is_not_judged_and_not_forced() -> None:
+    got = options(observe="true")
+    assert (got.observe, got.force, got.unjudged) == (True, False, True)
+    assert (options().unjudged, options(force="true").unjudged) == (False, True)
+
+
 def test_arguments_are_words_or_unknown() -> None:
     assert options().arguments is None
     assert options(arguments='["--size", "3"]').arguments == ("--size", "3")

@@ -55,6 +55,14 @@ def test_the_split_is_right_after_every_arrival_and_departure(cluster: FakeClust
     assert split(sync(cluster, a, b)) == {f"{a}/1": 8000 - H}
 
 
+def test_a_watched_one_that_runs_keeps_its_memory_and_the_others_share_the_rest(cluster: FakeCluster) -> None:
+    sync(cluster)
+    a = register(cluster, "a", {"spark.pace.observe": "true"})
+    assert split(sync(cluster)) == {f"{a}/1": 8000 - H}
+    b = register(cluster, "b")
+    assert split(sync(cluster, a, b, memory_limit_mb=2 * H)) == {f"{b}/1": 8000 - 3 * H}
+
+
 def test_a_killed_application_and_a_lost_executor_count_no_more(cluster: FakeCluster) -> None:
     sync(cluster)
     a, b = register(cluster, "a"), register(cluster, "b")
