@@ -54,6 +54,10 @@ def test_without_a_forecast_the_deadline_is_compared_with_what_all_cores_could_d
     assert why(**first).reason == "no_forecast"
 
 
+def test_a_run_with_a_profile_had_a_forecast_even_if_no_worker_is_left() -> None:
+    assert why(least_s=None, cores=0.0).reason == "forecast_wrong"
+
+
 def test_squeezed_by_those_who_had_the_cores() -> None:
     found = why(owed_core_s=18.0, squeezed_by={"small": 1.0, "nightly": 13.0, "hourly": 4.0})
     assert (found.reason, found.core_s, found.explained_s) == ("squeezed", 18.0, 9.0)
