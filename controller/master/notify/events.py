@@ -75,7 +75,7 @@ class JobLook(NamedTuple):
 
 class Risk(NamedTuple):
     """The state of an application whose deadline is at risk. Its running executors ask for `demanded_cores` and have
-    `granted_cores`; the rest is as in `HookEvent`."""
+    `granted_cores`; `highest_priority` is the highest that its user may give it. The rest is as in `HookEvent`."""
 
     late_since_s: float | None
     lateness: str
@@ -84,6 +84,7 @@ class Risk(NamedTuple):
     demanded_cores: float
     granted_cores: float
     priority: int
+    highest_priority: int = PRIORITIES["high"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +144,11 @@ def with_risk(event: HookEvent, risk: Risk) -> HookEvent:
     """Return the event of a deadline at risk with the reasons and with what can be done. A higher priority is advised where
     one is left and others have cores that the application asks for."""
     has = f"it has {risk.granted_cores:.2f} of the {risk.demanded_cores:.2f} cores that it asks for"
-    if risk.demanded_cores - risk.granted_cores >= CORE_QUANTUM and risk.priority < PRIORITIES["high"]:
+    if risk.demanded_cores - risk.granted_cores >= CORE_QUANTUM and risk.priority < risk.highest_priority:
         advice = f"{has}, and a higher priority may give it more"
-        command = f"sparkpace set {event.application_id} --priority high"
+        names = {number: name for name, number in PRIORITIES.items()}
+        highest = names.get(risk.highest_priority, risk.highest_priority)
+        command = f"sparkpace set {event.application_id} --priority {highest}"
     else:
         advice = f"{has}; this shows what its forecast rests on, and where its executors may go"
         command = f"sparkpace explain {event.application_id}"

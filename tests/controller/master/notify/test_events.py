@@ -140,6 +140,13 @@ def test_a_higher_priority_is_advised_only_where_one_is_left_and_others_have_the
     assert "--priority high" in (with_risk(at_risk(), RISK._replace(priority=-1)).command or "")
 
 
+def test_a_user_with_a_highest_priority_is_advised_that_one() -> None:
+    limited = RISK._replace(priority=0, highest_priority=50)
+    assert with_risk(at_risk(), limited).command == "sparkpace set app-1 --priority normal"
+    assert with_risk(at_risk(), limited._replace(highest_priority=60)).command == "sparkpace set app-1 --priority 60"
+    assert with_risk(at_risk(), limited._replace(priority=50)).command == "sparkpace explain app-1"
+
+
 def test_what_is_not_known_is_left_out_of_the_text() -> None:
     unknown = RISK._replace(late_since_s=None, lateness="", squeezed_by=(), waits_for="")
     event = with_risk(at_risk(), unknown)
