@@ -25,7 +25,7 @@ LONGEST_NAME, LONGEST_REASON = 200, 1000
 _MARKUP = str.maketrans("<>&", "???")
 """Characters that chats read as markup: `<!channel>` calls all of a channel."""
 _TO_READ = (Outcome.FAILED, Outcome.DRIVER_DIED, Outcome.STOPPED, Outcome.UNKNOWN)
-"""Outcomes of which the output of the driver and of the executors may tell more."""
+"""Outcomes of which the output of the executors may tell more."""
 
 Kind = Literal["deadline_at_risk", "application_ended", "submission_refused", "did_not_come"]
 
@@ -59,7 +59,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 class JobLook(NamedTuple):
     """One application at one moment; times as in `HookEvent`. `outcome` None: the application runs, or its outcome is not
-    settled."""
+    settled. `attached`: another cluster manager starts its executors."""
 
     application_id: str
     name: str
@@ -71,6 +71,7 @@ class JobLook(NamedTuple):
     reason: str = ""
     lateness: str = ""
     squeezed_by: tuple[str, ...] = ()
+    attached: bool = False
 
 
 class Risk(NamedTuple):
@@ -234,9 +235,11 @@ def _ended(look: JobLook) -> HookEvent:
 
 def _after_end(look: JobLook, *, late: bool) -> tuple[str, str] | tuple[None, None]:
     """Return what can be done once an application has ended, and the command; None for both where nothing is to be done."""
-    if look.outcome in _TO_READ:
-        return "this shows what its driver and executors printed", f"sparkpace logs {look.application_id}"
-    if late:
+    to_read = look.outcome in _TO_READ
+    if to_read and not look.attached:  # logs of attached executors are their cluster's
+        said = "this shows what its executors printed, and its driver if it was detached"
+        return said, f"sparkpace logs {look.application_id}"
+    if late or to_read:
         return "this shows the figures of the run", f"sparkpace report {look.application_id}"
     return None, None
 

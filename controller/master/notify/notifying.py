@@ -94,6 +94,7 @@ def _look(application: Application, now_s: float) -> JobLook:
         reason=application.record.end_reason,
         lateness=lateness.sentence if lateness else "",
         squeezed_by=lateness.by if lateness else (),
+        attached=application.attached,
     )
 
 

@@ -112,6 +112,8 @@ def test_an_end_that_someone_should_look_at_has_the_command_for_it() -> None:
     assert (of_failed.command, of_failed.late_s) == ("sparkpace logs app-1", None)
     assert (of_late.command, of_late.late_s, of_late.squeezed_by) == ("sparkpace report app-2", 9.0, ("etl",))
     assert of_killed.command is None
+    [of_attached] = watch.events([failed._replace(application_id="app-4", attached=True)], 2.0)
+    assert of_attached.command == "sparkpace report app-4", "its logs are its cluster's"
     for said in ("nightly (app-2)", "10.0% late", "Why: it was squeezed by etl", "sparkpace report app-2"):
         assert said in in_words(of_late)
 
