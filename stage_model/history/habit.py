@@ -1,14 +1,15 @@
 """The habit of a job that comes daily: by when its run usually was there, from the submissions of earlier days. Pure.
 
 All times are of one zone and count by its clock on the wall, as schedulers count: a job at 02:00 comes at 02:00 in summer,
-too. Not covered: the source of the submissions (`controller.master.notify.missing`).
+too. Only the margin counts in real time: a time of the hour that is left out in spring comes an hour later, and of an hour
+that comes twice the second one counts. Not covered: the source of the submissions (`controller.master.notify.missing`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 DAYS = 7
 """Days that a habit is learned from: the last ones on whose weekday the job comes."""
@@ -34,7 +35,8 @@ class Habit:
 def missing_today(submitted: Sequence[datetime], now: datetime) -> Habit | None:
     """Return the habit of a job that usually was there by now and was not submitted today; None for any other job."""
     found = habit(submitted, now)
-    if found is None or now <= found.by or any(at >= found.since for at in submitted):
+    # in UTC: two times of one zone would be compared as wall clocks
+    if found is None or now.astimezone(UTC) <= found.by.astimezone(UTC) or any(at >= found.since for at in submitted):
         return None
     return found
 
@@ -42,7 +44,7 @@ def missing_today(submitted: Sequence[datetime], now: datetime) -> Habit | None:
 def habit(submitted: Sequence[datetime], now: datetime) -> Habit | None:
     """Return the habit of a job with these submissions; None for a job without one, and on a weekday on which it does not
     come."""
-    if not submitted:
+    if len(submitted) < LEAST_CAME:
         return None
     begins = _day_begins(submitted)
     firsts: dict[date, timedelta] = {}
@@ -59,7 +61,9 @@ def habit(submitted: Sequence[datetime], now: datetime) -> Habit | None:
         return None
     since = datetime.combine(today, time.min, now.tzinfo) + begins
     latest = since + max(came)
-    return Habit(since, latest, latest + max(LEAST_MARGIN, max(came) - min(came)), len(came))
+    real = max(latest.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
+    by = (real + max(LEAST_MARGIN, max(came) - min(came))).astimezone(now.tzinfo)
+    return Habit(since, latest, by, len(came))
 
 
 def _day_begins(submitted: Sequence[datetime]) -> timedelta:

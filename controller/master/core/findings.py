@@ -53,7 +53,8 @@ def _facts(application: Application, most: Capacity, deadline_s: float, end_s: f
         squeezed_by=application.totals.squeezed_by(),
         late_since_s=application.late_since_s(),
         under_way=not application.ended,
-        input_records=sum(stage.amounts.input_records for stage in application.run.attempts.values()),
+        # what is tried again is read again, and is no larger input
+        input_records=sum(stage.amounts.input_records for stage in application.run.first_attempts()),
         most_input_records=max((run.input_records for run in profile.runs), default=None) if profile else None,
     )
 

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 
 from controller.asks.user_limits import UserLimits
 from stage_model.forecast.promises import Claim
+from stage_model.units import PRIORITIES
 
+LOWEST = min(PRIORITIES.values())
+"""The lowest priority there is."""
 ROUNDING = 0.005
 """Cores are shown to a hundredth: a share that looks full is full."""
 
@@ -25,7 +28,7 @@ class InUse:
     cores: float = 0.0
     memory_mb: int = 0
     applications: int = 0
-    priority: int = 0
+    priority: int = LOWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ def share_refusal(limits: UserLimits, has: InUse, asked: ShareRequest) -> str:
     """Return a sentence that refuses a priority or a deadline; empty for what the limits allow."""
     highest, most = limits.priority, limits.cores
     if highest is not None and asked.priority is not None and asked.priority > highest:
-        return f"priority {asked.priority} is over the highest of {_whose(limits)}; accepted: 0 to {highest}"
+        return f"priority {asked.priority} is over the highest of {_whose(limits)}; accepted: {LOWEST} to {highest}"
     if most is None or asked.cores is None or has.cores + asked.cores <= most + ROUNDING:
         return ""
     takes = f"takes {asked.cores:.2f} cores more" if asked.cores > 0 else "takes more cores"

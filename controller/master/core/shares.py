@@ -19,6 +19,7 @@ from controller.master.core.life import LifeState
 from controller.master.core.needs import counts
 from controller.master.core.remaining import promises
 from controller.master.core.share_rules import (
+    LOWEST,
     InUse,
     ShareRequest,
     cores_of,
@@ -187,7 +188,7 @@ class UserShares:
             known = InUse(
                 memory_mb=sum(map(_memory_mb, live)),
                 applications=sum(map(runs, live)),
-                priority=max((one.options.priority for one in live), default=0),
+                priority=max((one.options.priority for one in live), default=LOWEST),
             )
             self._placed[uid] = self.changes.version, known
         return known

@@ -25,7 +25,7 @@ LONGEST_NAME, LONGEST_REASON = 200, 1000
 _MARKUP = str.maketrans("<>&", "???")
 """Characters that chats read as markup: `<!channel>` calls all of a channel."""
 _TO_READ = (Outcome.FAILED, Outcome.DRIVER_DIED, Outcome.STOPPED, Outcome.UNKNOWN)
-"""Outcomes of which the output of the driver and of the executors may tell more."""
+"""Outcomes of which the output of the executors may tell more."""
 
 Kind = Literal["deadline_at_risk", "application_ended", "submission_refused", "did_not_come"]
 
@@ -59,7 +59,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 class JobLook(NamedTuple):
     """One application at one moment; times as in `HookEvent`. `outcome` None: the application runs, or its outcome is not
-    settled."""
+    settled. `attached`: another cluster manager starts its executors."""
 
     application_id: str
     name: str
@@ -71,11 +71,12 @@ class JobLook(NamedTuple):
     reason: str = ""
     lateness: str = ""
     squeezed_by: tuple[str, ...] = ()
+    attached: bool = False
 
 
 class Risk(NamedTuple):
     """The state of an application whose deadline is at risk. Its running executors ask for `demanded_cores` and have
-    `granted_cores`; the rest is as in `HookEvent`."""
+    `granted_cores`; `highest_priority` is the highest that its user may give it. The rest is as in `HookEvent`."""
 
     late_since_s: float | None
     lateness: str
@@ -84,6 +85,7 @@ class Risk(NamedTuple):
     demanded_cores: float
     granted_cores: float
     priority: int
+    highest_priority: int = PRIORITIES["high"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +145,11 @@ def with_risk(event: HookEvent, risk: Risk) -> HookEvent:
     """Return the event of a deadline at risk with the reasons and with what can be done. A higher priority is advised where
     one is left and others have cores that the application asks for."""
     has = f"it has {risk.granted_cores:.2f} of the {risk.demanded_cores:.2f} cores that it asks for"
-    if risk.demanded_cores - risk.granted_cores >= CORE_QUANTUM and risk.priority < PRIORITIES["high"]:
+    if risk.demanded_cores - risk.granted_cores >= CORE_QUANTUM and risk.priority < risk.highest_priority:
         advice = f"{has}, and a higher priority may give it more"
-        command = f"sparkpace set {event.application_id} --priority high"
+        names = {number: name for name, number in PRIORITIES.items()}
+        highest = names.get(risk.highest_priority, risk.highest_priority)
+        command = f"sparkpace set {event.application_id} --priority {highest}"
     else:
         advice = f"{has}; this shows what its forecast rests on, and where its executors may go"
         command = f"sparkpace explain {event.application_id}"
@@ -231,9 +235,11 @@ def _ended(look: JobLook) -> HookEvent:
 
 def _after_end(look: JobLook, *, late: bool) -> tuple[str, str] | tuple[None, None]:
     """Return what can be done once an application has ended, and the command; None for both where nothing is to be done."""
-    if look.outcome in _TO_READ:
-        return "this shows what its driver and executors printed", f"sparkpace logs {look.application_id}"
-    if late:
+    to_read = look.outcome in _TO_READ
+    if to_read and not look.attached:  # logs of attached executors are their cluster's
+        said = "this shows what its executors printed, and its driver if it was detached"
+        return said, f"sparkpace logs {look.application_id}"
+    if late or to_read:
         return "this shows the figures of the run", f"sparkpace report {look.application_id}"
     return None, None
 

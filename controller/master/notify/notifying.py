@@ -13,10 +13,10 @@ from controller.asks.job_options import MOST_CHARACTERS
 from controller.asks.job_setting import PREFIX
 from controller.machine.local_zone import local_zone
 from controller.master.core.application import Application
-from controller.master.core.capacity import Capacity
 from controller.master.core.findings import lateness_to_come
 from controller.master.core.guard import guarded
 from controller.master.core.registry import Registry
+from controller.master.core.shares import uid_of
 from controller.master.core.summary import error_pct
 from controller.master.core.view import demanded_and_granted, forecast_end_s
 from controller.master.notify.events import EventWatch, HookEvent, JobLook, Risk, body, refused_event, with_risk
@@ -25,7 +25,7 @@ from controller.master.notify.sender import Sender
 from controller.wire.driver import Registration
 from controller.wire.states import Outcome
 from stage_model.errors import BadInput
-from stage_model.units import parse_deadline
+from stage_model.units import PRIORITIES, parse_deadline
 
 
 class Notifying:
@@ -94,6 +94,7 @@ def _look(application: Application, now_s: float) -> JobLook:
         reason=application.record.end_reason,
         lateness=lateness.sentence if lateness else "",
         squeezed_by=lateness.by if lateness else (),
+        attached=application.attached,
     )
 
 
@@ -101,12 +102,13 @@ def _explained(event: HookEvent, registry: Registry, now_s: float) -> HookEvent:
     """Return the event of a deadline at risk with its reasons; without them if they cannot be worked out."""
     application = registry.applications[event.application_id or ""]
     with guarded(application, "saying why its deadline is at risk"):
-        return with_risk(event, _risk(application, registry.workers.capacity(application, now_s)))
+        return with_risk(event, _risk(application, registry, now_s))
     return event
 
 
-def _risk(application: Application, most: Capacity) -> Risk:
-    end_s = forecast_end_s(application)
+def _risk(application: Application, registry: Registry, now_s: float) -> Risk:
+    end_s, most = forecast_end_s(application), registry.workers.capacity(application, now_s)
+    limits = registry.shares.limits_of(uid_of(application))
     lateness = None if end_s is None else lateness_to_come(application, most, end_s)
     demanded, granted = demanded_and_granted(application)
     return Risk(
@@ -117,4 +119,5 @@ def _risk(application: Application, most: Capacity) -> Risk:
         demanded_cores=demanded,
         granted_cores=granted,
         priority=application.priority(),
+        highest_priority=PRIORITIES["high"] if limits is None or limits.priority is None else limits.priority,
     )

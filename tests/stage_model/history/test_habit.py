@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -62,6 +63,28 @@ def test_a_job_of_weekdays_is_not_missed_on_the_weekend_and_is_on_monday() -> No
     found = missing_today(weekdays, monday + 2 * HOUR)
     assert found is not None
     assert (found.by, found.came) == (monday + HOUR + LEAST_MARGIN, 7)
+
+
+@pytest.mark.parametrize(
+    ("month", "day", "minute", "by"),
+    [
+        # from 02:00 on it is an hour later: 01:58 and a quarter of an hour is 03:13, and 02:30, which is left out, is 03:30
+        (3, 31, 118, "03:13+02:00"),
+        (3, 31, 150, "03:45+02:00"),
+        # from 03:00 on it is an hour earlier: 02:30 comes twice, and 01:58 once
+        (10, 27, 150, "02:45+01:00"),
+        (10, 27, 118, "02:13+02:00"),
+    ],
+)
+def test_the_margin_is_real_time_when_clocks_change(month: int, day: int, minute: int, by: str) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    today = datetime(2030, month, day, tzinfo=berlin)
+    came = [today - number * DAY + minute * MINUTE for number in range(1, 8)]
+    at = datetime.fromisoformat(f"{today:%Y-%m-%d}T{by}")
+    assert missing_today(came, at.astimezone(berlin)) is None
+    found = missing_today(came, (at + MINUTE).astimezone(berlin))
+    assert found is not None
+    assert found.by.timestamp() == at.timestamp()
 
 
 def test_a_job_around_midnight_comes_once_a_day() -> None:

@@ -9,11 +9,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from controller.master.core.findings import lateness_to_come
 from controller.master.core.lateness import RunEnd, late_since, why_late
 from controller.runs.course import ended_runs
 from controller.wire.basis import Lateness
+from stage_model.history.events import StageInfo, StageSubmitted
 from stage_model.history.profile import Profile, profile
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, sample, use
 from tests.fakes.records import run, stage
@@ -50,6 +52,10 @@ def test_without_a_forecast_the_deadline_is_compared_with_what_all_cores_could_d
     found = why(**first, used_core_s=196.0)
     assert (found.reason, found.planned_s) == ("deadline_too_short", 108.0)
     assert why(**first).reason == "no_forecast"
+
+
+def test_a_run_with_a_profile_had_a_forecast_even_if_no_worker_is_left() -> None:
+    assert why(least_s=None, cores=0.0).reason == "forecast_wrong"
 
 
 def test_squeezed_by_those_who_had_the_cores() -> None:
@@ -200,6 +206,21 @@ def test_a_running_application_counts_the_work_that_is_still_to_come(cluster: Fa
     found = lateness_to_come(application, most, 40.0)
     assert found is not None
     assert (found.reason, found.core_s, found.more) == ("more_work", 20.0, 1.5)
+
+
+def test_input_that_is_read_again_after_a_loss_is_no_larger_input(cluster: FakeCluster) -> None:
+    cluster.finished_run(conf=asks())
+    application = cluster.registered(conf=asks("30s"))
+    started, submitted, *tasks, completed = one_stage_run(1000)[:-2]
+    info = StageInfo(stage=0, attempt=1, name="collect at /x/app.py:1", tasks=4)
+    again = StageSubmitted(info=info, time_ms=9000), *(structs.replace(task, attempt=1) for task in tasks[:3])
+    lost = structs.replace(completed, failure="its output was lost")
+    cluster.driver(application.id, started, submitted, *tasks, lost, *again)
+    cluster.worker("w1", report(application.id, "1", stages=(use(0, 20.0, done=4),)))
+    found = lateness_to_come(application, cluster.state.workers.capacity(application, cluster.now_s), 40.0)
+    assert found is not None
+    assert found.reason == "more_work"
+    assert "input" not in found.sentence
 
 
 def test_a_run_in_time_says_what_it_rested_on_and_no_reason(cluster: FakeCluster) -> None:

@@ -29,7 +29,7 @@ CORES = st.floats(0.01, 64)
 LIMITS = st.builds(
     UserLimits,
     user=st.just("alice"),
-    priority=st.none() | st.integers(0, 100),
+    priority=st.none() | st.integers(-1, 100),
     cores=st.none() | CORES,
     memory_mb=st.none() | st.integers(1, 1 << 20),
     applications=st.none() | st.integers(1, 50),
@@ -39,9 +39,9 @@ USE = st.builds(
     cores=st.floats(0, 64),
     memory_mb=st.integers(0, 1 << 20),
     applications=st.integers(0, 50),
-    priority=st.integers(0, 100),
+    priority=st.integers(-1, 100),
 )
-ASKED = st.builds(ShareRequest, priority=st.none() | st.integers(0, 100), cores=st.none() | st.floats(0, 64))
+ASKED = st.builds(ShareRequest, priority=st.none() | st.integers(-1, 100), cores=st.none() | st.floats(0, 64))
 SIZE = st.integers(1, 1 << 20)
 TWO_TASKS = Forecast(busy=(0.0, 10.0))
 """20 core-seconds of two tasks at once: 10 s on 2 cores."""
@@ -50,7 +50,7 @@ TWO_TASKS = Forecast(busy=(0.0, 10.0))
 @pytest.mark.parametrize(
     ("has", "asked", "named"),
     [
-        (InUse(), ShareRequest(priority=51), ["priority 51", "alice", "0 to 50"]),
+        (InUse(), ShareRequest(priority=51), ["priority 51", "alice", "-1 to 50"]),
         (InUse(cores=1.5), ShareRequest(cores=0.6), ["0.60", "1.50 of the 2.00", "alice", "0.50 are enough"]),
         (InUse(cores=2.0), ShareRequest(cores=0.6), ["0.60", "2.00 of the 2.00", "no deadline"]),
         (InUse(cores=3.0), ShareRequest(cores=0.0), ["3.00 of the 2.00", "no deadline"]),
@@ -63,6 +63,13 @@ def test_what_is_over_a_limit_is_refused(has: InUse, asked: ShareRequest, named:
 @pytest.mark.parametrize("asked", [ShareRequest(), ShareRequest(priority=50), ShareRequest(cores=0.5), ShareRequest(50, 0.0)])
 def test_what_is_within_the_limits_is_not(asked: ShareRequest) -> None:
     assert share_refusal(ALICE, InUse(cores=1.5), asked) == ""
+
+
+def test_a_user_of_backfills_only_is_over_no_limit_without_one() -> None:
+    backfills = UserLimits("bob", 8, priority=-1)
+    assert over_limits(backfills, InUse()) == ""
+    assert share_refusal(backfills, InUse(), ShareRequest(priority=-1)) == ""
+    assert_names(share_refusal(backfills, InUse(), ShareRequest(priority=0)), "priority 0", "bob", "-1 to -1")
 
 
 def test_an_executor_and_an_application_wait_for_room() -> None:

@@ -112,6 +112,8 @@ def test_an_end_that_someone_should_look_at_has_the_command_for_it() -> None:
     assert (of_failed.command, of_failed.late_s) == ("sparkpace logs app-1", None)
     assert (of_late.command, of_late.late_s, of_late.squeezed_by) == ("sparkpace report app-2", 9.0, ("etl",))
     assert of_killed.command is None
+    [of_attached] = watch.events([failed._replace(application_id="app-4", attached=True)], 2.0)
+    assert of_attached.command == "sparkpace report app-4", "its logs are its cluster's"
     for said in ("nightly (app-2)", "10.0% late", "Why: it was squeezed by etl", "sparkpace report app-2"):
         assert said in in_words(of_late)
 
@@ -138,6 +140,13 @@ def test_a_higher_priority_is_advised_only_where_one_is_left_and_others_have_the
     for changed in others:
         assert with_risk(at_risk(), RISK._replace(**changed)).command == "sparkpace explain app-1"
     assert "--priority high" in (with_risk(at_risk(), RISK._replace(priority=-1)).command or "")
+
+
+def test_a_user_with_a_highest_priority_is_advised_that_one() -> None:
+    limited = RISK._replace(priority=0, highest_priority=50)
+    assert with_risk(at_risk(), limited).command == "sparkpace set app-1 --priority normal"
+    assert with_risk(at_risk(), limited._replace(highest_priority=60)).command == "sparkpace set app-1 --priority 60"
+    assert with_risk(at_risk(), limited._replace(priority=50)).command == "sparkpace explain app-1"
 
 
 def test_what_is_not_known_is_left_out_of_the_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from datetime import UTC
@@ -12,6 +13,7 @@ import msgspec
 import pytest
 
 from controller.asks.receiver import parse_receiver
+from controller.asks.user_limits import UserLimits
 from controller.machine.waiting import wait_until
 from controller.master.notify.missing import MissingJobs
 from controller.master.notify.notifying import Notifying
@@ -106,6 +108,26 @@ def test_a_squeezed_job_at_risk_is_told_with_who_has_its_cores_and_what_to_do(to
     assert event["command"] == f"sparkpace set {mine} --priority high"
     for said in (f"app ({mine})", "2s after its deadline of 1m", event["lateness"], event["command"]):
         assert said in event["text"]
+
+
+def test_a_limited_user_is_advised_a_priority_that_set_accepts(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path, users=(UserLimits("me", os.getuid(), priority=60),))
+    with hooked() as hook:
+        told = Told(cluster, hook)
+        cluster.worker("w1")
+        job = cluster.register(conf={"spark.pace.deadline": "90s"})
+        cluster.driver(job)
+        here = report(job, "1", demand_cores=1.0, quota_cores=0.25)
+        cluster.worker("w1", here, samples=(sample(job, "1", 1.0, forecast_end_s=93.0),))
+        cluster.tick()
+        cluster.now_s += 31
+        cluster.worker("w1", here)
+        cluster.tick()
+        [event] = told.heard(1)
+        told.sender.close()
+    assert event["command"] == f"sparkpace set {job} --priority 60"
+    cluster.change(job, priority="60")
+    assert cluster.view(job).priority == 60
 
 
 def test_a_job_that_did_not_come_is_told(told: Told, tmp_path: Path) -> None:
