@@ -71,7 +71,11 @@ class ExecutorInput(Struct, frozen=True):
 
     @property
     def most_cores(self) -> float:
-        return self.observed.most_cores if self.observed else math.inf
+        if self.observed is None:
+            return math.inf
+        quota = self.observed.quota_cores
+        # no one raises the quota of a watched executor
+        return min(self.observed.most_cores, quota) if self.watched and quota is not None else self.observed.most_cores
 
     @property
     def least_cores(self) -> float:

@@ -72,6 +72,8 @@ def test_no_quota_of_a_watched_executor_is_written_and_the_others_share_all_core
     assert [(sample.application_id, sample.grant) for sample in orders.samples] == [("app", 2.0), ("other", 2.0)]
     limited = structs.replace(watched, observed=dataclasses.replace(free, most_cores=0.7))
     assert period(LoopState(), 0.0, {KEY: limited}, plan())[0].grants == {KEY: 0.7}
+    has_a_quota = structs.replace(watched, observed=dataclasses.replace(free, quota_cores=0.6))
+    assert period(LoopState(), 0.0, {KEY: has_a_quota}, plan())[0].grants == {KEY: 0.6}
 
 
 @pytest.mark.parametrize(
