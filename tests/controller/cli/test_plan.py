@@ -195,7 +195,7 @@ def test_the_night_is_a_table_and_a_picture(logs: list[Path], tmp_path: Path) ->
     assert (answer.exit_code, answer.stderr) == (0, "")
     lines = answer.stdout.splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["JOB", "orders@program.py", "stock@program.py"]
-    assert_names(answer.stdout, "the deadline is Friday, 2027-01-15", "core-hours: 0.08 held")
+    assert_names(answer.stdout, "the deadline is Friday, 2027-01-15", "core-hours: 0.0800 held")
     assert (tmp_path / "night.png").read_bytes().startswith(b"\x89PNG")
     assert_refused(plan(*logs, "-o", tmp_path / "night.doc"), 2, "night.doc")
 
