@@ -67,6 +67,8 @@ class MissingJobs:
             self._read_on, self._reading = today, self._pool.submit(_known_jobs, self._profiles, self._zone)
         if self._reading is not None and self._reading.done():
             over, self._reading = self._reading, None
+            if over.exception() is not None:
+                self._read_on = None  # it is tried again with the next look
             self._known = over.result()
 
 

@@ -213,9 +213,9 @@ def test_input_that_is_read_again_after_a_loss_is_no_larger_input(cluster: FakeC
     application = cluster.registered(conf=asks("30s"))
     started, submitted, *tasks, completed = one_stage_run(1000)[:-2]
     info = StageInfo(stage=0, attempt=1, name="collect at /x/app.py:1", tasks=4)
-    again = StageSubmitted(info=info, time_ms=9000), *(structs.replace(task, attempt=1) for task in tasks[:3])
+    again = [structs.replace(task, attempt=1) for task in tasks[:3]]
     lost = structs.replace(completed, failure="its output was lost")
-    cluster.driver(application.id, started, submitted, *tasks, lost, *again)
+    cluster.driver(application.id, started, submitted, *tasks, lost, StageSubmitted(info=info, time_ms=9000), *again)
     cluster.worker("w1", report(application.id, "1", stages=(use(0, 20.0, done=4),)))
     found = lateness_to_come(application, cluster.state.workers.capacity(application, cluster.now_s), 40.0)
     assert found is not None

@@ -70,6 +70,20 @@ def test_profiles_are_read_once_a_day_and_off_the_loop(tmp_path: Path) -> None:
     assert len(pool.jobs) == 1
 
 
+def test_a_reading_that_failed_is_tried_again_with_the_next_look(tmp_path: Path) -> None:
+    pool = Later()
+    jobs = MissingJobs(taught(tmp_path), UTC, pool)
+    assert missed(jobs, DUE + HOUR) == []
+    [(reading, *_)] = pool.jobs
+    pool.jobs.clear()
+    reading.set_exception(OSError("the disk is gone"))
+    with pytest.raises(OSError, match="the disk is gone"):
+        missed(jobs, DUE + 2 * HOUR)
+    assert missed(jobs, DUE + 3 * HOUR) == []
+    pool.work()
+    assert len(missed(jobs, DUE + 4 * HOUR)) == 1
+
+
 def test_a_profile_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = taught(tmp_path)
     store.path("broken").write_text("{}")
