@@ -89,6 +89,16 @@ class TestCores:
         assert submitted(cluster, "third", "43s").options.deadline_s == 43.0  # 0.2 cores
         assert submitted(cluster, "fourth").options.deadline_s is None, "nothing is promised without a deadline"
 
+    def test_a_deadline_of_a_watched_application_is_not_refused(self, tmp_path: Path) -> None:
+        cluster = cluster_with(tmp_path, cores=0.1)
+        cluster.finished_run()
+        with refused(InfeasibleDeadline, "0.50", "0.10"):
+            submitted(cluster, "first", "19s")
+        assert cluster.plan(uid=ME, profile="app@app.py", deadline_s=19.0, observe=True).known
+        assert submitted(cluster, "second", "19s", observe="true").options.deadline_s == 19.0
+        cluster.state.admission.core.observe = True
+        assert cluster.plan(uid=ME, profile="app@app.py", deadline_s=19.0, submits="app").feasible is None
+
     def test_what_others_have_does_not_count(self, tmp_path: Path) -> None:
         cluster = cluster_with(tmp_path, cores=0.45)
         cluster.finished_run()
