@@ -41,10 +41,10 @@ class Admission:
         share says. Return the most that it can get if its deadline is to be judged by that; else None. Raise `BadInput` and
         `InfeasibleDeadline`."""
         check_dependencies(application, self.registry.jobs)
-        if application.outlived:  # how much of a running application is done is not known
-            return None
         shares = self.registry.shares
         shares.admit_priority(application)
+        if application.outlived:  # how much of a running application is done is not known
+            return None
         if not application.attached:
             check_executors(application, self.placing, self.growing, now_s)
             wanted = application.placement.wanted or {"0": ExecutorWish()}
