@@ -10,15 +10,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.asks.user_limits import UserLimits
 from controller.master.core.application import Application
 from controller.wire.command import UserShare
-from controller.wire.driver import ExecutorWish
+from controller.wire.driver import DriverSync, ExecutorWish, Sequenced
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.history.events import JobStart
-from tests.fakes.cluster import FakeCluster, report
+from tests.fakes.cluster import FakeCluster, answered, report
 from tests.fakes.refusals import refused
 
 ME, OTHER = os.getuid(), 54_321
@@ -157,6 +158,17 @@ class TestSingleJobs:
         cluster.users = ()
         cluster.restart()
         assert list(cluster.state.applications[application.id].actions.by_key) == begun
+
+    def test_one_is_judged_however_its_setting_is_written(self, tmp_path: Path) -> None:
+        cluster = cluster_with(tmp_path, priority=60)
+        application = submitted(cluster, "first")
+        written = msgspec.json.encode(self.JOB).replace(b"spark.pace.deadline", b"spark\\u002epace.deadline")
+        sync = DriverSync(
+            instance="driver", events=(Sequenced(seq=1, event=msgspec.Raw(written)),), wanted={"0": ExecutorWish()}
+        )
+        answered(cluster.state.drivers.sync(application.id, sync, cluster.clock))
+        assert list(application.actions.by_key) == []
+        assert [line for line in application.notices.lines if "job 0" in line and "priority 100" in line]
 
     def test_one_has_no_deadline_while_more_than_the_cores_are_promised(self, tmp_path: Path) -> None:
         cluster = FakeCluster(tmp_path)
