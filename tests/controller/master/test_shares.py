@@ -210,6 +210,17 @@ class TestWaiting:
         cluster.kill(first.id)
         assert started(cluster, second) == [True]
 
+    def test_one_over_the_memory_keeps_no_worker_on_which_others_ended_for_it(self, tmp_path: Path) -> None:
+        cluster = cluster_with(tmp_path, memory_mb=EXECUTOR_MB)
+        cluster.worker("w1")
+        first, second = submitted(cluster, "first"), submitted(cluster, "second", priority="high")
+        assert started(cluster, first, second) == [True, False]
+        second.placement.evicting.add("w2")
+        cluster.worker("w2")
+        other = submitted(cluster, "other", uid=OTHER)
+        assert started(cluster, second, other) == [False, True]
+        assert "w2" in {executor.record.worker_id for executor in other.live_executors()}
+
     def test_one_that_ran_and_has_no_memory_left_keeps_no_one_out_either(self, tmp_path: Path) -> None:
         cluster = cluster_with(tmp_path, memory_mb=EXECUTOR_MB)
         cluster.worker("w1")
