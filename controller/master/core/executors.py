@@ -56,6 +56,7 @@ def reconcile(application: Application, registry: Registry, placing: Placing, ob
             _add_missing(application, profile_id, wish, registry, placing, now_s)
     if application.held_back or application.placement.over_share:
         application.placement.evicting.clear()
+        application.placement.infeasible = None
     if application.placement.waiting and application.stream.first_task_ms is None:
         application.placement.waited_for = application.placement.waiting
     position = placing.queue.position(application)

@@ -210,6 +210,15 @@ class TestWaiting:
         cluster.kill(first.id)
         assert started(cluster, second) == [True]
 
+    def test_one_that_waits_for_its_user_to_have_less_wants_no_further_worker(self, tmp_path: Path) -> None:
+        cluster = cluster_with(tmp_path, applications=1)
+        both = submitted(cluster, "first"), submitted(cluster, "second")
+        assert started(cluster, *both) == [False, False]
+        assert [one.placement.infeasible is None for one in both] == [False, False]
+        cluster.worker("w1")
+        assert started(cluster, *both) == [True, False]
+        assert [one.placement.infeasible is None for one in both] == [True, True]
+
     def test_one_over_the_memory_keeps_no_worker_on_which_others_ended_for_it(self, tmp_path: Path) -> None:
         cluster = cluster_with(tmp_path, memory_mb=EXECUTOR_MB)
         cluster.worker("w1")
