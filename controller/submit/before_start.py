@@ -50,6 +50,7 @@ def plan_request(job: Submission, home: Home, conf: dict[str, str], submits: str
         submits=submits,
         arguments=job.recorded_arguments,
         working_dir=str(Path.cwd()),
+        observe=job.asked.observe,
     )
 
 

@@ -55,7 +55,7 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     adopt executors of other cluster managers, else on those that start them. `most_cores`: as if it had this many to itself.
     `curve`: the answer has one. `pipeline`: `deadline_s` is the end of that whole pipeline, too, in which this job comes
     after those in `after` (as in `spark.pace.after`). `submits` is the name of the application that goes no further if this
-    is refused (None: the user only asks): then the operator may be notified."""
+    is refused (None: the user only asks): then the operator may be notified. `observe`: the job is only watched."""
 
     profile: Text | None = None
     profile_json: str | None = None
@@ -77,6 +77,7 @@ class PlanRequest(Message, frozen=True, kw_only=True):
     """The program's arguments, which tell runs that are alike; None: not known."""
     working_dir: PathText | None = None
     """The directory that the program would be submitted from; None: not known."""
+    observe: bool = False
 
 
 class StartRequest(Message, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ def test_a_user_may_run_one_job_at_a_time_and_none_of_high_priority(tmp_path: Pa
         cluster.up("--workers", "1", "--user-limits", f"{user} priority=50 applications=1")
         refused = cluster.run("--priority", "high", "rounds.py", str(stop_file))
         assert refused.code == 2
-        assert_names(refused.err, "priority 100", f"user {user}", "-1 to 50")
+        assert_names(refused.err, "priority 100", f"user {user}", "50 or lower")
         first = cluster.submit("--name", "first", "rounds.py", str(stop_file))
         cluster.running("first", executors=1)
         second = cluster.submit("--name", "second", "rounds.py", str(stop_file))

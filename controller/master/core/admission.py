@@ -42,10 +42,10 @@ class Admission:
         share says. Return the most that it can get if its deadline is to be judged by that; else None. Raise `BadInput` and
         `InfeasibleDeadline`."""
         check_dependencies(application, self.registry.jobs)
-        if application.outlived:  # how much of a running application is done is not known
-            return None
         shares = self.registry.shares
         shares.admit_priority(application)
+        if application.outlived:  # how much of a running application is done is not known
+            return None
         if not application.attached:
             check_executors(application, self.placing, self.growing, now_s)
             wanted = application.placement.wanted or {"0": ExecutorWish()}
@@ -53,7 +53,8 @@ class Admission:
                 shares.check_executor(application, self.placing.most_mb(application, name, wish))
         self.pipelines.admit(application, now_s)
         most = self.registry.workers.capacity(application, now_s)
-        if shares.limited and (claim := claim_of(application, most, now_s)) is not None:
+        judged = shares.limited and not application.options.observe
+        if judged and (claim := claim_of(application, most, now_s)) is not None:
             shares.check_deadline(uid_of(application), claim, most.cores, now_s)
         return most if to_be_judged(application, most) else None
 
@@ -75,7 +76,8 @@ class Admission:
             return
         if request.priority != NORMAL_PRIORITY:
             self.registry.shares.check_priority(uid, request.priority)
-        if reply.forecast is not None and request.deadline_s is not None:
+        watched = request.observe or (self.observe and request.submits is not None)
+        if reply.forecast is not None and request.deadline_s is not None and not watched:
             claim = Claim(reply.forecast, request.deadline_s, request.priority)
             self.registry.shares.check_deadline(uid, claim, reply.cluster_cores, now_s)
 

@@ -54,6 +54,9 @@ def reconcile(application: Application, registry: Registry, placing: Placing, ob
     if not application.held_back:
         for profile_id, wish in sorted(application.placement.wanted.items()):
             _add_missing(application, profile_id, wish, registry, placing, now_s)
+    if application.held_back or application.placement.over_share:
+        application.placement.evicting.clear()
+        application.placement.infeasible = None
     if application.placement.waiting and application.stream.first_task_ms is None:
         application.placement.waited_for = application.placement.waiting
     position = placing.queue.position(application)

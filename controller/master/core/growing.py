@@ -63,7 +63,8 @@ class Growing:
             if application.held_back:
                 continue
             with guarded(application, "counting the cores it wants"):
-                wanted = sum(1 if wish.count is None else wish.count for wish in application.placement.wanted.values())
+                wishes = () if application.placement.over_share else application.placement.wanted.values()
+                wanted = sum(1 if wish.count is None else wish.count for wish in wishes)
                 there = sum(1 for _ in application.live_executors())
                 total += max(wanted, there) * planned_peak(application, self.registry.workers, now_s)
         return total

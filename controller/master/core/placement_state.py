@@ -50,7 +50,7 @@ class PlacementState:
     infeasible: WorkerType | None = None
     """The worker that the application would need, where none is large enough or has what it asks for."""
     evicting: set[str] = field(default_factory=set)
-    """Workers on which others end for the application: kept for it until it is there, or wants no more."""
+    """Workers on which others end for the application: kept for it until it is there, wants no more, or may have no more."""
     over_share: bool = False
     """True if its user has no memory left for a further executor of it."""
     waiting: str = ""

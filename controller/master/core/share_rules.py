@@ -53,7 +53,7 @@ def share_refusal(limits: UserLimits, has: InUse, asked: ShareRequest) -> str:
     """Return a sentence that refuses a priority or a deadline; empty for what the limits allow."""
     highest, most = limits.priority, limits.cores
     if highest is not None and asked.priority is not None and asked.priority > highest:
-        return f"priority {asked.priority} is over the highest of {_whose(limits)}; accepted: {LOWEST} to {highest}"
+        return f"priority {asked.priority} is over the highest of {_whose(limits)}; accepted: {highest} or lower"
     if most is None or asked.cores is None or has.cores + asked.cores <= most + ROUNDING:
         return ""
     takes = f"takes {asked.cores:.2f} cores more" if asked.cores > 0 else "takes more cores"

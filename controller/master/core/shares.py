@@ -75,10 +75,12 @@ class UserShares:
 
     def admit_priority(self, application: Application) -> None:
         """Check the priority of an application that is not in the registry yet; one that names none has normal priority, or
-        the highest of its user if that is lower. Raise `BadInput`."""
+        the highest of its user if that is lower. One that outlived the master's memory is not refused: it gets the highest
+        of its user, too. Raise `BadInput`."""
         said = application.record.registration
         limits = self.limits_of(said.uid)
-        if limits is not None and limits.priority is not None and f"{PREFIX}priority" not in said.conf:
+        lowers = application.outlived or f"{PREFIX}priority" not in said.conf
+        if limits is not None and limits.priority is not None and lowers:
             lowered = min(application.options.priority, limits.priority)
             application.record.options = replace(application.options, priority=lowered)
         self.check_priority(said.uid, application.options.priority)

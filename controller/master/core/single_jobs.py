@@ -17,19 +17,25 @@ from stage_model.errors import BadInput
 from stage_model.history.events import JobStart
 
 _decoder = msgspec.json.Decoder(JobStart)
-_MARK = DEADLINE.encode()
+_MARK, _ESCAPE = DEADLINE.encode(), b"\\u"
+"""An event has a deadline only where it has the setting's name, or a character of it written as its number."""
 
 
 def without_refused_deadlines(application: Application, sync: DriverSync, shares: UserShares, now_s: float) -> DriverSync:
     """Return the driver's report without the deadlines of jobs that its user's share does not allow; the application's
     terminal says why."""
-    if not shares.limited or application.ended or not any(_MARK in bytes(one.event) for one in sync.events):
+    if not shares.limited or application.ended or not any(map(_may_have_deadline, sync.events)):
         return sync
     return structs.replace(sync, events=tuple(_judged(application, one, shares, now_s) for one in sync.events))
 
 
+def _may_have_deadline(numbered: Sequenced) -> bool:
+    event = bytes(numbered.event)
+    return _MARK in event or _ESCAPE in event
+
+
 def _judged(application: Application, numbered: Sequenced, shares: UserShares, now_s: float) -> Sequenced:
-    if _MARK not in bytes(numbered.event):
+    if not _may_have_deadline(numbered):
         return numbered
     with guarded(application, "judging the deadline of a job"):
         try:

@@ -10,15 +10,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.asks.user_limits import UserLimits
 from controller.master.core.application import Application
 from controller.wire.command import UserShare
-from controller.wire.driver import ExecutorWish
+from controller.wire.driver import DriverSync, ExecutorWish, Sequenced
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.history.events import JobStart
-from tests.fakes.cluster import FakeCluster, report
+from tests.fakes.cluster import FakeCluster, answered, report
 from tests.fakes.refusals import refused
 
 ME, OTHER = os.getuid(), 54_321
@@ -57,6 +58,11 @@ class TestPriority:
         with refused(BadInput, "priority 50", "20"):
             submitted(cluster, "second", priority="normal")
 
+    def test_a_driver_that_names_an_id_is_not_refused_and_has_no_more_than_the_highest(self, tmp_path: Path) -> None:
+        cluster, conf = cluster_with(tmp_path, priority=60), {"spark.pace.priority": "high"}
+        outlived = cluster.registered(conf=conf, application_id="pace-20260101-000000-aaaaaa")
+        assert outlived.options.priority == 60
+
     def test_set_refuses_it_and_changes_nothing(self, tmp_path: Path) -> None:
         cluster = cluster_with(tmp_path, priority=60)
         application = submitted(cluster, "first")
@@ -88,6 +94,16 @@ class TestCores:
         assert cluster.plan(profile="app@app.py", deadline_s=23.0).feasible, "the cluster has room for it"
         assert submitted(cluster, "third", "43s").options.deadline_s == 43.0  # 0.2 cores
         assert submitted(cluster, "fourth").options.deadline_s is None, "nothing is promised without a deadline"
+
+    def test_a_deadline_of_a_watched_application_is_not_refused(self, tmp_path: Path) -> None:
+        cluster = cluster_with(tmp_path, cores=0.1)
+        cluster.finished_run()
+        with refused(InfeasibleDeadline, "0.50", "0.10"):
+            submitted(cluster, "first", "19s")
+        assert cluster.plan(uid=ME, profile="app@app.py", deadline_s=19.0, observe=True).known
+        assert submitted(cluster, "second", "19s", observe="true").options.deadline_s == 19.0
+        cluster.state.admission.core.observe = True
+        assert cluster.plan(uid=ME, profile="app@app.py", deadline_s=19.0, submits="app").feasible is None
 
     def test_what_others_have_does_not_count(self, tmp_path: Path) -> None:
         cluster = cluster_with(tmp_path, cores=0.45)
@@ -143,6 +159,17 @@ class TestSingleJobs:
         cluster.restart()
         assert list(cluster.state.applications[application.id].actions.by_key) == begun
 
+    def test_one_is_judged_however_its_setting_is_written(self, tmp_path: Path) -> None:
+        cluster = cluster_with(tmp_path, priority=60)
+        application = submitted(cluster, "first")
+        written = msgspec.json.encode(self.JOB).replace(b"spark.pace.deadline", b"spark\\u002epace.deadline")
+        sync = DriverSync(
+            instance="driver", events=(Sequenced(seq=1, event=msgspec.Raw(written)),), wanted={"0": ExecutorWish()}
+        )
+        answered(cluster.state.drivers.sync(application.id, sync, cluster.clock))
+        assert list(application.actions.by_key) == []
+        assert [line for line in application.notices.lines if "job 0" in line and "priority 100" in line]
+
     def test_one_has_no_deadline_while_more_than_the_cores_are_promised(self, tmp_path: Path) -> None:
         cluster = FakeCluster(tmp_path)
         cluster.finished_run()
@@ -182,6 +209,26 @@ class TestWaiting:
             assert f"{2 * EXECUTOR_MB} of {2 * EXECUTOR_MB + 100} MiB" in cluster.view(waiting.id).reason
         cluster.kill(first.id)
         assert started(cluster, second) == [True]
+
+    def test_one_that_waits_for_its_user_to_have_less_wants_no_further_worker(self, tmp_path: Path) -> None:
+        cluster = cluster_with(tmp_path, applications=1)
+        both = submitted(cluster, "first"), submitted(cluster, "second")
+        assert started(cluster, *both) == [False, False]
+        assert [one.placement.infeasible is None for one in both] == [False, False]
+        cluster.worker("w1")
+        assert started(cluster, *both) == [True, False]
+        assert [one.placement.infeasible is None for one in both] == [True, True]
+
+    def test_one_over_the_memory_keeps_no_worker_on_which_others_ended_for_it(self, tmp_path: Path) -> None:
+        cluster = cluster_with(tmp_path, memory_mb=EXECUTOR_MB)
+        cluster.worker("w1")
+        first, second = submitted(cluster, "first"), submitted(cluster, "second", priority="high")
+        assert started(cluster, first, second) == [True, False]
+        second.placement.evicting.add("w2")
+        cluster.worker("w2")
+        other = submitted(cluster, "other", uid=OTHER)
+        assert started(cluster, second, other) == [False, True]
+        assert "w2" in {executor.record.worker_id for executor in other.live_executors()}
 
     def test_one_that_ran_and_has_no_memory_left_keeps_no_one_out_either(self, tmp_path: Path) -> None:
         cluster = cluster_with(tmp_path, memory_mb=EXECUTOR_MB)

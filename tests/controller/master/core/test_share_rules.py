@@ -50,7 +50,7 @@ TWO_TASKS = Forecast(busy=(0.0, 10.0))
 @pytest.mark.parametrize(
     ("has", "asked", "named"),
     [
-        (InUse(), ShareRequest(priority=51), ["priority 51", "alice", "-1 to 50"]),
+        (InUse(), ShareRequest(priority=51), ["priority 51", "alice", "50 or lower"]),
         (InUse(cores=1.5), ShareRequest(cores=0.6), ["0.60", "1.50 of the 2.00", "alice", "0.50 are enough"]),
         (InUse(cores=2.0), ShareRequest(cores=0.6), ["0.60", "2.00 of the 2.00", "no deadline"]),
         (InUse(cores=3.0), ShareRequest(cores=0.0), ["3.00 of the 2.00", "no deadline"]),
