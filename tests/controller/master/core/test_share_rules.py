@@ -69,7 +69,7 @@ def test_a_user_of_backfills_only_is_over_no_limit_without_one() -> None:
     backfills = UserLimits("bob", 8, priority=-1)
     assert over_limits(backfills, InUse()) == ""
     assert share_refusal(backfills, InUse(), ShareRequest(priority=-1)) == ""
-    assert_names(share_refusal(backfills, InUse(), ShareRequest(priority=0)), "priority 0", "bob", "-1 to -1")
+    assert_names(share_refusal(backfills, InUse(), ShareRequest(priority=0)), "priority 0", "bob", "-1 or lower")
 
 
 def test_an_executor_and_an_application_wait_for_room() -> None:
