@@ -130,6 +130,11 @@ def format_distance(error_pct: float) -> str:
     return f"{abs(error_pct):.1f}% {'late' if error_pct > 0 else 'early'}"
 
 
+def priority_name(priority: int) -> str:
+    """Return the name of a priority, or its number if it has no name."""
+    return next((name for name, number in PRIORITIES.items() if number == priority), str(priority))
+
+
 def parse_priority(text: str, *, option: str = "--priority") -> int:
     """Return the number of a name or number from "backfill" (-1) to "high" (100); a larger one wins. Raise `BadInput`."""
     word = text.strip().lower()

@@ -15,14 +15,13 @@ from rich.text import Text
 
 from controller.machine.printable import printable
 from controller.wire.command import ApplicationView, UserShare, WorkerView
-from stage_model.units import PRIORITIES, format_distance, format_duration
+from stage_model.units import format_distance, format_duration, priority_name
 
 _OUR_ID = re.compile(r"(pace-\d+-\d+)-[0-9a-f]+")
 _SESSION = re.compile(r'session_id: "[^"]*"')
 """Part of what Spark Connect calls a query: the same for all of a session, and before what distinguishes them."""
 MOST_NAME = 60
 """Number of characters of a query's name, which may be its text."""
-_PRIORITY_NAMES = {number: name for name, number in PRIORITIES.items()}
 
 
 def applications_table(views: Sequence[ApplicationView]) -> Table:
@@ -37,7 +36,7 @@ def applications_table(views: Sequence[ApplicationView]) -> Table:
             view.name,
             *((view.pipeline or "-",) if of_pipelines else ()),
             _state(view),
-            _PRIORITY_NAMES.get(view.priority, str(view.priority)),
+            priority_name(view.priority),
             format_duration(view.elapsed_s),
             _duration(view.deadline_s),
             _duration(view.forecast_end_s),
@@ -85,7 +84,7 @@ def _share_line(share: UserShare) -> str:
         if most is not None
     ]
     highest = share.highest_priority
-    said += [] if highest is None else [f"highest priority {_PRIORITY_NAMES.get(highest, highest)}"]
+    said += [] if highest is None else [f"highest priority {priority_name(highest)}"]
     return f"user {printable(share.user, MOST_NAME)}: {', '.join(said)}"
 
 

@@ -17,7 +17,7 @@ from controller.runs.plot import DEADLINE, new_figure, number, save, ticks
 from controller.runs.run_folder import read_samples, read_summary
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput
-from stage_model.units import PRIORITIES, format_duration
+from stage_model.units import format_duration, priority_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,14 +119,13 @@ def core_curve(samples: Sequence[Sample]) -> CoreCurve:
 
 def _label(summary: dict[str, Any], arrival_s: float, deadline_s: float | None, end_s: float | None) -> str:
     """Return one line: the run's name, its pipeline, its priority, its arrival, and how far from its deadline it ended."""
-    names = {value: name for name, value in PRIORITIES.items()}
     priority = summary.get("priority")
     parts = [str(summary.get("name") or summary.get("app_id") or "run")]
     pipeline = summary.get("pipeline")
     if isinstance(pipeline, dict):
         parts.append(f"in {pipeline.get('name')}")
     if isinstance(priority, int):
-        parts.append(f"priority {names.get(priority, priority)}")
+        parts.append(f"priority {priority_name(priority)}")
     parts.append(f"arrives at {format_duration(arrival_s)}")
     if end_s is not None and deadline_s is not None:
         error_s = end_s - deadline_s

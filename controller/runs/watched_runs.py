@@ -84,7 +84,7 @@ def savings_of(runs: Path, profiles: ProfileStore, wanted: Sequence[str], price:
     found = [(run, _record(run)) for run in (folders.values() if wanted else ended_folders(runs))]
     watched = [(run, record) for run, record in found if record.observed]
     if wanted and (paced := [run.application_id for run, record in found if not record.observed]):
-        raise BadInput(f"run {paced[0]} was paced, not only watched; name one that was submitted with --observe")
+        raise BadInput(f"run {paced[0]} was paced, not only watched; name runs that were submitted with --observe")
     if not watched:
         raise BadInput(
             f"no run in {runs} that has ended was only watched; submit one with --observe, or start `sparkpace up --observe`"

@@ -19,6 +19,7 @@ from stage_model.units import (
     parse_duration,
     parse_memory_mb,
     parse_priority,
+    priority_name,
 )
 from tests.fakes.refusals import assert_names
 
@@ -150,6 +151,14 @@ def test_any_text_is_either_a_positive_time_or_bad_input(text: str) -> None:
 )
 def test_a_priority_is_a_name_or_a_number(text: str, number: int) -> None:
     assert parse_priority(text) == number
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(-1, "backfill"), (0, "low"), (50, "normal"), (100, "high"), (1, "1"), (99, "99")]
+)
+def test_a_priority_is_shown_by_its_name_or_number(number: int, name: str) -> None:
+    assert priority_name(number) == name
+    assert parse_priority(name) == number
 
 
 @pytest.mark.parametrize("text", ["", "urgent", "-2", "101", "5.5", "nan", "٣"])

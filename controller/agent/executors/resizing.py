@@ -216,8 +216,8 @@ def _answer(told: MemoryProgress | None) -> Answer | None:
 
 
 def _wanted_mb(spec: ExecutorSpec | None, budget_mb: int | None) -> int | None:
-    """Return the budget to reach. A watched executor keeps the one that it starts with, and never makes room for another: so
-    it starts with as much as its other memory, which leaves as much to the next application."""
+    """Return the budget to reach. A watched executor keeps its first budget and never makes room for others. So that budget
+    is at most the executor's other memory, which leaves as much to the next application."""
     if budget_mb is None or spec is None or not spec.watched:
         return budget_mb
     return min(budget_mb, spec.memory_mb)

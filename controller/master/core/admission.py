@@ -70,8 +70,8 @@ class Admission:
         return ClusterNow(workers, grows, self.default_law, dict(self.registry.untaught))
 
     def check_share(self, request: PlanRequest, reply: PlanReply, uid: int, now_s: float) -> None:
-        """Raise `BadInput` and `InfeasibleDeadline` for a plan that the share of `uid` does not allow. Normal priority may be
-        one that was not named, and the user may be unknown: both are for the registration to judge."""
+        """Raise `BadInput` and `InfeasibleDeadline` for a plan that the share of `uid` does not allow. Normal priority may
+        not have been named, and the user may be unknown: the registration judges both."""
         if uid == NOBODY_UID or request.most_cores is not None:
             return
         if request.priority != NORMAL_PRIORITY:

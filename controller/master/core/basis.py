@@ -33,7 +33,7 @@ def _taught(grounds: Grounds | None) -> str:
         return "no earlier run is known"
     planned = f"planned from {grounds.runs} run{'s' if grounds.runs > 1 else ''}"
     if grounds.same_arguments is None:
-        return f"{planned}, whatever their arguments"
+        return f"{planned}; arguments were not compared"
     if grounds.same_arguments == 0:
         return f"{planned} with other arguments: time is kept for {grounds.further:.0%} more work"
     if grounds.same_arguments == grounds.runs:

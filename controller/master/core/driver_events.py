@@ -1,8 +1,9 @@
 """Drivers' reports, taken in live, and once more at a start of the master, by the same code in the same order.
 
-Every event and snapshot is stored as it came, but for a deadline that `single_jobs` has refused. While that cannot be, they
-are taken in all the same and not acknowledged: the driver keeps them, goes on behind what was taken in, and sends all of it
-once more when they can be stored. An event that cannot be read or applied is left out, alike each time (`guard`).
+Every event and snapshot is stored as it came, except for a deadline that `single_jobs` has refused. While nothing can be
+stored, the master takes reports in and does not acknowledge them: the driver keeps them, goes on behind the last one, and
+sends all of them again when they can be stored. An event that cannot be read or applied is left out, alike each time
+(`guard`).
 """
 
 from __future__ import annotations

@@ -27,13 +27,14 @@ LONGEST_NAME = 100
 class RunEnd:
     """All that is known of a run at its end; seconds count from submission, works are core-seconds.
 
-    `least_s` is the end that was forecast with all `cores`, the most there are (None if there are none); `planned_core_s` is
-    the planned work; `other_arguments` says that the run was planned from runs with other arguments; `planned_start_s` is the
-    planned time of the first task. Without a profile they are None, None, False and None. `used_core_s` is the work of its
-    stages. `owed_core_s` are the core-seconds that squeezes withheld and no one gave back, `squeezed_by` the core-seconds
-    withheld by the name of the application that had cores then. `first_task_s` is None if no task began. `waited_for` is the
-    last reason to wait before the first task, in the words that the user saw. `under_way`: the run goes on; its end and its
-    work are expected ones. `most_input_records` is the largest input of the runs known, None without one."""
+    `least_s` is the end that was forecast with all `cores` that the application can get (None without any). `planned_core_s`
+    is the planned work; `other_arguments` says that the run was planned from runs with other arguments; `planned_start_s`
+    is the planned time of the first task. Without a profile they are None, None, False and None. `used_core_s` is the
+    work of its stages. `owed_core_s` are the core-seconds that squeezes withheld and no one gave back, `squeezed_by` the
+    core-seconds withheld by the name of the application that had cores then. `first_task_s` is None if no task began.
+    `waited_for` is the last reason to wait before the first task, in the words that the user saw. `under_way`: the run
+    goes on; its end and its work are expected ones. `most_input_records` is the largest input of the runs known, None
+    without one."""
 
     deadline_s: float
     end_s: float

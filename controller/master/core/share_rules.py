@@ -33,8 +33,8 @@ class InUse:
 
 @dataclass(frozen=True, slots=True)
 class ShareRequest:
-    """A request for more. `priority` None: none is named. `cores` None: no deadline is asked for, or one that takes
-    no more than the user has; 0: one of which no one knows what it takes."""
+    """A request for more. `priority` None: the request names no priority. `cores` None: no deadline is asked for, or the
+    deadline takes no more than the user has; 0: no one knows how many cores the deadline takes."""
 
     priority: int | None = None
     cores: float | None = None

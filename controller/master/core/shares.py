@@ -74,9 +74,9 @@ class UserShares:
             raise BadInput(sentence)
 
     def admit_priority(self, application: Application) -> None:
-        """Check the priority of an application that is not in the registry yet; one that names none has normal priority, or
-        the highest of its user if that is lower. One that outlived the master's memory is not refused: it gets the highest
-        of its user, too. Raise `BadInput`."""
+        """Check the priority of an application that is not in the registry yet. Without a priority of its own, an application
+        has normal priority, or the highest of its user if that is lower. An application that outlived the master's memory is
+        not refused: its priority becomes at most the highest of its user. Raise `BadInput`."""
         said = application.record.registration
         limits = self.limits_of(said.uid)
         lowers = application.outlived or f"{PREFIX}priority" not in said.conf
@@ -139,11 +139,10 @@ class UserShares:
 
     def cores(self, application: Application, now_s: float) -> float:
         """Return the cores that the deadlines which govern an application take from now on; 0 without a profile."""
-        most, cores = self.workers.capacity(application, now_s).cores, 0.0
+        most, cores = self.workers.capacity(application, now_s), 0.0
         with guarded(application, "working out what it was promised"):
-            claims = promises(application, self.workers.capacity(application, now_s), now_s)
-            cores = sum(cores_of(claim, most) for claim in claims)
-        return min(cores, most) if most > 0 else cores
+            cores = sum(cores_of(claim, most.cores) for claim in promises(application, most, now_s))
+        return min(cores, most.cores) if most.cores > 0 else cores
 
     def over(self, now_s: float) -> list[str]:
         """Return a sentence for each user that has more than the limits allow."""
@@ -201,7 +200,7 @@ def uid_of(application: Application) -> int:
 
 
 def runs(application: Application) -> bool:
-    """Return True if the application has an executor, or has had one that ran."""
+    """Return True if an executor of the application is there, or has run."""
     there = application.executors.values()
     return application.life.state is LifeState.RUNNING or any(counts(application, executor) for executor in there)
 

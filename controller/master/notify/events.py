@@ -14,7 +14,7 @@ import msgspec
 from controller.machine.printable import printable
 from controller.wire.states import Outcome
 from stage_model.settings import CORE_QUANTUM
-from stage_model.units import PRIORITIES, format_distance, format_duration
+from stage_model.units import PRIORITIES, format_distance, format_duration, priority_name
 
 AT_RISK_S = 1.0
 """A forecast end past the deadline by more than this,"""
@@ -147,9 +147,7 @@ def with_risk(event: HookEvent, risk: Risk) -> HookEvent:
     has = f"it has {risk.granted_cores:.2f} of the {risk.demanded_cores:.2f} cores that it asks for"
     if risk.demanded_cores - risk.granted_cores >= CORE_QUANTUM and risk.priority < risk.highest_priority:
         advice = f"{has}, and a higher priority may give it more"
-        names = {number: name for name, number in PRIORITIES.items()}
-        highest = names.get(risk.highest_priority, risk.highest_priority)
-        command = f"sparkpace set {event.application_id} --priority {highest}"
+        command = f"sparkpace set {event.application_id} --priority {priority_name(risk.highest_priority)}"
     else:
         advice = f"{has}; this shows what its forecast rests on, and where its executors may go"
         command = f"sparkpace explain {event.application_id}"
