@@ -156,8 +156,9 @@ class JavaProgram(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The state of an executor now. `quota_cores` and `memory_limit_bytes` are read back, not remembered; `cpu_s` counts
-    since the executor's start; `counted` false: the runtime cannot count it, so the executor's own figure is used.
+    """The state of an executor now. `quota_cores` (None: no quota; never inf, which JSON cannot say) and
+    `memory_limit_bytes` are read back, not remembered; `cpu_s` counts since the executor's start; `counted` false: the
+    runtime cannot count it, so the executor's own figure is used.
     `throttled_s`: seconds since its start that its quota held its threads back, summed over CPUs (`Usage`); None: not known.
     `memory_limit_bytes` None: no limit holds its memory back, and no runtime can set one afterwards. `node`: of executors on
     several, those that share the cores of one. `remark`: what its operator should know, `risk`: its user, too. `most_cores`:

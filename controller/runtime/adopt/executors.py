@@ -293,11 +293,12 @@ class AdoptRuntime(Adopter):
         """Return a sentence if the quota is not what was written last, else "". The quota is written again with the next
         change."""
         written = known.written
-        if written is None or quota is None or (math.isfinite(quota) and quota_us(quota) == quota_us(written)):
+        if written is None or (quota is not None and quota_us(quota) == quota_us(written)):
             return ""
+        there = "no quota is there" if quota is None else f"{quota:.2f} are there"
         return (
-            f"somebody else writes its quota: {written:.2f} cores were written and {quota:.2f} are there; run one "
-            "agent on a machine, and let no one else resize its executors"
+            f"somebody else writes its quota: {written:.2f} cores were written and {there}; run one agent on a machine, "
+            "and let no one else resize its executors"
         )
 
     def alive(self) -> bool:

@@ -27,13 +27,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A reading of a group. `cpu_s` and `throttled_s` count since the group was made; `quota_cores` is inf if unlimited;
+    """A reading of a group. `cpu_s` and `throttled_s` count since the group was made; `quota_cores` None: no quota;
     `memory_bytes` leaves out file cache, which the kernel can drop (None: no memory controller); `memory_limit_bytes` None:
     no limit. `throttled_s`: seconds that threads which could have run stood still because the quota of a period was used up,
     summed over the CPUs they would have run on; None where the kernel counts none."""
 
     cpu_s: float
-    quota_cores: float
+    quota_cores: float | None
     memory_bytes: int | None
     memory_limit_bytes: int | None = None
     throttled_s: float | None = None

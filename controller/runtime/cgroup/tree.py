@@ -71,7 +71,8 @@ class CgroupTree:
             return None
         memory = None if group.memory is None else self._files.memory_bytes(group.memory, text)
         limit = self.read_memory_limit(group, text)
-        return Usage(cpu_s, quota, memory, limit, self._files.throttled_s(group, text))
+        limited = None if math.isinf(quota) else quota
+        return Usage(cpu_s, limited, memory, limit, self._files.throttled_s(group, text))
 
     def read_quota(self, group: Group) -> float | None:
         """Return the cores that the quota allows, inf without one, None when the group is gone."""

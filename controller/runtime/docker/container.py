@@ -148,7 +148,7 @@ def observed(key: ExecutorKey, inspected: Mapping[str, Any]) -> Observed:
     state, host = inspected["State"], inspected["HostConfig"]
     running = bool(state["Running"])
     never_ran = state["Status"] == "created"
-    quota = host["CpuQuota"] / (host["CpuPeriod"] or CPU_PERIOD_US) if host["CpuQuota"] > 0 else math.inf
+    quota = host["CpuQuota"] / (host["CpuPeriod"] or CPU_PERIOD_US) if host["CpuQuota"] > 0 else None
     reason = "created but never started" if never_ran else str(state.get("Error") or "")
     if state.get("OOMKilled"):
         reason = f"out of memory: the container's limit is {host['Memory']} bytes"

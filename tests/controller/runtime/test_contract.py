@@ -104,6 +104,21 @@ def test_a_changed_quota_is_read_back(rig: AnyRig) -> None:
         in_force(rig, runtime, cores)
 
 
+def test_an_executor_whose_quota_someone_took_away_has_none(rig: AnyRig) -> None:
+    """Such a quota is not an infinite one: JSON cannot say that, so the master could not read the agent's reports."""
+    runtime, tree = rig.runtime(), CgroupTree()
+    key = rig.start(runtime, rigs.IDLE, cores=0.5)
+    in_force(rig, runtime, 0.5)
+    pid = runtime.observe()[key].pid
+    group = tree.group_of(pid) if pid else None
+    if group is None or tree.read_quota(group) != pytest.approx(0.5):
+        pytest.skip("no control group here has this executor's quota")
+    assert tree.write_quota(group, math.inf)
+    assert runtime.observe()[key].quota_cores is None
+    assert runtime.set_quota(key, 0.4)
+    in_force(rig, runtime, 0.4)
+
+
 def test_impossible_amounts_are_refused(rig: AnyRig) -> None:
     """Each runtime refuses impossible amounts; `test_launching` tests which amounts those are."""
     runtime = rig.runtime()
