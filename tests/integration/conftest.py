@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,22 @@ STAGES = ("stages.py", "--work", "4", "--tasks", "6", "--rounds", "3")
 """About ten core-seconds of executors: 30 tasks in 6 stages."""
 ONE_SPARK = pytest.mark.parametrize("python", ["installed"], indirect=True)
 """Mark of a test whose claim does not depend on Spark's release: one job of each way to start executors runs on both."""
+
+
+LOG_LINES = 40
+"""Last lines of a service's log that a failed test shows."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the services of a failed test's cluster said: elsewhere their logs are gone with the machine."""
+    report = yield
+    if report.failed:
+        clusters = [one for one in getattr(item, "funcargs", {}).values() if isinstance(one, LocalCluster)]
+        for log in [file for cluster in clusters for file in sorted(cluster.home.logs.glob("*.log"))]:
+            lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:]
+            report.sections.append((f"end of {log.name}", "\n".join(lines)))
+    return report
 
 
 @dataclass(frozen=True, slots=True)
