@@ -57,6 +57,9 @@ def reconcile(application: Application, registry: Registry, placing: Placing, ob
     if application.held_back or application.placement.over_share:
         application.placement.evicting.clear()
         application.placement.infeasible = None
+    further = application.placement.further
+    if further is not None:
+        application.placement.waiting = application.placement.waiting or further.waiting
     if application.placement.waiting and application.stream.first_task_ms is None:
         application.placement.waited_for = application.placement.waiting
     position = placing.queue.position(application)
