@@ -146,15 +146,16 @@ def check_feasible(
     where it can be met without. Raise `InfeasibleDeadline` where it cannot be met, with the least deadline that can be met
     alongside the promises."""
     assert application.estimate is not None
-    assert application.options.deadline_s is not None
     what, options, spent_s = application.estimate, application.options, application.elapsed_s(now_s)
+    deadline_s = options.deadline_s
+    assert deadline_s is not None
 
     def judge(deadline_s: float, most: Capacity, promised: Promised) -> PlanReply:
         return feasibility(what, deadline_s, most, spent_s=spent_s, priority=options.priority, promised=promised)
 
-    reply, number = judge(application.options.deadline_s, most, promised), 0
+    reply, number = judge(deadline_s, most, promised), 0
     if not reply.feasible and offer is not None:
-        reply, number = judged_with(offer, judge, application.options.deadline_s, promised, reply)
+        reply, number = judged_with(offer, judge, deadline_s, promised, reply)
     if not reply.feasible:
         raise InfeasibleDeadline(f"{reply.reason}, or --force")
     return number
