@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from placement.policies import POLICIES, Draw, Policy
 from placement.request import Request
-from placement.scores import Largest, Weights, largest, location_score
+from placement.scores import Largest, Weights, has_room, largest, location_score
 from placement.worker import WorkerState
 
 ENOUGH = 200
@@ -89,16 +89,17 @@ class Fleet:
         return [found[name] for name in sorted(found)]
 
     def located(self, request: Request, fitting: Sequence[WorkerState]) -> Sequence[WorkerState]:
-        """Return the best located of the workers: near the input where that is known, else on the driver's host if one is
-        there."""
+        """Return the workers that the policy chooses from: those with the best location score; of these the ones where the
+        planned cores leave room, if there are any; of these the ones on the driver's host, unless the input is known."""
         score = location_score(request, self.weights)
         if score is not None:
             scored = [(round(score(worker), 9), worker) for worker in fitting]
             best = max(value for value, _ in scored)
             fitting = [worker for value, worker in scored if value == best]
-        if request.prefer:
-            return fitting
-        return [worker for worker in fitting if worker.host == request.local] or fitting
+        roomy = [worker for worker in fitting if has_room(worker, request)]
+        if request.prefer or not request.local:
+            return roomy or fitting
+        return [worker for worker in roomy if worker.host == request.local] or roomy or fitting
 
     def choose(self, request: Request, fitting: Sequence[WorkerState]) -> WorkerState:
         """Return the worker of `fitting` (never empty) that the request's policy takes."""

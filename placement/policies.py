@@ -79,11 +79,14 @@ class SmoothWrr(Policy):
 
 
 class Spread(Policy):
-    """The worker with the most available resources, then the fewest executors, then the first by name."""
+    """The worker with the most available resources, then the most free cores, then the fewest executors, then the first by
+    name."""
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
-        def key(worker: WorkerState) -> tuple[float, int, str]:
-            return -round(available(worker, request, most, weights), 9), len(worker.occupants), worker.worker_id
+        def key(worker: WorkerState) -> tuple[float, float, int, str]:
+            # of workers that have more planned than they have cores, all have no CPU available
+            free_cores = round(worker.free_cores(request.priority), 9)
+            return -round(available(worker, request, most, weights), 9), -free_cores, len(worker.occupants), worker.worker_id
 
         return min(fitting, key=key)
 

@@ -42,11 +42,12 @@ class Memory(Protocol):
 class Request:
     """An executor that is to be placed.
 
-    `cores` is its planned peak; `policy` chooses among the workers that fit and are best located. `prefer` are the hosts of
-    its input with their share of it (they sum to 1), `preferred_locations` the same with where these are; `patience` says how
-    it waits for one of these hosts (None: it does not); `local` is the driver's host. `evict`: it may have executors of lower
-    priority ended. `ahead` is the number that wait and come first; `kept` are the workers that these could use sooner or
-    later (`plan.ever_fitting`), or where room is being made for one of them."""
+    `cores` is its planned peak; `needs_peak`: its deadline needs all of them, so that a smaller worker has no room. `policy`
+    chooses among the workers that fit and are best located. `prefer` are the hosts of its input with their share of it (they
+    sum to 1), `preferred_locations` the same with where these are; `patience` says how it waits for one of these hosts (None:
+    it does not); `local` is the driver's host. `evict`: it may have executors of lower priority ended. `ahead` is the number
+    that wait and come first; `kept` are the workers that these could use sooner or later (`plan.ever_fitting`), or where room
+    is being made for one of them."""
 
     application_id: str
     priority: int
@@ -65,6 +66,7 @@ class Request:
     evict: bool = False
     ahead: int = 0
     kept: frozenset[str] = frozenset()
+    needs_peak: bool = False
 
     @property
     def waits_for_data(self) -> bool:

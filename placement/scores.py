@@ -1,7 +1,8 @@
 """Scores: how good is this worker for this executor? The second half of document 003's filter, then score.
 
 Each score is between 0 and 1 and counts with its weight (a setting). `LOCATION` is about where data, images and others are,
-and comes before the load: the policies choose among the workers with the best sum of these. `load` is what policies look at.
+and comes before the load: the policies choose among the workers with the best sum of these, and of those among the ones whose
+planned cores leave room (`has_room`). `available` is what policies look at.
 """
 
 from __future__ import annotations
@@ -153,9 +154,16 @@ def total(worker: WorkerState, most: Largest, weights: Weights) -> float:
 def available(worker: WorkerState, request: Request, most: Largest, weights: Weights) -> float:
     """Return A: the same sum over what is left for an executor of that priority: load is not available, lower-priority use
     is."""
-    cores = max(0.0, worker.cores - worker.busy_cores(request.priority))
+    cores = max(0.0, worker.free_cores(request.priority))
     gpu = worker.free_pieces(GPU) if weights.gpu else 0
     return (
         0.9 * (weights.cpu * cores / most.cores + weights.gpu * gpu / most.gpu_units)
         + 0.1 * max(0, worker.free_mb) / most.memory_mb
     )
+
+
+def has_room(worker: WorkerState, request: Request) -> bool:
+    """Check that the cores planned on the worker leave what the executor would use there: its planned peak, or all that the
+    worker has if that is less and no deadline needs the peak."""
+    wanted = request.cores if request.needs_peak else min(request.cores, worker.cores)
+    return worker.free_cores(request.priority) >= wanted - 1e-9

@@ -10,7 +10,7 @@ from placement.filters import LASTING, PASSING, Reason, passing, refusals
 from placement.fleet import Fleet
 from placement.plan import ever_fitting, with_data
 from placement.request import Memory, Request
-from placement.scores import available, details
+from placement.scores import available, details, has_room
 from placement.worker import WorkerState
 
 
@@ -22,7 +22,11 @@ class Why:
     refused: tuple[tuple[str, Reason], ...] = ()
     scores: dict[str, float] = field(default_factory=dict)
     available: float = 0.0
+    free_cores: float = 0.0
+    """Cores that the executors there leave to one of its priority; below 0 where more are planned than the worker has."""
     local: bool = False
+    crowded: bool = False
+    """True if the cores planned there leave too few, so that the driver's host does not count."""
     kept: bool = False
     """True if the worker is among those that the policy chooses from."""
 
@@ -44,7 +48,9 @@ def explain(request: Request, fleet: Fleet, memory: Memory) -> list[Why]:
                 tuple(refused),
                 dict(details(request, worker, fleet.weights)),
                 round(available(worker, request, fleet.most, fleet.weights), 4),
+                round(worker.free_cores(request.priority), 3),
                 bool(worker.host) and worker.host == request.local,
+                not has_room(worker, request),
             )
         )
     chosen_from = {worker.worker_id for worker in fleet.located(request, fit)} if fit else set()

@@ -1,8 +1,8 @@
 """A worker as placement sees it, with the executors on it.
 
 CPU never makes an executor wait: `cores` of an occupant are the peak that is planned for it, and count only for choosing
-among workers; the quota is squeezed instead. Memory is MiB, and the memory manager decides on it (`request.Memory`). Pieces
-(gpu and what workers advertise) and ports make an executor wait.
+among workers (`scores.has_room`); the quota is squeezed instead. Memory is MiB, and the memory manager decides on it
+(`request.Memory`). Pieces (gpu and what workers advertise) and ports make an executor wait.
 """
 
 from __future__ import annotations
@@ -107,6 +107,10 @@ class WorkerState:
         """Return the planned cores of executors that would not be squeezed for one of that priority: preemption at run time
         ignores lower-priority use when placing (document 003)."""
         return sum(cores for other, cores in self.cores_of.items() if other >= priority)
+
+    def free_cores(self, priority: int) -> float:
+        """Return the cores that `busy_cores` leaves; below 0 where more are planned than the worker has."""
+        return self.cores - self.busy_cores(priority)
 
     def free_pieces(self, name: str) -> int:
         """Return the units of a resource that no one holds."""

@@ -99,5 +99,9 @@ def _why(worker: WorkerExplanation) -> str:
         return "; ".join(f"{refusal.filter}: {refusal.reason}" for refusal in worker.refused)
     parts = [f"available {worker.available:.2f}"]
     parts += [f"{name} {score:g}" for name, score in worker.scores.items()]
-    parts += ["the driver's host"] if worker.local else []
+    parts += [f"{max(0.0, worker.free_cores):g} cores free"]
+    if worker.local:
+        parts.append("the driver's host")
+    if worker.local and worker.crowded:
+        parts.append("which does not count, because too few of its cores are free")
     return ", ".join(parts)

@@ -157,15 +157,18 @@ class Refusal(Message, frozen=True, kw_only=True):
 
 class WorkerExplanation(Message, frozen=True, kw_only=True):
     """One worker: the application's `executors` there; the refusals of the next one, else its weighted `scores`, the share
-    `available` (0.9 (a CPU + b GPU) + 0.1 memory, each divided by the largest worker's), whether it is `local` to the driver,
-    and whether it is `kept`: among those that the policy chooses from."""
+    `available` (0.9 (a CPU + b GPU) + 0.1 memory, each divided by the largest worker's), its `free_cores` (below 0 where
+    more are planned), whether it is `local` to the driver, whether it is `crowded`: too few cores are free, so that being
+    local does not count, and whether it is `kept`: among those that the policy chooses from."""
 
     worker_id: str
     executors: tuple[str, ...] = ()
     refused: tuple[Refusal, ...] = ()
     scores: dict[str, float] = {}
     available: float = 0.0
+    free_cores: float = 0.0
     local: bool = False
+    crowded: bool = False
     kept: bool = False
 
 

@@ -1,6 +1,6 @@
-"""Document 002's experiment, simulated: six jobs of 2 to 64 maps on ten machines under FIFO, Fair with a fixed delay, and
-RFD.
+"""Document 002's experiment, simulated: jobs of 2 to 64 maps on ten machines under FIFO, Fair with a fixed delay, and RFD.
 
+All jobs are there from the beginning, in an order that is drawn: the forecast looks at the jobs ahead, so several must wait.
 Machines ask for work by heartbeats, with their slots in turn; a map whose block is elsewhere takes TT longer, the time to
 move a block. RFD is the document's algorithm with the product's forecast (`placement.locality`) in both variants. As in the
 document's table 3, the forecast of every waiting job (equation 4) is kept from time to time, together with what came: the
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -23,7 +24,7 @@ SCHEDULERS = ("fifo", "fair", "rfd-intended", "rfd-printed")
 class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The document's setup: 100 Mbit/s and blocks of 64 MB make TT 5.12 s. The document does not say these: slots and the
     maps' time (two on its machines of four cores, with as much for reduces; 20 s for counting the addresses in 64 MB of a
-    log), three copies of a block, and that jobs come one after the other."""
+    log), three copies of a block, and `jobs` of each size."""
 
     machines: int = 10
     slots: int = 2
@@ -33,13 +34,12 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     task_s: float = 20.0
     task_cv: float = 0.2
     copies: int = 3
-    jobs: int = 6
-    between_s: float = 10.0
+    jobs: int = 1
 
 
 class WaitingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: mean time of the jobs, share of local maps, forecasts, and the number of them that were right when rounded;
-    `near`: within one of what came."""
+    """The jobs of `maps` maps of one run: their mean time, share of local maps, forecasts, and the number of them that were
+    right when rounded; `near`: within one of what came."""
 
     scheduler: str
     maps: int
@@ -55,12 +55,13 @@ class WaitingRow(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass(slots=True)
 class _Job:
     number: int
-    submitted_s: float
     blocks: dict[int, frozenset[int]]
     """Unprocessed blocks and the machines that hold them."""
     running: int = 0
     done: int = 0
     total: int = 0
+    locals: int = 0
+    """Maps that were launched where their block is."""
     waiting_since_s: float | None = None
     ended_s: float = 0.0
 
@@ -88,19 +89,20 @@ class _Scene:
     slots: list[list[float]] = field(default_factory=list)
     """Seconds at which each slot of each machine is free."""
     owners: dict[tuple[int, int], _Job] = field(default_factory=dict)
-    locals: int = 0
     task_times: list[float] = field(default_factory=list)
     open: list[_Forecast] = field(default_factory=list)
     closed: list[_Forecast] = field(default_factory=list)
 
 
-def simulate_waiting(setup: Setup, scheduler: str, maps: int, seed: int) -> WaitingRow:
-    """Simulate all jobs of `maps` maps, to their end. Blocks, heartbeats and map times are the same under each scheduler."""
-    places, times = random.Random(seed), random.Random(seed + 1)
+def simulate_waiting(setup: Setup, scheduler: str, sizes: Sequence[int], seed: int) -> list[WaitingRow]:
+    """Simulate jobs of all `sizes`, which are numbers of maps, to their end; return a row for each size. The order of the
+    jobs, blocks, heartbeats and map times are the same under each scheduler."""
+    places, times, order = (random.Random(seed + number) for number in range(3))
+    wanted = [maps for maps in sizes for _ in range(setup.jobs)]
     jobs = []
-    for number in range(setup.jobs):
+    for number, maps in enumerate(order.sample(wanted, len(wanted))):
         blocks = {block: frozenset(places.sample(range(setup.machines), setup.copies)) for block in range(maps)}
-        jobs.append(_Job(number, number * setup.between_s, blocks, total=maps))
+        jobs.append(_Job(number, blocks, total=maps))
     scene = _Scene(setup, scheduler, times, jobs, [[0.0] * setup.slots for _ in range(setup.machines)])
     beats = sorted((places.uniform(0, setup.heartbeat_s), machine) for machine in range(setup.machines))
     turn = 0
@@ -109,19 +111,22 @@ def simulate_waiting(setup: Setup, scheduler: str, maps: int, seed: int) -> Wait
         _heartbeat(scene, beats[turn % len(beats)][1], now_s)
         turn += 1
     scene.closed += scene.open
-    right = [round(f.expected) == f.came for f in scene.closed]
-    near = [abs(f.expected - f.came) <= 1 for f in scene.closed]
-    waits = [(f.expected >= 1) == (f.came >= 1) for f in scene.closed]
+    return [_row(scene, maps, seed) for maps in sizes]
+
+
+def _row(scene: _Scene, maps: int, seed: int) -> WaitingRow:
+    jobs = [job for job in scene.jobs if job.total == maps]
+    made = [forecast for forecast in scene.closed if forecast.job.total == maps]
     return WaitingRow(
-        scheduler=scheduler,
+        scheduler=scene.scheduler,
         maps=maps,
         seed=seed,
-        mean_s=statistics.fmean(job.ended_s - job.submitted_s for job in jobs),
-        local=scene.locals / (setup.jobs * maps),
-        forecasts=len(right),
-        right=sum(right),
-        near=sum(near),
-        waits_right=sum(waits),
+        mean_s=statistics.fmean(job.ended_s for job in jobs),
+        local=sum(job.locals for job in jobs) / (len(jobs) * maps),
+        forecasts=len(made),
+        right=sum(round(f.expected) == f.came for f in made),
+        near=sum(abs(f.expected - f.came) <= 1 for f in made),
+        waits_right=sum((f.expected >= WORTH) == (f.came >= 1) for f in made),
     )
 
 
@@ -129,7 +134,7 @@ def _heartbeat(scene: _Scene, machine: int, now_s: float) -> None:
     """Take in which of the machine's maps have ended; then let each of its free slots ask for one."""
     if all(now_s > forecast.made_s + scene.setup.move_s for forecast in scene.open):
         scene.closed += scene.open
-        queue = [job for job in scene.jobs if job.submitted_s <= now_s and job.blocks]
+        queue = [job for job in scene.jobs if job.blocks]
         scene.open = [_Forecast(job, now_s, expected_requests(_outlook(scene, [], job))) for job in queue]
     for index, free_s in enumerate(scene.slots[machine]):
         if free_s > now_s:
@@ -141,7 +146,7 @@ def _heartbeat(scene: _Scene, machine: int, now_s: float) -> None:
                 ended.ended_s = free_s
         for forecast in scene.open:
             forecast.came += machine in forecast.job.machines()
-        queue = [job for job in scene.jobs if job.submitted_s <= now_s and job.blocks]
+        queue = [job for job in scene.jobs if job.blocks]
         chosen = _choose(scene, queue, machine, now_s)
         if chosen is not None:
             _launch(scene, chosen[0], chosen[1], machine, index, now_s)
@@ -200,7 +205,7 @@ def _launch(scene: _Scene, job: _Job, block: int, machine: int, index: int, now_
     local = machine in job.blocks.pop(block)
     took_s = max(0.2 * setup.task_s, scene.rng.gauss(setup.task_s, setup.task_cv * setup.task_s))
     took_s += 0.0 if local else setup.move_s
-    scene.locals += local
+    job.locals += local
     scene.task_times.append(took_s)
     job.running += 1
     if local:

@@ -12,6 +12,7 @@ from placement.fleet import ENOUGH
 from placement.ids import Pool
 from placement.labels import Requirement, parse_requirements
 from placement.plan import Evict, Infeasible, PlaceAnswer, Placed, Squeeze, Wait, ever_fitting, needed_type, place
+from placement.policies import POLICIES
 from placement.request import Request
 from placement.resources import SCALE, ResourceSet
 from placement.scores import parse_weights
@@ -33,6 +34,54 @@ def test_the_local_worker_comes_first_if_it_fits() -> None:
 def test_a_full_local_worker_spills_over_to_one_with_room() -> None:
     full = occupied(worker("local", host="here"), 1.0, least_mb=950)
     assert decided(request(local="here"), full, worker("other", host="far")) == Placed("other")
+
+
+def test_the_drivers_host_is_passed_over_where_its_planned_cores_leave_no_room() -> None:
+    idle = worker("idle", 16.0, host="far")
+    crowded = occupied(worker("small", 1.0, host="here"), 20.0)
+    assert decided(request(local="here"), crowded, idle) == Placed("idle")
+    # the agent squeezes those of lower priority
+    low = occupied(worker("small", 1.0, host="here"), 20.0, priority=0)
+    assert decided(request(local="here"), low, idle) == Placed("small")
+
+
+def test_where_no_worker_has_room_the_policy_chooses_and_the_drivers_host_does_not_count() -> None:
+    here, far = occupied(worker("a", 1.0, host="here"), 2.0), occupied(worker("b", 16.0, host="far"), 15.5)
+    assert decided(request(local="here"), here, far) == Placed("b")
+
+
+def test_a_demand_that_a_deadline_needs_has_no_room_on_a_smaller_worker() -> None:
+    small, large = worker("small", host="here"), worker("large", 16.0, host="far")
+    assert decided(request(cores=8.0, local="here"), small, large) == Placed("small")
+    assert decided(request(cores=8.0, local="here", needs_peak=True), small, large) == Placed("large")
+
+
+HALVES = st.integers(1, 40).map(lambda number: number / 2)
+"""Cores whose sums are exact."""
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from((0.5, 1.0, 4.0, 16.0)), st.lists(HALVES, max_size=3)), min_size=1, max_size=6),
+    HALVES,
+    st.booleans(),
+    st.sampled_from(sorted(POLICIES)),
+)
+def test_no_worker_without_room_for_its_cores_is_taken_while_another_has_it(
+    offered: list[tuple[float, list[float]]], cores: float, needs_peak: bool, policy: str
+) -> None:
+    workers = [
+        occupied(worker(f"w{number}", has, host=f"h{number}"), *planned) for number, (has, planned) in enumerate(offered)
+    ]
+    roomy = [
+        f"w{number}"
+        for number, (has, planned) in enumerate(offered)
+        if sum(planned) + (cores if needs_peak else min(cores, has)) <= has
+    ]
+    asked = request(cores=cores, needs_peak=needs_peak, policy=policy, local="h0")
+    outcome = decided(asked, *workers)
+    assert isinstance(outcome, Placed)
+    assert not roomy or outcome.worker_id in roomy
+    assert "w0" not in roomy or outcome.worker_id == "w0"
 
 
 def test_where_nothing_is_free_it_waits_for_those_that_are_large_enough() -> None:

@@ -119,6 +119,11 @@ def test_spread_takes_the_emptiest_and_pack_the_fullest_that_fits() -> None:
     assert Pack(lambda: 0.0)(request(), nodes, most, CPU_ONLY).worker_id == "c"
 
 
+def test_spread_takes_the_least_crowded_where_no_worker_has_cores_left() -> None:
+    nodes = [occupied(worker("a", 4.0), 20.0), occupied(worker("b", 4.0), 3.0, 2.0, least_mb=50)]
+    assert Spread(lambda: 0.0)(request(), nodes, largest(nodes), CPU_ONLY).worker_id == "b"
+
+
 def test_use_of_lower_priority_is_ignored_when_placing() -> None:
     """Preemption at run time: the agent squeezes them."""
     nodes = [occupied(worker("a", 4.0), 4.0, priority=0), occupied(worker("b", 4.0), 1.0, priority=50)]

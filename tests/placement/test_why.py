@@ -31,6 +31,13 @@ def test_every_worker_is_explained() -> None:
     assert [w.local for w in whys] == [True, True, False, True]
 
 
+def test_a_drivers_host_with_too_few_free_cores_is_crowded_and_not_kept() -> None:
+    workers = fleet(occupied(worker("here", 1.0, host="h"), 20.0), worker("idle", 16.0, host="far"))
+    here, idle = explain(request(local="h"), workers, Room())
+    assert (here.local, here.free_cores, here.crowded, here.kept) == (True, -19.0, True, False)
+    assert (idle.local, idle.free_cores, idle.crowded, idle.kept) == (False, 16.0, False, True)
+
+
 def test_what_is_lacking_is_named() -> None:
     half = worker("a", pieces=ResourceSet.of(gpu=2))
     half.add(Occupant("x/1", "x", 50, 1.0, 1, held={"gpu": {0: 5000}}))

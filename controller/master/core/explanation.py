@@ -34,7 +34,9 @@ def explanation(application: Application, placing: Placing, now_s: float) -> Exp
                 refused=tuple(Refusal(filter=name, reason=reason) for name, reason in why.refused),
                 scores=why.scores,
                 available=why.available,
+                free_cores=why.free_cores,
                 local=why.local,
+                crowded=why.crowded,
                 kept=why.kept,
             )
             for why in whys

@@ -18,7 +18,7 @@ from stage_model.forecast.estimate import ApplicationEstimate
 class PlannedCores:
     """The cores planned for one executor, and what they were worked out from (`placing`)."""
 
-    estimate: ApplicationEstimate
+    estimate: ApplicationEstimate | None
     deadline_s: float | None
     cores: float
 

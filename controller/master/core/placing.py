@@ -12,7 +12,7 @@ from controller.master.core import data_waits
 from controller.master.core.application import Application
 from controller.master.core.needs import need_of_another
 from controller.master.core.placement_state import CachedRequest
-from controller.master.core.planned_peak import planned_peak
+from controller.master.core.planned_peak import needs_peak, planned_peak
 from controller.master.core.queue import Queue, Workers, rank_of
 from controller.master.core.registry import Registry
 from controller.master.core.worker_states import WorkerStates, own_group
@@ -136,6 +136,7 @@ class Placing:
         request = replace(
             cached.request,
             cores=planned_peak(application, self.registry.workers, now_s),
+            needs_peak=needs_peak(application),
             patience=data_waits.patience(application, self.queue, now_s) if waits_for_data else None,
             ahead=self.queue.ahead(application),
             kept=self.queue.kept(application).union(*(one.placement.evicting for one in others if rank_of(one) < mine)),

@@ -6,19 +6,24 @@ from controller.master.core.application import Application
 from controller.master.core.feasibility import whole_forecast
 from controller.master.core.placement_state import PlannedCores
 from controller.master.core.workers import Workers
-from stage_model.settings import QuotaSettings
 
 
-def planned_peak(application: Application, workers: Workers, now_s: float) -> float:
-    """Return the peak that is planned for one executor: the floor without a profile, all it can use with a profile and no
-    deadline, else its share of the least cores for the deadline as they were at submission."""
+def needs_peak(application: Application) -> bool:
+    """Return True if the application needs its planned peak to keep its deadline; otherwise it can use that much, or less."""
+    return application.estimate is not None and application.options.deadline_s is not None
+
+
+def planned_peak(application: Application, workers: Workers, now_s: float, slots: int | None = None) -> float:
+    """Return the peak that is planned for one executor, in cores: its share of the least cores for the deadline as they were
+    at submission. Without a deadline or a profile the peak is all that an executor can use: the `slots` of one that is there,
+    else the mean over the workers that the application may get."""
     what, deadline_s = application.estimate, application.options.deadline_s
-    if what is None:
-        return QuotaSettings().floor
+    if slots is not None and not needs_peak(application):
+        return float(slots)
     known = application.placement.planned_cores
     if known is None or known.estimate is not what or known.deadline_s != deadline_s:
         most = workers.capacity(application, now_s)
-        cores = None if deadline_s is None else whole_forecast(what, most).least_cores(deadline_s)
+        cores = None if what is None or deadline_s is None else whole_forecast(what, most).least_cores(deadline_s)
         peak = most.cores if cores is None else min(cores, most.cores)
         known = PlannedCores(what, deadline_s, peak / most.executors)
         # without a worker the peak is not known yet

@@ -88,7 +88,7 @@ class WorkerStates:
         assert spec is not None, "executors that are adopted are on workers that nothing is placed on"
         cores = float(spec.slots)
         with guarded(application, "planning its cores"):
-            cores = planned_peak(application, self.registry.workers, now_s)
+            cores = planned_peak(application, self.registry.workers, now_s, spec.slots)
         return Occupant(
             key=ExecutorKey(application.id, executor.record.executor_id).text,
             application_id=application.id,

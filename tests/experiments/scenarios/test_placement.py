@@ -38,33 +38,47 @@ def test_throughput_is_compared_seed_by_seed() -> None:
     assert "+5.0 points" in conditions[2].detail
 
 
-def test_waiting_is_judged_by_size_of_the_jobs() -> None:
-    scenario = Waiting(maps=(4, 32))
+def test_the_forecast_of_waiting_is_judged_against_fifo_and_its_variants_against_each_other() -> None:
+    scenario = Waiting(maps=(4, 12), repetitions=2)
 
-    def row(scheduler: str, maps: int, mean_s: float) -> dict[str, object]:
-        made = 10 if scheduler.startswith("rfd") else 0
+    def row(scheduler: str, maps: int, seed: int, mean_s: float, local: float) -> dict[str, object]:
         return {
-            "scheduler": scheduler, "maps": maps, "seed": 1, "mean_s": mean_s, "local": 0.5,
-            "forecasts": made, "right": made * 9 // 10, "near": made, "waits_right": made,
+            "scheduler": scheduler, "maps": maps, "seed": seed, "mean_s": mean_s, "local": local,
+            "forecasts": 10, "right": 2, "near": 5, "waits_right": 9,
         }  # fmt: skip
 
-    found = {
-        f"maps-{maps}": rows(f"maps-{maps}", *(row(name, maps, mean) for name, mean in means.items()))
-        for maps, means in {
-            4: {"fair": 10.0, "rfd-intended": 11.0, "rfd-printed": 9.0},
-            32: {"fair": 100.0, "rfd-intended": 70.0, "rfd-printed": 80.0},
-        }.items()
+    # mean time and share of local maps of the jobs of 4 and of 12 maps
+    runs = {
+        "fifo": ((20.0, 0.5), (100.0, 0.75)),
+        "fair": ((10.0, 1.0), (160.0, 1.0)),
+        "rfd-intended": ((12.0, 1.0), (96.0, 0.75)),
+        "rfd-printed": ((30.0, 0.75), (102.0, 0.5)),
     }
-    by_name = {c.name: c.holds for c in scenario.conditions(Data(rows=found))}
-    assert by_name == {
+    found = {}
+    for seed in (0, 1):
+        small = [row(name, 4, seed, *of) for name, (of, _) in runs.items()]
+        large = [row(name, 12, seed, *of) for name, (_, of) in runs.items()]
+        found[f"mix-{seed}"] = rows(f"mix-{seed}", *small, *large)
+    data = Data(rows=found)
+    by_name = {c.name: (c.holds, c.detail) for c in scenario.conditions(data)}
+    assert {name: holds for name, (holds, _) in by_name.items()} == {
         "every step was run": True,
-        "rfd-intended: jobs of 16 to 64 maps take 28.8% less time than under Fair": True,
-        "rfd-intended: jobs of 2 to 8 maps take longer than under Fair": True,
-        "rfd-intended: the forecast, rounded, is right in 90% of the cases": True,
-        "rfd-printed: jobs of 16 to 64 maps take 28.8% less time than under Fair": False,
-        "rfd-printed: jobs of 2 to 8 maps take longer than under Fair": False,
-        "rfd-printed: the forecast, rounded, is right in 90% of the cases": True,
+        "rfd-intended: jobs take less time than under FIFO": True,
+        "rfd-intended: more maps are local than under FIFO": True,
+        "rfd-printed: jobs take less time than under FIFO": False,
+        "rfd-printed: more maps are local than under FIFO": False,
+        "rfd-intended: jobs take no longer than under rfd-printed": True,
     }
+    # 54 s of 60 s; 13 of 16 maps, where 11 were
+    assert by_name["rfd-intended: jobs take less time than under FIFO"][1].startswith("-10.0%")
+    assert by_name["rfd-intended: more maps are local than under FIFO"][1].startswith("+12.5 points")
+    assert "| 4 | rfd-intended | 2 | 12.0 | +20.0 | 0.0 | -40.0 | 0.0 | 100 | 20 | 20 | 50 | 90 |" in scenario.tables(data)
+
+
+def test_waiting_mixes_all_sizes_in_each_step() -> None:
+    found = Waiting(maps=(2, 4), repetitions=3).simulate("mix-2")
+    assert [row["maps"] for row in found] == [2, 4] * 4
+    assert {row["seed"] for row in found} == {1002}
 
 
 def test_every_policy_meets_the_same_jobs_and_each_begins_once() -> None:

@@ -13,8 +13,10 @@ from controller.master.core.workers import Workers
 from controller.wire.driver import ExecutorWish
 from placement.topology import parse_topology
 from stage_model.errors import BadInput
+from stage_model.history.profile import profile
 from tests.fakes.cluster import one_stage_run
 from tests.fakes.placed import Scene
+from tests.fakes.records import run, stage
 from tests.fakes.refusals import assert_names
 
 H = 1024 + 384
@@ -43,16 +45,35 @@ def test_one_whose_cores_cannot_be_planned_counts_with_its_slots_and_others_are_
     scene = Scene(tmp_path, w1={"cores": 4.0})
     broken = scene.register("broken")
 
-    def planned_of_others(application: Application, workers: Workers, now_s: float) -> float:
+    def planned_of_others(application: Application, workers: Workers, now_s: float, slots: int) -> float:
         if application.id == broken:
             raise OverflowError("on purpose")
-        return planned_peak(application, workers, now_s)
+        return planned_peak(application, workers, now_s, slots)
 
     monkeypatch.setattr(worker_states, "planned_peak", planned_of_others)
     other = scene.register("other")
     assert scene.where(other) == ["w1"]
     (one,) = [o for o in scene.state.placing.fleet.get("w1").occupants.values() if o.application_id == broken]
     assert one.cores == 4
+
+
+def test_the_drivers_host_takes_executors_only_as_long_as_the_planned_cores_leave_room(tmp_path: Path) -> None:
+    # the driver runs on the host of the worker that has joined first
+    scene = Scene(tmp_path, w1={"host": "10.0.0.1"}, w2={"host": "10.0.0.2", "cores": 16.0})
+    first, second = scene.register("first"), scene.register("second")
+    assert (scene.where(first), scene.where(second)) == (["w1"], ["w2"])
+    here, _ = scene.state.commands.explain(second, scene.cluster.now_s).workers
+    assert (here.local, here.crowded, here.free_cores) == (True, True, 0.0)
+    # without a profile an executor demands its slots
+    planned = [[one.cores for one in worker.occupants.values()] for worker in scene.state.placing.fleet.ordered]
+    assert planned == [[1.0], [16.0]]
+
+
+def test_a_deadline_that_needs_more_cores_than_the_drivers_host_has_is_kept_elsewhere(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"host": "10.0.0.1"}, w2={"host": "10.0.0.2", "cores": 16.0})
+    one_stage = stage("a", tasks=16, work_core_s=160.0, run_s=160.0, task_s=10.0, duration_s=80.0)
+    scene.state.profiles.add(profile("app@app.py", [run("r1", 1, one_stage, duration_s=82.5)]))
+    assert scene.where(scene.register("paced", profile="app@app.py", deadline="60s")) == ["w2"]
 
 
 def test_a_job_names_a_policy_of_its_own(tmp_path: Path) -> None:
