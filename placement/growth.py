@@ -171,9 +171,9 @@ class Growth:
         """Return True for a type of which the last start has failed and is not tried again yet."""
         return now_s < self._not_before.get(kind, now_s)
 
-    def room_for(self, kind: WorkerType, also: Sequence[WorkerType] = ()) -> int:
-        """Return how many further workers of that type may be started now in addition to `also`, `MOST_FURTHER` at most."""
-        there = [*(started.kind for started in self.started.values()), *also]
+    def room_for(self, kind: WorkerType) -> int:
+        """Return how many further workers of that type may be started now, `MOST_FURTHER` at most."""
+        there = [started.kind for started in self.started.values()]
         fits = (self.limits.hold([*there, *[kind] * number]) for number in range(1, MOST_FURTHER + 1))
         return sum(1 for _ in takewhile(bool, fits))
 

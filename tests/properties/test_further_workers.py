@@ -1,4 +1,4 @@
-"""However a deadline, a cluster and its limits are: the fewest workers are asked for, and never more than the limits allow."""
+"""The fewest workers are asked for, and never more than the limits allow, however a deadline and a cluster are."""
 
 from __future__ import annotations
 

@@ -78,8 +78,7 @@ class Admission:
 
     def _offer_for(self, request: PlanRequest, workers: Sequence[WorkerInfo], now_s: float) -> Offer | None:
         """Return the further workers that could be started for the deadline of a job to come; None where none may be."""
-        watched = request.observe or (self.observe and request.submits is not None)
-        asks = request.deadline_s is not None and request.priority > LOWEST and not watched
+        asks = request.deadline_s is not None and request.priority > LOWEST and not self._watches(request)
         if self.growing is None or not asks or not workers or not self.registry.workers.all_heard(now_s):
             return None
         return self.growing.deadlines.offer_for(
@@ -107,10 +106,13 @@ class Admission:
             return
         if request.priority != NORMAL_PRIORITY:
             self.registry.shares.check_priority(uid, request.priority)
-        watched = request.observe or (self.observe and request.submits is not None)
-        if reply.forecast is not None and request.deadline_s is not None and not watched:
+        if reply.forecast is not None and request.deadline_s is not None and not self._watches(request):
             claim = Claim(reply.forecast, request.deadline_s, request.priority)
             self.registry.shares.check_deadline(uid, claim, reply.cluster_cores, now_s)
+
+    def _watches(self, request: PlanRequest) -> bool:
+        """Return True if the job would only be watched."""
+        return request.observe or (self.observe and request.submits is not None)
 
     def with_pipeline(self, request: PlanRequest, reply: PlanReply, uid: int, now_s: float) -> PlanReply:
         """Return a plan alongside the other jobs of a pipeline of `uid`'s. A submission gets no verdict on its deadline where

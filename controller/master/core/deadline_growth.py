@@ -17,7 +17,6 @@ from controller.master.core.application import Application, Target
 from controller.master.core.capacity import Capacity
 from controller.master.core.executors import has_all_executors
 from controller.master.core.further_workers import Offer, make_offer
-from controller.master.core.guard import guarded
 from controller.master.core.placement_state import FurtherWorkers
 from controller.master.core.placing import Placing
 from controller.master.core.registry import Registry
@@ -74,21 +73,10 @@ class DeadlineGrowth:
         growth, most = self.growth, grown(())
         kind = growth.kind_for(needed, most.cores / most.executors)
         coming = growth.on_the_way(kind)
-        to_start = [kind] * (self._asked(kind) - len(coming))
         held = growth.held(kind, now_s)
-        room = 0 if held else growth.room_for(kind, to_start)
+        room = 0 if held else growth.room_for(kind)
         limit = "the last such worker could not be started" if held else self._limit()
-        return make_offer([*coming, *to_start, *[kind] * room], kind, growth.start_s, limit, grown)
-
-    def _asked(self, kind: WorkerType) -> int:
-        """Return how many workers that would do for `kind` other deadlines wait for."""
-        most = 0
-        for one in self.registry.applications.values():
-            further = one.placement.further
-            if further is not None and not one.ended and further.kind.holds(kind):
-                with guarded(one, "counting the workers that it waits for"):
-                    most = max(most, further.total - len(self.placing.ever(one)))
-        return most
+        return make_offer([*coming, *[kind] * room], kind, growth.start_s, limit, grown)
 
     def _limit(self) -> str:
         limits = self.growth.limits
@@ -113,7 +101,7 @@ class DeadlineGrowth:
             return None
         self.placing.refresh(now_s)
         there, before = self.placing.ever(application), state.further
-        if before is not None and (len(there) >= before.total or before.deadline_s != application.options.deadline_s):
+        if before is not None and self._is_over(application, before, there, now_s):
             state.further, state.further_judged_s = None, now_s
         if state.further is None and self._may_be_helped(application, there, now_s):
             state.further_judged_s = now_s
@@ -122,6 +110,12 @@ class DeadlineGrowth:
         if asked is not before:
             self.registry.changes.application(application)
         return None if asked is None else Lacking(asked.kind, asked.total - len(there), there)
+
+    def _is_over(self, application: Application, further: FurtherWorkers, there: frozenset[str], now_s: float) -> bool:
+        """Return True if no further worker is to be started any more: all are there, the deadline is another one, or a worker
+        would come after it."""
+        deadline_s, comes_s = application.options.deadline_s, application.elapsed_s(now_s) + self.growth.start_s
+        return len(there) >= further.total or deadline_s is None or deadline_s != further.deadline_s or comes_s >= deadline_s
 
     def _may_be_helped(self, application: Application, there: frozenset[str], now_s: float) -> bool:
         """Return True if the forecast has been past the application's deadline for a while, and the application wants more
@@ -149,8 +143,8 @@ class DeadlineGrowth:
             grown, held = offer.grown[number - 1], shares.cores(application, now_s)
             try:
                 shares.check_deadline(uid_of(application), left.claim(grown), grown.cores, now_s, held)
-            except InfeasibleDeadline as refusal:
-                application.notify(f"no further worker is started for its deadline: {refusal}")
+            except InfeasibleDeadline:
+                application.notify("no further worker is started for its deadline: its user has too few cores left")
                 return
         self.ask(application, offer, number)
 

@@ -57,15 +57,15 @@ def reconcile(application: Application, registry: Registry, placing: Placing, ob
     if application.held_back or application.placement.over_share:
         application.placement.evicting.clear()
         application.placement.infeasible = None
-    further = application.placement.further
-    if further is not None:
-        application.placement.waiting = application.placement.waiting or further.waiting
     if application.placement.waiting and application.stream.first_task_ms is None:
         application.placement.waited_for = application.placement.waiting
     position = placing.queue.position(application)
     # for the terminal of a stock spark-submit; `submit` says it from the view
     if position is not None and application.placement.waiting and application.options.submission is None:
         application.notify(f"waits, place {position}: {application.placement.waiting}")
+    further = application.placement.further
+    if further is not None:  # it begins on the workers that are there: no reason for a late start
+        application.placement.waiting = application.placement.waiting or further.waiting
     return not application.held_back and has_all_executors(application)
 
 

@@ -58,6 +58,7 @@ def test_an_application_waits_visibly_for_the_worker_that_its_deadline_needs(tau
     needs = "its deadline needs 1 further worker (1 cores, 1536 MiB), which takes about 1s to start"
     assert taught.view(job).reason == needs
     assert taught.state.commands.explain(job, taught.cluster.now_s).waiting == needs
+    assert taught.state.applications[job].placement.waited_for == ""
     assert needs in taught.view(job).notices
     turn(taught, provider, 1)
     assert provider.asked == ["start grown-1 1 cores, 1536 MiB"]
@@ -165,6 +166,18 @@ def test_a_running_application_whose_forecast_is_past_its_deadline_asks_once(tau
     taught.sync(1)
     taught.sync(1)
     assert len(provider.asked) == 1
+
+
+def test_a_worker_that_would_come_after_the_deadline_is_not_asked_for_again(taught: Scene) -> None:
+    provider = grown_by(taught, Limits())
+    provider.refuses = True
+    job = taught.register("app", None, deadline="9s")
+    turn(taught, provider, 2)
+    assert [asked.split()[0] for asked in provider.asked] == ["start", "end"]
+    assert "its deadline needs" in taught.view(job).reason
+    taught.sync(31)
+    taught.sync()
+    assert (len(provider.asked), taught.view(job).reason) == (2, "")
 
 
 def test_a_running_application_asks_for_nothing_that_would_come_too_late(taught: Scene) -> None:
