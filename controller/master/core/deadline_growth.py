@@ -2,9 +2,9 @@
 forecast has passed its deadline. The verdicts are `further_workers`'.
 
 An application runs on the workers that are there while further ones start. It waits for these until it could have an executor
-on each, or a worker would come after the deadline. It asks once for each need: a worker that it then does not use goes back as
-any other. Backfills, watched and attached applications, and those that wait for their user's share get none. Times `*_s` are
-monotonic seconds unless they are said to count from submission."""
+on each, or a worker would come after the deadline. It asks once for each need: a worker that it then does not use goes back
+as any other. Backfills, watched and attached applications, and those that wait for their user's share get none. Times `*_s`
+are monotonic seconds unless they are said to count from submission."""
 
 from __future__ import annotations
 
