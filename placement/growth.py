@@ -9,14 +9,19 @@ starts workers (`controller.master.providers`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from placement.resources import NOTHING, ResourceSet
 
 CORE_STEP = 0.05
 LEAST_CORES = 1.0
 MEMORY_STEP_MB = 256
+START_S = 30.0
+"""Seconds that a worker is expected to take from its request to its first report, before any has."""
+MOST_FURTHER = 100
+"""Most further workers that are offered to one deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,8 @@ class Started:
     ending: bool = False
     told_s: float = 0.0
     """Time at which the worker was last ordered to go."""
+    adopted: bool = False
+    """True if an earlier life asked for it: how long it takes to join is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +143,8 @@ class Growth:
         self.queue: list[WorkerType] = []
         """Types to be started, each once."""
         self.started: dict[str, Started] = {}
+        self.start_s = START_S
+        """Seconds that the last worker which has joined took from its request to its first report."""
         self._number = 0
         self._not_before: dict[WorkerType, float] = {}
         self._wanted: set[WorkerType] = set()
@@ -145,12 +154,34 @@ class Growth:
         started: fewer cores only make it slower."""
         return replace(kind, cores=min(max(kind.cores, LEAST_CORES), self.limits.cores))
 
-    def want(self, kind: WorkerType, now_s: float) -> None:
-        """Take in that an executor fits nowhere without a worker of that type. A worker of it that is on its way will do."""
-        on_the_way = (started for started in self.started.values() if started.seen_s is None and not started.ending)
-        held = now_s < self._not_before.get(kind, now_s)
+    def kind_for(self, needed: Callable[[float], WorkerType], cores: float) -> WorkerType:
+        """Return the type of a further worker for executors: the usual one, if its memory, pieces and labels will do, else
+        one of these cores. `needed` says what a worker of a number of cores must have."""
+        usual = self.usual
+        if usual is not None and usual.holds(replace(needed(usual.cores), cores=0.0)):
+            return usual
+        return self.sized(needed(cores))
+
+    def on_the_way(self, kind: WorkerType) -> list[WorkerType]:
+        """Return the types of the started workers that have not joined yet and would do for `kind`."""
+        coming = (started.kind for started in self.started.values() if started.seen_s is None and not started.ending)
+        return [one for one in coming if one.holds(kind)]
+
+    def held(self, kind: WorkerType, now_s: float) -> bool:
+        """Return True for a type of which the last start has failed and is not tried again yet."""
+        return now_s < self._not_before.get(kind, now_s)
+
+    def room_for(self, kind: WorkerType) -> int:
+        """Return how many further workers of that type may be started now, `MOST_FURTHER` at most."""
+        there = [started.kind for started in self.started.values()]
+        fits = (self.limits.hold([*there, *[kind] * number]) for number in range(1, MOST_FURTHER + 1))
+        return sum(1 for _ in takewhile(bool, fits))
+
+    def want(self, kind: WorkerType, now_s: float, count: int = 1) -> None:
+        """Take in that executors need `count` further workers of that type. Workers on their way that would do count; one is
+        started at a time."""
         self._wanted.add(kind)
-        if held or self.limits.refuses(kind) or any(started.kind.holds(kind) for started in on_the_way):
+        if self.held(kind, now_s) or self.limits.refuses(kind) or len(self.on_the_way(kind)) >= count:
             return
         if kind not in self.queue:
             self.queue.append(kind)
@@ -163,7 +194,7 @@ class Growth:
 
     def adopt(self, name: str, kind: WorkerType, now_s: float) -> None:
         """Take over a worker that an earlier life had started."""
-        self.started[name] = Started(name, kind, now_s)
+        self.started[name] = Started(name, kind, now_s, adopted=True)
         number = name.rpartition("-")[2]
         self._number = max(self._number, int(number) if number.isdigit() else 0)
 
@@ -192,6 +223,8 @@ class Growth:
                 if now_s - started.told_s > self.limits.retry_s:
                     ends.append(self._end(started, "it was not ended when it was ordered to go", now_s))
             elif started.name in present:
+                if started.seen_s is None and not started.adopted:
+                    self.start_s = now_s - started.since_s
                 started.seen_s = now_s
                 started.idle_s = None if present[started.name] else now_s if started.idle_s is None else started.idle_s
             elif now_s - (started.since_s if started.seen_s is None else started.seen_s) > self.limits.join_s:
@@ -205,7 +238,7 @@ class Growth:
     def _fill(self, now_s: float, others: int, ideal: int) -> list[StartWorker]:
         """Return the usual workers up to N."""
         starts: list[StartWorker] = []
-        if self.usual is None or now_s < self._not_before.get(self.usual, now_s):
+        if self.usual is None or self.held(self.usual, now_s):
             return starts
         # those that vertical growth has begun count: N = H + V + n
         while others + len(self._living()) < ideal and self._room(self.usual):

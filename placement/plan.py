@@ -125,8 +125,11 @@ def with_data(request: Request, fleet: Fleet, memory: Memory) -> list[WorkerStat
 def needed_type(request: Request, fleet: Fleet, memory: Memory, least_mb_on: Callable[[float], int]) -> WorkerType | None:
     """Return the worker that the executor needs, if no worker that is there could ever take it; `least_mb_on` says how small
     its container can be on a worker of a number of cores."""
-    if ever_fitting(request, fleet, memory):
-        return None
+    return None if ever_fitting(request, fleet, memory) else type_for(request, least_mb_on)
+
+
+def type_for(request: Request, least_mb_on: Callable[[float], int]) -> WorkerType:
+    """Return the least worker that could take the executor; `least_mb_on` is as above."""
     labels = tuple((label.name, "true" if label.value is None else label.value) for label in request.labels if label.wanted)
     cores = rounded(request.cores, 0).cores
     return rounded(cores, least_mb_on(cores), request.pieces, labels)

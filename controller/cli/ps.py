@@ -58,7 +58,7 @@ def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, pri
     """List the applications, running and ended.
 
     CORES shows granted of demanded cores, DEBT the core-seconds that are not repaid yet. Lines below the table say why
-    applications wait, what users with limits have of their shares, and which workers do not report.
+    applications wait or lack executors, what users with limits have of their shares, and which workers do not report.
     """
     chosen = Selection(states, name, None if priority is None else parse_priority(priority))
     client = submit_client(home)
@@ -71,5 +71,7 @@ def ps(home: Home, as_json: bool, states: tuple[str, ...], name: str | None, pri
 
 def _list(views: list[ApplicationView], workers: Sequence[WorkerView]) -> Group:
     waiting = [view for view in views if view.queue_position is not None and not view.ended]
-    lines = (Text(f"{view.application_id} waits, place {view.queue_position}: {view.reason}") for view in waiting)
+    lacking = [view for view in views if view.queue_position is None and view.executors and view.reason and not view.ended]
+    lines = [Text(f"{view.application_id} waits, place {view.queue_position}: {view.reason}") for view in waiting]
+    lines += [Text(f"{view.application_id}: {view.reason}") for view in lacking]
     return Group(applications_table(views), *lines, *share_lines(views), *silences(workers))

@@ -210,7 +210,7 @@ def _provider_folders(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 GROWTH = (
     ServiceOption(
         "provider",
-        "What starts further workers when an executor fits on none.",
+        "What starts further workers when an executor fits on none, or a deadline needs more cores.",
         kind=click.Choice(["none", "docker", "command"]),
         default="none",
     ),

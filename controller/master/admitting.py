@@ -46,8 +46,11 @@ class Admitting:
         now_s = clock()
         most = self.core.check(application, now_s)
         if most is not None:
+            offer = self.core.offer(application, now_s)
             others = await in_turns(promised(self.registry, now_s, attached=application.attached))
-            await off_loop(lambda: admission.check_feasible(application, most, now_s, others))
+            number = await off_loop(lambda: admission.check_feasible(application, most, now_s, others, offer))
+            if offer is not None and number:
+                self.core.ask(application, offer, number, now_s)
         return application
 
     async def plan(

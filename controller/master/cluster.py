@@ -71,7 +71,7 @@ class ClusterState:
         self.outside.carry_out(core.take_effects(), now_s)
 
     def grow_by(self, growth: Growth, provider: Provider, now_s: float) -> None:
-        growing = self.core.admission.growing = Growing(self.registry, growth)
+        growing = self.core.admission.growing = Growing(self.registry, self.placing, growth)
         self.outside.providing = Providing(growing, provider, self.store, now_s)
 
     @property

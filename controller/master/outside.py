@@ -171,7 +171,10 @@ class Outside:
             return [worker.info for worker in self.registry.workers.by_id.values()]
         if effect.what == "labels":
             return self.registry.workers.labels
-        return self.providing.stored_form() if self.providing is not None else ()
+        if self.providing is None:
+            return ()
+        growth = self.providing.core.growth
+        return growth.start_s if effect.what == "worker_start_s" else self.providing.stored_form()
 
     def _put_application(self, application: Application, *, live: bool) -> None:
         data = b""

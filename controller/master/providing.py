@@ -17,7 +17,7 @@ from stage_model.errors import RuntimeFailed
 
 log = logging.getLogger("sparkpace.master")
 
-KEY = "started_workers"
+KEY, START_KEY = "started_workers", "worker_start_s"
 
 
 class _Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +45,9 @@ class Providing:
         lost = "workers that a provider had started are not given back: end them by hand"
         for one in store.decoded_meta(KEY, list[_Stored], lost) or []:
             core.growth.adopt(one.name, one.kind(), now_s)
+        start_s = store.decoded_meta(START_KEY, float, "the time that a worker takes to start is not known")
+        if start_s is not None:
+            core.growth.start_s = min(max(0.0, start_s), core.growth.limits.join_s)
 
     @property
     def under_way(self) -> list[Future[None]]:

@@ -131,7 +131,8 @@ class PlannedStage(Message, frozen=True, kw_only=True):
 class PlanReply(Message, frozen=True, kw_only=True):
     """The plan. `known` False: no profile, nothing can be said. `least_deadline_s`: with every core the cluster can give.
     `cores`: the least with which the law aims at the deadline. `curve`: up to `cluster_cores`, if it was asked for.
-    `forecast` is the T(c) that all of this follows from."""
+    `forecast` is the T(c) that all of this follows from. `further_workers`: the least number of workers that would be started
+    for the deadline; the cores are then those with them, and `least_deadline_s` includes their start."""
 
     known: bool
     feasible: bool | None = None
@@ -144,6 +145,7 @@ class PlanReply(Message, frozen=True, kw_only=True):
     forecast: Forecast | None = None
     basis: Basis | None = None
     """The runs that the plan rests on; None where no run is known."""
+    further_workers: int = 0
 
 
 class Refusal(Message, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement.growth import (
+    START_S,
     Action,
     EndWorker,
     Growth,
@@ -240,3 +241,45 @@ def test_the_ideal_count_covers_use_and_demand(in_use: int, f: float, cores: flo
     assert count * f >= in_use - 1e-6
     assert count * each >= cores - 1e-6
     assert count <= max(in_use / f + 1, cores / each + 1)
+
+
+def test_several_further_workers_are_started_one_at_a_time_and_those_on_their_way_count() -> None:
+    growth = Growth(Limits())
+    for now_s, started in ((0.0, "grown-1"), (1.0, "grown-2")):
+        growth.want(POD2, now_s, 2)
+        assert step(growth, now_s) == [StartWorker(started, POD2)]
+    assert growth.on_the_way(POD1) == [POD2, POD2]
+    growth.want(POD2, 2.0, 2)
+    assert step(growth, 2.0, "grown-1") == []
+    assert growth.on_the_way(POD2) == [POD2]
+
+
+def test_there_is_room_for_as_many_as_all_limits_hold() -> None:
+    assert Growth(Limits(workers=3)).room_for(POD1) == 3
+    growth = Growth(Limits(workers=9, cores=5))
+    growth.want(POD2, 0.0)
+    step(growth, 0.0)
+    assert growth.room_for(POD1) == 3
+    assert Growth(Limits(workers=9, memory_mb=1000)).room_for(POD3) == 0
+
+
+def test_a_further_worker_is_a_usual_one_where_that_would_do() -> None:
+    def needed(cores: float) -> WorkerType:
+        return WorkerType(cores, 512 * round(cores))
+
+    assert Growth(Limits(), usual=WorkerType(2, 1024)).kind_for(needed, 4.0) == WorkerType(2, 1024)
+    # an executor on two cores needs more memory than this one has
+    assert Growth(Limits(), usual=POD2).kind_for(needed, 4.0) == WorkerType(4, 2048)
+    assert Growth(Limits()).kind_for(needed, 0.6) == WorkerType(1, 512)
+
+
+def test_the_time_that_a_worker_takes_to_start_is_that_of_the_last_one_of_this_life() -> None:
+    growth = Growth(Limits())
+    growth.adopt("grown-1", POD2, 0.0)
+    step(growth, 1.0, "grown-1")
+    assert growth.start_s == START_S
+    growth.want(POD3, 1.0)
+    step(growth, 1.0, "grown-1")
+    step(growth, 9.0, "grown-1", "grown-2")
+    step(growth, 20.0, "grown-1", "grown-2")
+    assert growth.start_s == 8.0

@@ -5,21 +5,27 @@ What is wrong with a registration by itself is `arrival`'s. The shell reads the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import msgspec
 
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity
 from controller.master.core.dependencies import WaitingJob, check_dependencies
 from controller.master.core.feasibility import feasibility, whole_forecast
-from controller.master.core.fitting import check_executors, check_memory, check_working_dir
+from controller.master.core.fitting import check_executors, check_memory, check_working_dir, needed_by
+from controller.master.core.further_workers import Offer, judged_with
 from controller.master.core.growing import Growing
 from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
-from controller.master.core.plan_reply import ClusterNow
+from controller.master.core.plan_reply import ClusterNow, planned_capacity
 from controller.master.core.registry import Registry
+from controller.master.core.share_rules import LOWEST
 from controller.master.core.shares import uid_of
 from controller.wire.command import PlanReply, PlanRequest
 from controller.wire.driver import NOBODY_UID, ExecutorWish
+from controller.wire.worker import WorkerInfo
 from stage_model.errors import InfeasibleDeadline
 from stage_model.forecast.promises import Claim, Promised
 from stage_model.units import NORMAL_PRIORITY
@@ -67,7 +73,31 @@ class Admission:
         if request.conf is not None and not request.attached:
             # for an executor that is too large for all workers, another worker may be started
             check_memory(request.conf, ExecutorWish(), "0", [] if grows else workers, python=request.python)
-        return ClusterNow(workers, grows, self.default_law, dict(self.registry.untaught))
+        offer = self._offer_for(request, workers, now_s) if grows else None
+        return ClusterNow(workers, grows, self.default_law, dict(self.registry.untaught), offer)
+
+    def _offer_for(self, request: PlanRequest, workers: Sequence[WorkerInfo], now_s: float) -> Offer | None:
+        """Return the further workers that could be started for the deadline of a job to come; None where none may be."""
+        asks = request.deadline_s is not None and request.priority > LOWEST and not self._watches(request)
+        if self.growing is None or not asks or not workers or not self.registry.workers.all_heard(now_s):
+            return None
+        return self.growing.deadlines.offer_for(
+            partial(needed_by, request), lambda further: planned_capacity(request, [*workers, *further]), now_s
+        )
+
+    def offer(self, application: Application, now_s: float) -> Offer | None:
+        """Return the further workers that could be started for the deadline of an application that is not in the registry
+        yet; None where none may be."""
+        return None if self.growing is None else self.growing.deadlines.offer(application, now_s)
+
+    def ask(self, application: Application, offer: Offer, number: int, now_s: float) -> None:
+        """Have the first `number` of the offered workers started for the application. Raise `InfeasibleDeadline` where the
+        share of its user does not allow their cores."""
+        shares, grown = self.registry.shares, offer.grown[number - 1]
+        if shares.limited and (claim := claim_of(application, grown, now_s)) is not None:
+            shares.check_deadline(uid_of(application), claim, grown.cores, now_s)
+        if self.growing is not None:
+            self.growing.deadlines.ask(application, offer, number)
 
     def check_share(self, request: PlanRequest, reply: PlanReply, uid: int, now_s: float) -> None:
         """Raise `BadInput` and `InfeasibleDeadline` for a plan that the share of `uid` does not allow. Normal priority may
@@ -76,10 +106,13 @@ class Admission:
             return
         if request.priority != NORMAL_PRIORITY:
             self.registry.shares.check_priority(uid, request.priority)
-        watched = request.observe or (self.observe and request.submits is not None)
-        if reply.forecast is not None and request.deadline_s is not None and not watched:
+        if reply.forecast is not None and request.deadline_s is not None and not self._watches(request):
             claim = Claim(reply.forecast, request.deadline_s, request.priority)
             self.registry.shares.check_deadline(uid, claim, reply.cluster_cores, now_s)
+
+    def _watches(self, request: PlanRequest) -> bool:
+        """Return True if the job would only be watched."""
+        return request.observe or (self.observe and request.submits is not None)
 
     def with_pipeline(self, request: PlanRequest, reply: PlanReply, uid: int, now_s: float) -> PlanReply:
         """Return a plan alongside the other jobs of a pipeline of `uid`'s. A submission gets no verdict on its deadline where
@@ -108,13 +141,23 @@ def to_be_judged(application: Application, most: Capacity) -> bool:
     return options.deadline_s is not None and application.estimate is not None and most.cores > 0 and not options.unjudged
 
 
-def check_feasible(application: Application, most: Capacity, now_s: float, promised: Promised) -> None:
-    """Raise `InfeasibleDeadline` for an application that is `to_be_judged` and whose deadline cannot be met, with the least
-    deadline that can be met alongside the promises."""
+def check_feasible(
+    application: Application, most: Capacity, now_s: float, promised: Promised, offer: Offer | None = None
+) -> int:
+    """Return the least number of the offered workers that the deadline of an application which is `to_be_judged` needs; 0
+    where it can be met without. Raise `InfeasibleDeadline` where it cannot be met, with the least deadline that can be met
+    alongside the promises."""
     assert application.estimate is not None
-    options, spent_s = application.options, application.elapsed_s(now_s)
-    reply = feasibility(
-        application.estimate, options.deadline_s, most, spent_s=spent_s, priority=options.priority, promised=promised
-    )
+    what, options, spent_s = application.estimate, application.options, application.elapsed_s(now_s)
+    deadline_s = options.deadline_s
+    assert deadline_s is not None
+
+    def judge(deadline_s: float, most: Capacity, promised: Promised) -> PlanReply:
+        return feasibility(what, deadline_s, most, spent_s=spent_s, priority=options.priority, promised=promised)
+
+    reply, number = judge(deadline_s, most, promised), 0
+    if not reply.feasible and offer is not None:
+        reply, number = judged_with(offer, judge, deadline_s, promised, reply)
     if not reply.feasible:
         raise InfeasibleDeadline(f"{reply.reason}, or --force")
+    return number

@@ -63,6 +63,9 @@ def reconcile(application: Application, registry: Registry, placing: Placing, ob
     # for the terminal of a stock spark-submit; `submit` says it from the view
     if position is not None and application.placement.waiting and application.options.submission is None:
         application.notify(f"waits, place {position}: {application.placement.waiting}")
+    further = application.placement.further
+    if further is not None:  # it begins on the workers that are there: no reason for a late start
+        application.placement.waiting = application.placement.waiting or further.waiting
     return not application.held_back and has_all_executors(application)
 
 

@@ -18,6 +18,9 @@ from stage_model.forecast.virtual_time import Forecast
 from stage_model.settings import CORE_QUANTUM
 from stage_model.units import NORMAL_PRIORITY, format_duration
 
+ACCEPTED = "; accepted: "
+"""The beginning of the last part of a refusal: the deadlines that can be met."""
+
 
 def whole_forecast(what: ApplicationEstimate, most: Capacity, spent_s: float = 0.0) -> Forecast:
     """Return the forecast of the whole application to its end, `spent_s` after its submission: that much less of the
@@ -52,7 +55,7 @@ def feasibility(
     if least_s > alone_s:
         reason += f", alongside {len(others.claims)} promised of the same or a higher priority {format_duration(least_s)}"
     if feasible is False:
-        reason += f"; accepted: {rounded_up(least_s)} or more"
+        reason += f"{ACCEPTED}{rounded_up(least_s)} or more"
     return PlanReply(
         known=True,
         feasible=feasible,

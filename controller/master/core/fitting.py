@@ -1,4 +1,5 @@
-"""The refusal of executors that no worker there is can take, and none that could be started."""
+"""The refusal of executors that no worker there is can take, and none that could be started; and the worker that an executor
+needs."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ from controller.master.core.growing import Growing
 from controller.master.core.placing import Placing
 from controller.runtime.shown_paths import not_shown
 from controller.runtime.table import RUNTIMES
+from controller.wire.command import PlanRequest
 from controller.wire.driver import ExecutorWish
 from controller.wire.worker import WorkerInfo
 from master_memory.room import check_fits_somewhere
+from placement.growth import WorkerType, rounded
 from placement.resources import SCALE, amount
 from stage_model.errors import BadInput
 
@@ -73,3 +76,11 @@ def check_memory(
     for slots in {executor_slots(conf, wish, profile_id, worker.cores) for worker in workers} or {1}:
         least_mb = executor_memory(conf, wish, slots, python=python).least_mb
         check_fits_somewhere(least_mb, (worker.memory_mb for worker in workers))
+
+
+def needed_by(request: PlanRequest, cores: float) -> WorkerType:
+    """Return a worker of that many cores which could take an executor of a job to come, by its memory; resources and labels
+    are judged when it registers. Raise `BadInput` for unreadable sizes."""
+    conf, wish = request.conf or {}, ExecutorWish()
+    memory = executor_memory(conf, wish, executor_slots(conf, wish, "0", cores), python=request.python)
+    return rounded(cores, memory.least_mb)

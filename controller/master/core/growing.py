@@ -1,5 +1,6 @@
 """The workers that are started and given back: what `placement.growth` needs to know of applications and workers, and what
-follows from its answers. Programs that start workers are the shell's (`controller.master.providing`).
+follows from its answers. Programs that start workers are the shell's (`controller.master.providing`); for which deadlines
+further workers are wanted is `deadline_growth`'s.
 
 A worker is stored before it is asked for, so that a restarted master gives it back. Times are monotonic seconds."""
 
@@ -9,21 +10,24 @@ from collections.abc import Collection, Sequence
 
 from controller.master.core import queue
 from controller.master.core.application import Application
+from controller.master.core.deadline_growth import DeadlineGrowth
 from controller.master.core.effects import StoreMeta
 from controller.master.core.guard import guarded
+from controller.master.core.placing import Placing
 from controller.master.core.planned_peak import planned_peak
 from controller.master.core.registry import Registry
 from placement.growth import EndWorker, Growth, StartWorker, WorkerType
 
 
 class Growing:
-    def __init__(self, registry: Registry, growth: Growth) -> None:
+    def __init__(self, registry: Registry, placing: Placing, growth: Growth) -> None:
         self.registry, self.growth = registry, growth
+        self.deadlines = DeadlineGrowth(registry, placing, growth)
         self._leaving: set[str] = set()
 
     def step(self, now_s: float) -> None:
         """Look at the workers that are wanted and those that are there, and begin what follows."""
-        workers = self.registry.workers
+        workers, start_s = self.registry.workers, self.growth.start_s
         self._leaving -= {name for name in self._leaving if workers.forget_silent(name, now_s)}
         if not workers.all_heard(now_s):
             return  # after a restart: workers that were there before have not reported yet
@@ -33,20 +37,26 @@ class Growing:
             if application.placement.infeasible is not None and queue.waits(application):
                 with guarded(application, "looking for a worker to start for it"):
                     self._want(application, self.growth.sized(application.placement.infeasible), fresh, now_s)
+            with guarded(application, "looking for workers that its deadline needs"):
+                if (lacks := self.deadlines.lacks(application, now_s)) is not None:
+                    self._want(application, lacks.kind, fresh - lacks.there, now_s, lacks.count)
         busy = {e.record.worker_id for a in applications for e in a.executors.values() if not e.cleaned}
         present = {name: name in busy for name in self.growth.started if name in fresh}
         actions = self.growth.step(
             now_s, present, len(fresh - self.growth.started.keys()), len(fresh & busy), self._demanded(applications, now_s)
         )
+        if self.growth.start_s != start_s:
+            self.registry.changes.effect(StoreMeta("worker_start_s"))
         self._begin(actions)
 
-    def _want(self, application: Application, kind: WorkerType, fresh: Collection[str], now_s: float) -> None:
-        """Want a worker for the application, unless one was started as just that and is not: another would be no better."""
-        unlike = [one.name for one in self.growth.started.values() if one.name in fresh and one.kind == kind]
+    def _want(self, application: Application, kind: WorkerType, unfit: Collection[str], now_s: float, count: int = 1) -> None:
+        """Want workers for the application, unless one was started as just that and is among the `unfit` workers, which are
+        no good to it: another would be no better."""
+        unlike = [one.name for one in self.growth.started.values() if one.name in unfit and one.kind == kind]
         if unlike:
             application.notify(f"worker {unlike[0]} was started as {kind} and is not that; see `sparkpace explain`")
         else:
-            self.growth.want(kind, now_s)
+            self.growth.want(kind, now_s, count)
 
     def refuses(self, kind: WorkerType) -> str:
         """Return the reason why no worker that would do for `kind` can ever be started; empty if one can."""
@@ -95,7 +105,14 @@ class Growing:
         """Take in that a worker could not be started. The start is tried again later as long as an application wants it."""
         self.registry.changes.log(f"worker {action.name} was not started: {error}", "error")
         for application in self.registry.applications.values():
-            kind = application.placement.infeasible
-            if kind is not None and action.kind.holds(self.growth.sized(kind)):
+            if any(action.kind.holds(kind) for kind in self._kinds(application)):
                 application.notify(f"a worker for it could not be started: {error}")
         self._begin(self.growth.failed(action.name, action.kind, now_s))
+
+    def _kinds(self, application: Application) -> list[WorkerType]:
+        """Return the types of the workers that the application waits for."""
+        fitting, further = application.placement.infeasible, application.placement.further
+        return [
+            *([] if fitting is None else [self.growth.sized(fitting)]),
+            *([] if further is None else [further.kind]),
+        ]

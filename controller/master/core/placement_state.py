@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -35,6 +36,17 @@ class CachedRequest:
     ever: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class FurtherWorkers:
+    """Further workers that a deadline, `deadline_s` after submission, asks for: of `kind`, until `total` workers could take
+    an executor. `waiting` is the reason to wait for them, for people."""
+
+    kind: WorkerType
+    total: int
+    deadline_s: float | None
+    waiting: str
+
+
 @dataclass(slots=True)
 class PlacementState:
     """The part of an application that its placement rests on. `wanted` is what Spark asks for, by resource profile;
@@ -49,6 +61,10 @@ class PlacementState:
     """Requests by resource profile, until the application or a worker changes (`Changes.application`)."""
     infeasible: WorkerType | None = None
     """The worker that the application would need, where none is large enough or has what it asks for."""
+    further: FurtherWorkers | None = None
+    """The further workers that are waited for, because the deadline needs them. A restart of the master forgets them."""
+    further_judged_s: float = -math.inf
+    """Time at which further workers were last looked for, or had come."""
     evicting: set[str] = field(default_factory=set)
     """Workers on which others end for the application: kept for it until it is there, wants no more, or may have no more."""
     over_share: bool = False

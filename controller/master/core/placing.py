@@ -22,7 +22,7 @@ from master_memory.room import NEVER_MB, Newcomer
 from placement.filters import PASSING, passing
 from placement.fleet import Fleet
 from placement.growth import WorkerType
-from placement.plan import Infeasible, PlaceAnswer, Wait, ever_fitting, needed_type, place
+from placement.plan import Infeasible, PlaceAnswer, Wait, ever_fitting, needed_type, place, type_for
 from placement.request import Memory, Request
 from placement.why import Why, behind, explain, why_waiting
 
@@ -104,6 +104,18 @@ class Placing:
             lambda cores: need_on(cores).least_mb,
         )
 
+    def further_type(self, application: Application, cores: float) -> WorkerType:
+        """Return a worker of that many cores which could take an executor of the application. Raise `BadInput` for an
+        executor that cannot be on any."""
+        profile_id, wish = _first_wish(application)
+        need_on = need_of_another(application, profile_id, wish)
+        request = replace(self._cached(application, profile_id, wish).request, cores=cores)
+        return type_for(request, lambda cores: need_on(cores).least_mb)
+
+    def ever(self, application: Application) -> Workers:
+        """Return the workers that could take an executor of the application if no one else were there."""
+        return self._cached(application, *_first_wish(application)).ever
+
     def most_mb(self, application: Application, profile_id: str, wish: ExecutorWish) -> int:
         """Return the size of the largest container that an executor of the application needs on any worker, in MiB; 0 without
         a worker."""
@@ -178,3 +190,8 @@ class Placing:
             evict=options.evict,
         )
         return request, Newcomer(need_of_another(application, profile_id, wish), self.fleet.sizes, self.states.needs)
+
+
+def _first_wish(application: Application) -> tuple[str, ExecutorWish]:
+    """Return the resource profile and the wish that count for the application's capacity (`Workers.capacity`)."""
+    return next(iter(application.placement.wanted.items()), ("0", ExecutorWish()))

@@ -11,6 +11,7 @@ from msgspec import structs
 from controller.master.core.basis import basis
 from controller.master.core.capacity import Capacity, asked_capacity, capacity, initial
 from controller.master.core.feasibility import feasibility, whole_forecast
+from controller.master.core.further_workers import Offer, judged_with
 from controller.master.core.lesson import LastUntaught, no_profile
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest
 from controller.wire.worker import WorkerInfo
@@ -32,12 +33,14 @@ ROUNDING = 0.005
 @dataclass(frozen=True, slots=True)
 class ClusterNow:
     """The cluster as it is, for a job to come: its workers, whether it can start further ones for that job, the law of jobs
-    that name none, and the jobs whose last run taught nothing."""
+    that name none, the jobs whose last run taught nothing, and the further workers that could be started for its deadline
+    (None: none may be)."""
 
     workers: Sequence[WorkerInfo]
     grows: bool = False
     default_law: str = "forecast"
     untaught: LastUntaught = field(default_factory=dict)
+    offer: Offer | None = None
 
 
 def plan_reply(
@@ -52,10 +55,7 @@ def plan_reply(
     law's. Raise `BadInput` for an unusable profile, law or constant, more cores than there are, or an empty cluster that does
     not grow."""
     law, workers = _asked_law(request, cluster.default_law), cluster.workers
-    if request.attached:
-        most = asked_capacity(request.conf or {}, workers)
-    else:
-        most = capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
+    most = planned_capacity(request, workers)
     if profile is None:
         reason = no_profile(request.profile or "", cluster.untaught, profiles)
         return PlanReply(known=False, cluster_cores=most.cores, reason=reason)
@@ -63,7 +63,14 @@ def plan_reply(
         return PlanReply(known=True, cluster_cores=0.0, reason="no worker is there yet; one is started for what is submitted")
     if not workers:
         raise BadInput("no worker has joined, so nothing can be planned; start an agent")
-    return _planned_on(most, profile, request, promised, law)
+    return _planned_on(most, profile, request, promised, law, cluster.offer)
+
+
+def planned_capacity(request: PlanRequest, workers: Sequence[WorkerInfo]) -> Capacity:
+    """Return the most that a job to come can get of these workers."""
+    if request.attached:
+        return asked_capacity(request.conf or {}, workers)
+    return capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
 
 
 def plan_without_cluster(request: PlanRequest, profile: Profile) -> PlanReply:
@@ -83,15 +90,28 @@ def _asked_law(request: PlanRequest, default: str) -> tuple[str, Mapping[str, fl
 
 
 def _planned_on(
-    most: Capacity, profile: Profile, request: PlanRequest, promised: Promised, law: tuple[str, Mapping[str, float]]
+    most: Capacity,
+    profile: Profile,
+    request: PlanRequest,
+    promised: Promised,
+    law: tuple[str, Mapping[str, float]],
+    offer: Offer | None = None,
 ) -> PlanReply:
-    """Return the plan on these cores; with `most_cores`, on only that many, whatever was promised."""
+    """Return the plan on these cores, or on those with the fewest offered workers that a deadline needs; with `most_cores`,
+    on only that many, whatever was promised and offered."""
     if request.most_cores is not None:
         if not 0 < request.most_cores <= most.cores + ROUNDING:
             raise BadInput(f"{request.most_cores:g} cores are not there; accepted: more than 0, at most {most.cores:.2f}")
-        most, promised = replace(most, cores=min(request.most_cores, most.cores)), NOTHING_PROMISED
+        most, promised, offer = replace(most, cores=min(request.most_cores, most.cores)), NOTHING_PROMISED, None
     what = estimate(profile, request.arguments)
-    reply = feasibility(what, request.deadline_s, most, priority=request.priority, promised=promised)
+
+    def judge(deadline_s: float | None, most: Capacity, promised: Promised) -> PlanReply:
+        return feasibility(what, deadline_s, most, priority=request.priority, promised=promised)
+
+    reply = judge(request.deadline_s, most, promised)
+    if reply.feasible is False and request.deadline_s is not None and offer is not None:
+        reply, number = judged_with(offer, judge, request.deadline_s, promised, reply)
+        most = offer.grown[number - 1] if number else most
     if request.curve:
         reply = structs.replace(reply, curve=curve(profile, most.slots, most.cores, most.speed_limit))
     return _under(*law, reply, what, request.deadline_s, most)

@@ -87,8 +87,9 @@ class Remaining:
         known = tuple([share * seconds for seconds in schedule.busy])
         return add(known, untold.busy), schedule.fixed_s + untold.fixed_s + self._margins_s(target, elapsed_s)
 
-    def claim(self, target: Target, claimed: frozenset[int], most: Capacity, now_s: float) -> Claim:
-        """Return the work that is left for a deadline, without the `claimed` jobs."""
+    def claim(self, target: Target, claimed: frozenset[int], most: Capacity, now_s: float, slots: int | None = None) -> Claim:
+        """Return the work that is left for a deadline, without the `claimed` jobs, on that many slots (None: those that it
+        has)."""
         application, elapsed_s = self.application, self.application.elapsed_s(now_s)
         under_way = []
         for key, expected in self.matched.active.items():
@@ -107,7 +108,7 @@ class Remaining:
             )
         others = self._actions(claimed)
         ahead = [stage for stage in self.stages(target) if stage.action not in others]
-        slots = application.slots() or most.slots
+        slots = slots or application.slots() or most.slots
         busy, fixed_s = to_come([*under_way, *ahead], slots, self.matched.work_ratio, most.speed_limit)
         fixed_s += self._margins_s(target, elapsed_s)
         return Claim(Forecast(busy, fixed_s, most.speed_limit), target.due_s - elapsed_s, application.priority())

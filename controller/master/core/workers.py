@@ -217,15 +217,15 @@ class Workers:
         there = [worker.lost for worker in self.by_id.values() if worker.info.boot_id == boot_id]
         return bool(there) and all(there)
 
-    def capacity(self, application: Application, now_s: float) -> Capacity:
+    def capacity(self, application: Application, now_s: float, further: Sequence[WorkerInfo] = ()) -> Capacity:
         """Return the most an application can get: of the workers that it has executors on, without silent ones, else of all
-        that are there. An application that has ended had all of them."""
+        that are there; and of `further` ones in addition. An application that has ended had all of them."""
         mine = [e for e in application.executors.values() if e.present or application.ended]
         names = dict.fromkeys(e.record.worker_id for e in mine)
         infos = [self.by_id[name].info for name in names if name in self.by_id]
         if application.attached:
             return attached_capacity(application, mine, infos or self.adopting(now_s))
-        infos = infos if mine else list(self.starting(now_s).values())
+        infos = [*(infos if mine else list(self.starting(now_s).values())), *further]
         conf = application.record.registration.conf
         wish = next(iter(application.placement.wanted.values()), ExecutorWish())
         most = most_executors(conf, wish.count)

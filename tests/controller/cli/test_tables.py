@@ -95,6 +95,11 @@ def test_ps_says_why_an_application_waits(home: tuple[Home, Server]) -> None:
     assert re.search("pace-20261121-103319-c7e35d .* 2: 1 ahead of it waits for memory, too", shown)
 
 
+def test_ps_says_why_a_running_application_lacks_executors(home: tuple[Home, Server]) -> None:
+    home[1].view = view(executors=1, reason="its deadline needs 1 further worker")
+    assert "pace-20261121-103319-c7e35d: its deadline needs 1 further worker" in run("ps").stdout
+
+
 def test_ps_shows_the_table_and_all_of_it_as_json(home: tuple[Home, Server]) -> None:
     assert "10.85 of 11.70" in run("ps").stdout
     assert json.loads(run("ps", "--state", "ended", "--output", "json").stdout) == []

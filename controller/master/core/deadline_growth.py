@@ -1,0 +1,187 @@
+"""The deadlines for which further workers are started: of an application that asks to be admitted, and of a running one whose
+forecast has passed its deadline. The verdicts are `further_workers`'.
+
+An application runs on the workers that are there while further ones start. It waits for these until it could have an executor
+on each, or a worker would come after the deadline. It asks once for each need: a worker that it then does not use goes back
+as any other. Backfills, watched and attached applications, and those that wait for their user's share get none. Times `*_s`
+are monotonic seconds unless they are said to count from submission."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from controller.master.core.application import Application, Target
+from controller.master.core.capacity import Capacity
+from controller.master.core.executors import has_all_executors
+from controller.master.core.further_workers import Offer, make_offer
+from controller.master.core.placement_state import FurtherWorkers
+from controller.master.core.placing import Placing
+from controller.master.core.registry import Registry
+from controller.master.core.remaining import Remaining
+from controller.master.core.share_rules import LOWEST
+from controller.master.core.shares import uid_of
+from controller.master.core.view import forecast_end_s
+from controller.wire.worker import WorkerInfo
+from placement.growth import Growth, WorkerType
+from stage_model.errors import InfeasibleDeadline
+from stage_model.forecast.promises import Claim
+
+LATE_S = 5.0
+"""Seconds that a forecast must have been past the deadline: a shorter time may be noise."""
+AGAIN_S = 30.0
+"""Seconds until further workers are looked for again: it takes that long until a forecast shows those that have come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """The workers that a deadline still lacks: `count` of `kind`. `there` are those that could take an executor."""
+
+    kind: WorkerType
+    count: int
+    there: frozenset[str]
+
+
+class DeadlineGrowth:
+    def __init__(self, registry: Registry, placing: Placing, growth: Growth) -> None:
+        self.registry, self.placing, self.growth = registry, placing, growth
+
+    # ------------------------------------------------------------------ what could be started
+
+    def offer(self, application: Application, now_s: float) -> Offer | None:
+        """Return the further workers that could be started for the application; None where none may be."""
+        workers = self.registry.workers
+        if not _may_ask(application) or not workers.all_heard(now_s):
+            return None
+        return self.offer_for(
+            partial(self.placing.further_type, application),
+            lambda further: workers.capacity(application, now_s, further),
+            now_s,
+        )
+
+    def offer_for(
+        self,
+        needed: Callable[[float], WorkerType],
+        grown: Callable[[Sequence[WorkerInfo]], Capacity],
+        now_s: float,
+    ) -> Offer:
+        """Return the further workers for the executors of one application: `needed` says what a worker of a number of cores
+        must have for one, `grown` what the application could get with further workers."""
+        self.placing.refresh(now_s)
+        growth, most = self.growth, grown(())
+        kind = growth.kind_for(needed, most.cores / most.executors)
+        coming = growth.on_the_way(kind)
+        held = growth.held(kind, now_s)
+        room = 0 if held else growth.room_for(kind)
+        limit = "the last such worker could not be started" if held else self._limit()
+        return make_offer([*coming, *[kind] * room], kind, growth.start_s, limit, grown)
+
+    def _limit(self) -> str:
+        limits = self.growth.limits
+        up_to = f", --grow-up-to {limits}" if math.isfinite(limits.cores) else ""
+        return f"no more workers may be started (--grow {limits.workers}{up_to})"
+
+    # ------------------------------------------------------------------ what is asked for
+
+    def ask(self, application: Application, offer: Offer, number: int) -> None:
+        """Have the application wait for the first `number` of the offered workers, which are started for its deadline."""
+        sentence = f"its deadline needs {offer.named(number)}, {offer.takes(number)}"
+        total = len(self.placing.ever(application)) + number
+        application.placement.further = FurtherWorkers(offer.kind, total, application.options.deadline_s, sentence)
+        application.notify(sentence)
+        self.registry.changes.log(f"{application.id}: {sentence}")
+
+    def lacks(self, application: Application, now_s: float) -> Lacking | None:
+        """Return the workers that are still to be started for the application's deadline; None without any. A running
+        application asks here."""
+        state = application.placement
+        if (state.further is None and application.late_since_s() is None) or not _may_ask(application):
+            return None
+        self.placing.refresh(now_s)
+        there, before = self.placing.ever(application), state.further
+        if before is not None and self._is_over(application, before, there, now_s):
+            state.further, state.further_judged_s = None, now_s
+        if state.further is None and self._may_be_helped(application, there, now_s):
+            state.further_judged_s = now_s
+            self._help(application, now_s)
+        asked = state.further
+        if asked is not before:
+            self.registry.changes.application(application)
+        return None if asked is None else Lacking(asked.kind, asked.total - len(there), there)
+
+    def _is_over(self, application: Application, further: FurtherWorkers, there: frozenset[str], now_s: float) -> bool:
+        """Return True if no further worker is to be started any more: all are there, the deadline is another one, or a worker
+        would come after it."""
+        deadline_s, comes_s = application.options.deadline_s, application.elapsed_s(now_s) + self.growth.start_s
+        return len(there) >= further.total or deadline_s is None or deadline_s != further.deadline_s or comes_s >= deadline_s
+
+    def _may_be_helped(self, application: Application, there: frozenset[str], now_s: float) -> bool:
+        """Return True if the forecast has been past the application's deadline for a while, and the application wants more
+        executors than it has on all the workers that could take one."""
+        target, since_s = application.target(), application.late_since_s()
+        if target is None or target.jobs is not None or since_s is None:
+            return False
+        if application.elapsed_s(now_s) - since_s < LATE_S or now_s - application.placement.further_judged_s < AGAIN_S:
+            return False
+        has = {executor.record.worker_id for executor in application.live_executors()}
+        return bool(has) and there <= has and not has_all_executors(application)
+
+    def _help(self, application: Application, now_s: float) -> None:
+        """Ask for the least further workers with which the application is forecast to end in time, if there are any."""
+        workers, shares = self.registry.workers, self.registry.shares
+        most, end_s = workers.capacity(application, now_s), forecast_end_s(application)
+        target, offer, remaining = application.target(), self.offer(application, now_s), Remaining.of(application)
+        if target is None or offer is None or remaining is None or end_s is None or most.cores <= 0:
+            return
+        left = _WorkLeft(remaining, target, most, end_s, now_s)
+        number = left.least(offer)
+        if not number:
+            return
+        if shares.limited:
+            grown, held = offer.grown[number - 1], shares.cores(application, now_s)
+            try:
+                shares.check_deadline(uid_of(application), left.claim(grown), grown.cores, now_s, held)
+            except InfeasibleDeadline:
+                application.notify("no further worker is started for its deadline: its user has too few cores left")
+                return
+        self.ask(application, offer, number)
+
+
+@dataclass(frozen=True, slots=True)
+class _WorkLeft:
+    """The work that a running application has left for a deadline. It is forecast to end `end_s` after submission with its
+    workers, of which it can get `most`."""
+
+    remaining: Remaining
+    target: Target
+    most: Capacity
+    end_s: float
+    now_s: float
+
+    def claim(self, grown: Capacity) -> Claim:
+        """Return the work that is left with another capacity."""
+        slots = self.remaining.application.slots() + grown.slots - self.most.slots
+        return self.remaining.claim(self.target, frozenset(), grown, self.now_s, slots)
+
+    def least(self, offer: Offer) -> int:
+        """Return the least number of the offered workers with which the deadline is kept, their start included; 0 if it is
+        not with all of them. The agents' forecast knows more than the work that is left, such as the pace of this run: by as
+        much as it is longer now, it stays longer."""
+        modelled_s = self.claim(self.most).forecast.time_s(self.most.cores)
+        forecast_s = self.end_s - self.remaining.application.elapsed_s(self.now_s)
+        longer = max(1.0, forecast_s / modelled_s) if modelled_s > 0 else 1.0
+
+        def kept(number: int) -> bool:
+            grown = offer.grown[number - 1]
+            claim = self.claim(grown)
+            return longer * claim.forecast.time_s(grown.cores) <= claim.left_s - offer.start_s
+
+        return offer.least(kept)
+
+
+def _may_ask(application: Application) -> bool:
+    """Return True if workers may be started for the application's deadline."""
+    options, waits = application.options, application.held_back or application.placement.over_share
+    return not (application.attached or options.observe or waits) and options.priority > LOWEST

@@ -1,0 +1,113 @@
+"""The further workers with which a deadline is kept that the workers which are there cannot keep (document 000, section 3.3).
+
+Workers take time to start. Until then nothing is counted on: with further workers, a deadline is judged on all workers
+together, with that much less time. What is done meanwhile on the workers that are there comes on top. Which workers may be
+started is `growing`'s.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from controller.master.core.capacity import Capacity
+from controller.master.core.feasibility import ACCEPTED, rounded_up
+from controller.wire.command import PlanReply
+from controller.wire.worker import WorkerInfo
+from placement.growth import WorkerType
+from stage_model.forecast.promises import Promised
+from stage_model.units import format_duration
+
+Judge = Callable[[float, Capacity, Promised], PlanReply]
+"""The verdict on a deadline (seconds after submission) with a capacity, alongside promises."""
+
+NO_USE = "its settings allow no executor on more workers (--num-executors, spark.dynamicAllocation.maxExecutors)"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The further workers that one application could have, in the order in which it would get them: those that are on their
+    way first, then workers of `kind` that may still be started.
+
+    `grown[n - 1]` is the most that the application can get with n of them. `start_s`: expected seconds from a worker's
+    request to its first report. `limit` is a clause that says why there are no more."""
+
+    kind: WorkerType
+    kinds: tuple[WorkerType, ...]
+    grown: tuple[Capacity, ...]
+    start_s: float
+    limit: str
+
+    def least(self, kept: Callable[[int], bool]) -> int:
+        """Return the least number of these workers, from 1, with which a deadline is `kept`; 0 if it is not with all. More
+        workers keep what fewer keep."""
+        numbers = range(1, len(self.kinds) + 1)
+        place = bisect_left(numbers, True, key=kept)
+        return numbers[place] if place < len(numbers) else 0
+
+    def named(self, number: int) -> str:
+        """Return "2 further workers (1 cores, 1536 MiB)"."""
+        return f"{number} further worker{'' if number == 1 else 's'} ({self.kind})"
+
+    def takes(self, number: int) -> str:
+        """Return a clause that says how long that many take to start."""
+        return f"which take{'s' if number == 1 else ''} about {format_duration(round(self.start_s))} to start"
+
+
+def make_offer(
+    kinds: Sequence[WorkerType],
+    kind: WorkerType,
+    start_s: float,
+    limit: str,
+    grown: Callable[[Sequence[WorkerInfo]], Capacity],
+) -> Offer:
+    """Return the offer of `kinds`, up to the first worker on which the application could have no further executor; `grown`
+    says what the application can get with further workers."""
+    sizes, most = list[Capacity](), grown(())
+    for number in range(1, len(kinds) + 1):
+        size = grown([_expected(one) for one in kinds[:number]])
+        if size.executors <= (sizes[-1] if sizes else most).executors:
+            limit = NO_USE
+            break
+        sizes.append(size)
+    return Offer(kind, tuple(kinds[: len(sizes)]), tuple(sizes), start_s, limit)
+
+
+def judged_with(
+    offer: Offer, judge: Judge, deadline_s: float, promised: Promised, refused: PlanReply
+) -> tuple[PlanReply, int]:
+    """Return the verdict on a deadline that is `refused` on the workers that are there, and the least number of the offered
+    workers with which the deadline is kept; 0 if it is not with all of them, or there are none."""
+
+    def with_first(number: int) -> PlanReply:
+        cores = promised.cores + sum(kind.cores for kind in offer.kinds[:number])
+        return judge(deadline_s - offer.start_s, offer.grown[number - 1], replace(promised, cores=cores))
+
+    number = offer.least(lambda one: with_first(one).feasible is True)
+    if number:
+        return _kept(offer, number, deadline_s, with_first(number)), number
+    why, least_s = offer.limit, refused.least_deadline_s or 0.0
+    if offer.kinds:
+        all_s = offer.start_s + (with_first(len(offer.kinds)).least_deadline_s or 0.0)
+        why = f"with {offer.named(len(offer.kinds))} it would take {format_duration(all_s)}, and {offer.limit}"
+        least_s = min(least_s, all_s)
+    verdict = refused.reason.partition(ACCEPTED)[0]
+    return structs.replace(refused, reason=f"{verdict}; {why}{ACCEPTED}{rounded_up(least_s)} or more"), 0
+
+
+def _kept(offer: Offer, number: int, deadline_s: float, reply: PlanReply) -> PlanReply:
+    """Return the verdict that was reached with that many workers, with the time in which they start."""
+    least_s = round(offer.start_s + (reply.least_deadline_s or 0.0), 1)
+    reason = (
+        f"deadline {format_duration(deadline_s)} can be met with {offer.named(number)}, {offer.takes(number)}: with all "
+        f"{reply.cluster_cores:.2f} cores it takes {format_duration(least_s)}, the start included"
+    )
+    return structs.replace(reply, least_deadline_s=least_s, reason=reason, further_workers=number)
+
+
+def _expected(kind: WorkerType) -> WorkerInfo:
+    """Return a worker that is not there yet, as far as capacity looks at it."""
+    return WorkerInfo(worker_id="", host="", cores=kind.cores, memory_mb=kind.memory_mb, runtime="", pid=0, boot_id="")
