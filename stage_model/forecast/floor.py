@@ -1,4 +1,4 @@
-"""The floor of an application's duration, which no number of cores is below, and what most of it passes with. Pure."""
+"""The part of an application's duration that no number of cores shortens, and what takes most of it. Pure."""
 
 from __future__ import annotations
 
