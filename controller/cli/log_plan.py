@@ -9,7 +9,7 @@ import msgspec
 from controller.cli.common import table_console
 from controller.cli.curves import print_curve
 from controller.cli.plan_answer import print_stages
-from controller.cli.tables import figures_table
+from controller.cli.tables import bounds_table
 from controller.master.core.plan_reply import plan_without_cluster
 from controller.runs.log_profile import LoggedRun, logged_profile
 from controller.wire.command import PlanReply, PlanRequest
@@ -53,10 +53,7 @@ def print_log_plan(reply: LogPlan, request: PlanRequest) -> None:
     console.print(f"how sure: {found.sure}", soft_wrap=True)
     for doubt in found.doubts:
         console.print(f"- {doubt}", soft_wrap=True)
-    table = figures_table("LARGEST STAGES", "BOUND BY", "TASKS", "TIME", "SHARE")
-    for stage in found.largest_stages:
-        table.add_row(stage.name, stage.bound, str(stage.tasks), format_duration(stage.time_s), f"{stage.share:.0%}")
-    console.print(table)
+    console.print(bounds_table([msgspec.structs.asdict(stage) for stage in found.largest_stages]))
     console.print(f"driver, before, between and after stages: {found.driver_share:.0%} of the whole", soft_wrap=True)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import click
+import msgspec
 from rich.table import Table
 
 from controller.cli.common import choose, home_option, output_option, print_json, table_console
 from controller.cli.completion import complete_running, complete_workers, completes
+from controller.cli.tables import bounds_table
 from controller.client import admin_client, submit_client
 from controller.home import Home
 from controller.wire.command import Explanation, Labels, WorkerExplanation
@@ -21,7 +23,8 @@ from stage_model.errors import BadInput
 def explain_placement(home: Home, application: str, as_json: bool) -> None:
     """Explain an application's forecast and the choice of its workers.
 
-    The forecast is explained by what it rests on, each worker by why the next executor would go there or not.
+    The forecast is explained by what it rests on and by what bounds the largest stages in the runs before, each worker by why
+    the next executor would go there or not.
     """
     client = submit_client(home)
     found = client.explain(choose(client.applications(), application).application_id)
@@ -34,6 +37,8 @@ def explain_placement(home: Home, application: str, as_json: bool) -> None:
     console.print(explanation_table(found))
     for line in found.evicted:
         console.print(f"evicted: {line}", soft_wrap=True, markup=False)
+    if found.largest_stages:
+        console.print(bounds_table([msgspec.structs.asdict(stage) for stage in found.largest_stages]))
 
 
 @click.command(epilog="Example: sparkpace label w1 zone=b disk-")

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from controller.cli.common import NamedPath, check_writable, choose, home_option, output_option, print_json, table_console
 from controller.cli.completion import complete_runs, completes
-from controller.cli.tables import actions_table
+from controller.cli.tables import actions_table, bounds_table
 from controller.client import submit_client
 from controller.home import Home
 from controller.runs.run_folders import RunFolder, find_ended_run, find_run
@@ -23,6 +23,8 @@ from stage_model.errors import BadInput, PaceError
 from stage_model.nearest import nearest_names
 
 FOLLOW_S = 0.25
+TABLES = {"actions": actions_table, "largest_stages": bounds_table}
+"""Fields of a summary that `report` shows as tables of their own."""
 
 
 @click.command(epilog="Example: sparkpace report last")
@@ -39,14 +41,14 @@ def report(home: Home, application: str, as_json: bool) -> None:
         print_json(run.summary)
         return
     table = Table(box=None, pad_edge=False, show_header=False)
-    actions = run.summary.get("actions")
     for key, value in run.summary.items():
-        if key != "actions" or not actions:
+        if key not in TABLES or not value:
             table.add_row(key, _shown(value))
     console = table_console()
     console.print(table)
-    if actions:
-        console.print(actions_table(actions))
+    for key, make in TABLES.items():
+        if rows := run.summary.get(key):
+            console.print(make(rows))
     console.print(f"run folder: {run.path}", soft_wrap=True)
 
 

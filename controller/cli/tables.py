@@ -22,6 +22,8 @@ _SESSION = re.compile(r'session_id: "[^"]*"')
 """Part of what Spark Connect calls a query: the same for all of a session, and before what distinguishes them."""
 MOST_NAME = 60
 """Number of characters of a query's name, which may be its text."""
+LONGEST_STAGE = 200
+"""Number of characters of a stage's name, which ends in the place of its call."""
 
 
 def applications_table(views: Sequence[ApplicationView]) -> Table:
@@ -98,6 +100,20 @@ def actions_table(actions: Sequence[Mapping[str, Any]]) -> Table:
             printable(name, MOST_NAME) + ("…" if len(name) > MOST_NAME else ""),
             *(_duration(action[key]) for key in ("start_s", "end_s", "deadline_s")),
             "-" if error is None else format_distance(error),
+        )
+    return table
+
+
+def bounds_table(stages: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the largest stages with what bounds each (`StageBound`, as JSON has it)."""
+    table = figures_table("LARGEST STAGES", "BOUND BY", "TASKS", "TIME", "SHARE")
+    for stage in stages:
+        table.add_row(
+            printable(stage["name"], LONGEST_STAGE),
+            stage["bound"],
+            str(stage["tasks"]),
+            format_duration(stage["time_s"]),
+            f"{stage['share']:.0%}",
         )
     return table
 

@@ -13,6 +13,7 @@ from controller.wire.limits import PathText, Seconds, Text, Words
 from controller.wire.message import Message
 from controller.wire.states import ApplicationState, Outcome
 from controller.wire.worker import WorkerInfo
+from stage_model.forecast.bounds import StageBound
 from stage_model.forecast.curve import Curve
 from stage_model.forecast.virtual_time import Forecast
 from stage_model.units import NORMAL_PRIORITY
@@ -192,6 +193,8 @@ class Explanation(Message, frozen=True, kw_only=True):
     lateness: Lateness | None = None
     untaught: Untaught | None = None
     """The reason why the run taught nothing, if its record is written."""
+    largest_stages: tuple[StageBound, ...] = ()
+    """The bounds of the largest stages in the runs that it was planned from."""
 
 
 class UserShare(Message, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The bounds of an application's largest stages: which of them more cores would shorten, and what holds the others. Pure.
 
-All follows from the estimate of each stage: the driver's time before it, its fixed time, and its work as a schedule on the
-slots that there are. Times are those of the runs that the estimate is from.
+All follows from the estimate of each stage: the driver's time before it, its fixed time with Spark's metrics of its waiting,
+and its work as a schedule on the slots that there are. Times are those of the runs that the estimate is from.
 """
 
 from __future__ import annotations
@@ -12,23 +12,27 @@ from typing import Literal
 
 import msgspec
 
-from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
+from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate, estimate
+from stage_model.forecast.fixed import MOST_SLOTS
 from stage_model.forecast.overlap import overlapping
 from stage_model.forecast.virtual_time import stages_busy
+from stage_model.history.profile import RunRecord, profile
 
 LARGEST = 5
 """Number of stages that are shown."""
 LEAST_BUSY = 0.5
 """Share of the slots that tasks keep busy while they compute: below it there are too few tasks, or one lasts too long."""
+EXPLAINED = 0.5
+"""Share of a stage's fixed time: waiting that Spark measured is named as the stage's bound if it is more."""
 
-Bound = Literal["CPU", "too few tasks", "waiting", "driver"]
+Bound = Literal["CPU", "too few tasks", "disk", "network", "waiting", "driver"]
 
 
 class StageBound(msgspec.Struct, frozen=True, kw_only=True):
     """A stage and its `bound`, the largest part of its `time_s`, which are the seconds from the end of the stages it waited
-    for to its own end: the driver's, fixed time (`waiting`), or the computing of its tasks. Computing is bound by `CPU`, or
-    by `too few tasks` to keep the slots busy. `share` is its part of the run's duration; stages that ran at the same time may
-    have more than 1 together."""
+    for to its own end: the driver's, fixed time (`waits_for` names it), or the computing of its tasks. Computing is bound by
+    `CPU`, or by `too few tasks` to keep the slots busy. `share` is its part of the run's duration; stages that ran at the
+    same time may have more than 1 together."""
 
     name: str
     bound: Bound
@@ -51,6 +55,11 @@ def stage_bounds(expected: ApplicationEstimate, slots: int, duration_s: float) -
         )
         for stage in largest
     )
+
+
+def run_bounds(run: RunRecord) -> tuple[StageBound, ...]:
+    """Return what bounded the largest stages of a complete run by itself. Raise `BadInput` for a run that is not complete."""
+    return stage_bounds(estimate(profile("run", [run])), max(1, run.slots), run.duration_s)
 
 
 def driver_share(expected: ApplicationEstimate, duration_s: float) -> float:
@@ -77,14 +86,29 @@ def _bound(stage: StageEstimate, group: Sequence[StageEstimate], slots: int) -> 
     if stage.gap_s >= max(stage.fixed_s, computing_s):
         return "driver"
     if stage.fixed_s >= computing_s:
-        return "waiting"
+        return waits_for(stage, slots)
     return "too few tasks" if _idle(group, slots) else "CPU"
+
+
+def waits_for(stage: StageEstimate, slots: int) -> Bound:
+    """Return the bound of a stage's fixed time: the `network`, where its tasks mostly waited for blocks of a shuffle, the
+    `disk`, where they mostly wrote such blocks, else `waiting`: Spark has no metrics of other reasons, such as reading files.
+    `slots` count where those of the stage's own run are not known."""
+    if stage.waits is None:
+        return "waiting"
+    at_once = max(1, min(stage.tasks, stage.slots or slots))
+    network_s, disk_s = stage.waits.fetch_s / at_once, stage.waits.write_s / at_once
+    if max(network_s, disk_s) <= EXPLAINED * stage.fixed_s:
+        return "waiting"
+    return "network" if network_s > disk_s else "disk"
 
 
 def _idle(group: Sequence[StageEstimate], slots: int) -> bool:
     """Return True if the tasks of stages that run at the same time leave slots idle for more than the end of a schedule."""
     if sum(stage.tasks for stage in group) < slots:
         return True
-    busy = stages_busy([(stage.tasks, stage.work_core_s, stage.task_cv) for stage in group], slots)
+    # of more slots than that, a part with its part of the tasks is as busy
+    part, slots = max(1.0, slots / MOST_SLOTS), min(slots, MOST_SLOTS)
+    busy = stages_busy([(math.ceil(s.tasks / part), s.work_core_s / part, s.task_cv) for s in group], slots)
     work_core_s = math.fsum(k * lasting for k, lasting in enumerate(busy, 1))
     return work_core_s < LEAST_BUSY * slots * sum(busy)

@@ -21,9 +21,9 @@ from stage_model.forecast.overlap import overlapping
 from stage_model.forecast.same_stage import same_stages
 from stage_model.forecast.scaling import Fitted, at_size, lowest_below
 from stage_model.forecast.virtual_time import spread
-from stage_model.forecast.waiting import Shown, split
+from stage_model.forecast.waiting import HELD_BACK, Shown, held_share, split
 from stage_model.history.amounts import Amounts
-from stage_model.history.profile import CpuSource, Profile, RunRecord, StageRecord
+from stage_model.history.profile import CpuSource, Profile, RunRecord, StageRecord, StageWaits
 from stage_model.history.signature import Names, kind, stage_names
 
 _Seen = Sequence[tuple[StageRecord, RunRecord]]
@@ -38,8 +38,8 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     writes, counted `in_bytes` or in records; `slots` were there when it was submitted, 0 where that is not known. `growth` is
     the share of its work that grows with what it reads; `moving_core_s` is by how much one of the runs had less work here
     than follows from what it read. `fixed_s` = time that cores do not shorten, of which `waiting_s` is hidden where a quota
-    holds the stage back; `gap_s` = driver time before it, `start_s` = when it starts after submission if all goes as
-    profiled.
+    holds the stage back; `waits` are Spark's metrics of its waiting (None: not known); `gap_s` = driver time before it,
+    `start_s` = when it starts after submission if all goes as profiled.
     """
 
     index: int
@@ -59,6 +59,7 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     skew: float = 1.0
     fixed_s: float
     waiting_s: float = 0.0
+    waits: StageWaits | None = None
     gap_s: float
     duration_s: float
     start_s: float
@@ -232,6 +233,13 @@ def _shown(record: StageRecord, run: RunRecord, fixed_s: float) -> Shown:
     return Shown(fixed_s, mean_cores((record,), record.duration_s, run), record.work_core_s, record.throttled_s, waited_s)
 
 
+def _waits(seen: Sequence[StageRecord]) -> StageWaits | None:
+    """Return the newest metrics of a stage's waiting in runs that no quota held back by much, because being held back looks
+    like waiting; None if there is no such run, or its metrics are not known."""
+    unheld = (r.waits for r in reversed(seen) if held_share(r.throttled_s or 0.0, r.work_core_s) < HELD_BACK)
+    return next((waits for waits in unheld if waits is not None), None)
+
+
 def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: _Fixed) -> StageEstimate:
     """Return the estimate of one stage, not placed yet. `seen` are its records with their runs, `fixed` are `fixed_times` by
     run id."""
@@ -265,6 +273,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: _Fixed
         skew=median(r.skew for r, _ in taught),
         fixed_s=fixed_s,
         waiting_s=waiting_s,
+        waits=_waits([r for r, _ in measured]),
         gap_s=median(r.gap_s for r, _ in taught),
         duration_s=max(fixed_s, expected(lambda r: r.duration_s, taught).amount),
         start_s=0.0,

@@ -57,5 +57,10 @@ def _held_back(run: Shown, most_cores: float) -> float:
     time is not known, it is the share of `most_cores`, the most that the stage had in any run, that it did not have."""
     if run.throttled_s is None:
         return 1 - run.cores / most_cores if most_cores > 0 else 0.0
-    wanted_core_s = run.work_core_s + run.throttled_s
-    return run.throttled_s / wanted_core_s if wanted_core_s > 0 else 0.0
+    return held_share(run.throttled_s, run.work_core_s)
+
+
+def held_share(throttled_s: float, work_core_s: float) -> float:
+    """Return the share, 0 to 1, of the core-seconds that a stage could have used and that quotas withheld."""
+    wanted_core_s = work_core_s + throttled_s
+    return throttled_s / wanted_core_s if wanted_core_s > 0 else 0.0

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from stage_model.history.amounts import Amounts
+from stage_model.history.profile import StageWaits
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageKey, StageRun
+from stage_model.history.waits import of_attempts
 
 
 class AllAttempts:
@@ -43,6 +45,10 @@ class AllAttempts:
     def amounts(self) -> Amounts:
         sums = [sum(counts) for counts in zip(*(attempt.amounts for attempt in self.attempts), strict=True)]
         return Amounts(*(sums if self._scale == 1 else [round(self._scale * count) for count in sums]))
+
+    @property
+    def waits(self) -> StageWaits | None:
+        return of_attempts([attempt.waits for attempt in self.attempts], self._scale)
 
     @cached_property
     def run_s(self) -> float:

@@ -21,6 +21,7 @@ from stage_model.history.events import (
     StageInfo,
     StageSubmitted,
     TaskEnd,
+    TaskWaits,
 )
 
 
@@ -200,6 +201,7 @@ class _Input(msgspec.Struct, frozen=True):
 
 class _ShuffleRead(msgspec.Struct, frozen=True):
     records: Long = msgspec.field(name="Total Records Read", default=0)
+    fetch_ms: Long = msgspec.field(name="Fetch Wait Time", default=0)
     remote_bytes: Long = msgspec.field(name="Remote Bytes Read", default=0)
     local_bytes: Long = msgspec.field(name="Local Bytes Read", default=0)
 
@@ -207,6 +209,7 @@ class _ShuffleRead(msgspec.Struct, frozen=True):
 class _ShuffleWrite(msgspec.Struct, frozen=True):
     records: Long = msgspec.field(name="Shuffle Records Written", default=0)
     bytes: Long = msgspec.field(name="Shuffle Bytes Written", default=0)
+    write_ns: Long = msgspec.field(name="Shuffle Write Time", default=0)
 
 
 class _Metrics(msgspec.Struct, frozen=True):
@@ -214,6 +217,8 @@ class _Metrics(msgspec.Struct, frozen=True):
 
     run_ms: Long | None = msgspec.field(name="Executor Run Time", default=None)
     cpu_ns: Long = msgspec.field(name="Executor CPU Time", default=0)
+    memory_spilled: Long = msgspec.field(name="Memory Bytes Spilled", default=0)
+    disk_spilled: Long = msgspec.field(name="Disk Bytes Spilled", default=0)
     input: _Input = msgspec.field(name="Input Metrics", default_factory=_Input)
     read: _ShuffleRead = msgspec.field(name="Shuffle Read Metrics", default_factory=_ShuffleRead)
     write: _ShuffleWrite = msgspec.field(name="Shuffle Write Metrics", default_factory=_ShuffleWrite)
@@ -253,6 +258,13 @@ class TaskEndLine(msgspec.Struct, frozen=True):
             input_bytes=metrics.input.bytes,
             shuffle_read_bytes=metrics.read.remote_bytes + metrics.read.local_bytes,
             shuffle_write_bytes=metrics.write.bytes,
+            waits=TaskWaits(
+                fetch_ms=metrics.read.fetch_ms,
+                remote_bytes=metrics.read.remote_bytes,
+                write_ns=metrics.write.write_ns,
+                memory_spilled_bytes=metrics.memory_spilled,
+                disk_spilled_bytes=metrics.disk_spilled,
+            ),
         )
 
 

@@ -95,8 +95,24 @@ class StageCompleted(Event, frozen=True, kw_only=True, tag="stage_completed"):
     failure: str | None = None
 
 
+class TaskWaits(msgspec.Struct, frozen=True, kw_only=True):
+    """Spark's own metrics of the waiting of a task, or of several tasks together, and of the data behind it.
+
+    `fetch_ms` is the time for which tasks waited for blocks of a shuffle, `remote_bytes` are those that came from other
+    executors, `write_ns` is the time for which tasks wrote such blocks. What did not fit in memory was spilled: it had
+    `memory_spilled_bytes` there and `disk_spilled_bytes` on disk.
+    """
+
+    fetch_ms: Long = 0
+    remote_bytes: Long = 0
+    write_ns: Long = 0
+    memory_spilled_bytes: Long = 0
+    disk_spilled_bytes: Long = 0
+
+
 class TaskEnd(Event, frozen=True, kw_only=True, tag="task_end"):
-    """One ended task attempt. `cpu_ns` is Spark's `executorCpuTime`: the JVM task thread only, no Python worker."""
+    """One ended task attempt. `cpu_ns` is Spark's `executorCpuTime`: the JVM task thread only, no Python worker. `waits`:
+    None from a bridge of an earlier release, and without metrics."""
 
     stage: Number
     attempt: Number
@@ -117,6 +133,7 @@ class TaskEnd(Event, frozen=True, kw_only=True, tag="task_end"):
     input_bytes: Long = 0
     shuffle_read_bytes: Long = 0
     shuffle_write_bytes: Long = 0
+    waits: TaskWaits | None = None
 
 
 class ExecutorAdded(Event, frozen=True, kw_only=True, tag="executor_added"):

@@ -32,6 +32,18 @@ Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 CpuSource = Literal["container", "executor"]
 
 
+class StageWaits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sums over a stage's tasks by Spark's own metrics. Tasks waited for blocks of a shuffle for `fetch_s` seconds and wrote
+    such blocks for `write_s`; `remote_bytes` came from other executors. What did not fit in memory had
+    `memory_spilled_bytes` there and `disk_spilled_bytes` on disk."""
+
+    fetch_s: Amount
+    remote_bytes: Count
+    write_s: Amount
+    memory_spilled_bytes: Count
+    disk_spilled_bytes: Count
+
+
 class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One stage of one run. Times in seconds; sums are over the tasks that ended well.
 
@@ -71,6 +83,8 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     duration_s: Amount
     cores_s: Amount | None = None
     throttled_s: Amount | None = None
+    waits: StageWaits | None = None
+    """Spark's own metrics of waiting; None in records of earlier releases, and if the driver's bridge is of one."""
     start_s: Amount
     gap_s: Amount
     teaches: bool = True

@@ -134,6 +134,7 @@ def _stage(run: Run, stage: AllAttempts, parents: tuple[StageRun, ...], started_
         duration_s=_seconds(stage.lasted_ms),
         cores_s=stage.sum_of(use.allocated_core_s),
         throttled_s=stage.sum_of(use.throttled_s),
+        waits=stage.waits,
         start_s=_seconds(first.submitted_ms - started_ms),
         gap_s=_seconds(first.submitted_ms - ready_ms),
         teaches=stage.teaches,

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stage_model.history.amounts import NOTHING, Amounts
-from stage_model.history.events import StageInfo, TaskEnd
+from stage_model.history.events import StageInfo, TaskEnd, TaskWaits
 from stage_model.history.signature import Names, of_python_rdds
+from stage_model.history.waits import NO_WAITS, with_task
 
 StageKey = tuple[int, int]
 """(stage id, attempt)."""
@@ -52,6 +53,7 @@ class StageRun:
     cpu_ns: int = 0
     run_ms_without_cpu: int = 0
     """Run time of the tasks whose CPU time is missing or 0, because some platforms and vendors do not measure it."""
+    waits: TaskWaits | None = NO_WAITS
 
     @property
     def key(self) -> StageKey:
@@ -95,6 +97,7 @@ class StageRun:
         self.done.add(task.index)
         self.ended += 1
         self.amounts = self.amounts.plus(task)
+        self.waits = with_task(self.waits, task)
         if self.ended >= min(2 * self.shown_tasks, self.info.tasks) or not self.shown_tasks:
             self.shown_tasks, self.shown = self.ended, self.amounts
         self.run_ms += task.run_ms

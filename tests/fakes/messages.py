@@ -35,6 +35,8 @@ def _value(info: inspect.Type, full: bool, name: str, numbers: Iterator[int]) ->
             return _word(info, name, next(numbers))
         case inspect.BoolType() | inspect.EnumType():
             return True if isinstance(info, inspect.BoolType) else next(iter(info.cls))
+        case inspect.LiteralType():
+            return info.values[0]
         case inspect.IntType():
             return next(numbers)
         case inspect.FloatType():

@@ -11,6 +11,7 @@ from stage_model.history.events import (
     StageInfo,
     StageSubmitted,
     TaskEnd,
+    TaskWaits,
 )
 from stage_model.history.run import Run
 
@@ -62,6 +63,7 @@ class Story:
         written: int = 0,
         record_bytes: int = 0,
         failure: str | None = None,
+        waits: TaskWaits | None = None,
     ) -> None:
         """End a task that reads `records` of input and `shuffle`, and writes `written` to a shuffle, each of `record_bytes`
         bytes."""
@@ -84,6 +86,7 @@ class Story:
             input_bytes=record_bytes * records,
             shuffle_read_bytes=record_bytes * shuffle,
             shuffle_write_bytes=record_bytes * written,
+            waits=waits,
         )
         self.tell(event)
 

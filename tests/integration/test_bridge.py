@@ -224,6 +224,9 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
     tasks = [event for event in peer.events.values() if isinstance(event, TaskEnd)]
     assert any(task.ok and task.input_records > 0 for task in tasks)
     assert any(task.ok and task.shuffle_read_records > 0 for task in tasks)
+    waits = [task.waits for task in tasks if task.ok]
+    assert None not in waits
+    assert any(waited is not None and waited.write_ns > 0 for waited in waits)
     stages = [event.info for event in peer.events.values() if isinstance(event, StageSubmitted)]
     assert any("textFile" in stage.scopes for stage in stages)
     assert any(stage.parents for stage in stages)

@@ -16,7 +16,7 @@ import urllib.parse
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import psutil
 import pytest
@@ -26,6 +26,7 @@ from controller.runs.profile_store import ProfileStore
 from controller.runtime.docker import packet_filter
 from experiments.harness.live_cluster import spark_home
 from experiments.harness.local_cluster import WORKLOADS
+from stage_model.forecast.bounds import LARGEST, Bound
 from stage_model.forecast.estimate import record_traits
 from stage_model.forecast.expected import Expected
 from stage_model.forecast.same_stage import same_stages
@@ -61,6 +62,19 @@ def assert_whole(summary: dict[str, Any], *, deadline: str | None = None) -> Non
     assert summary["error_pct"] == pytest.approx(100 * (summary["end_s"] / summary["deadline_s"] - 1), abs=0.01)
     assert summary["profile_runs"] >= 1
     assert summary["profile_match"] == 1.0
+
+
+def assert_waits(cluster: LocalCluster, summary: dict[str, Any]) -> None:
+    """Assert that Spark's metrics of waiting are there for a run with shuffles, and that the largest stages have bounds."""
+    profile = ProfileStore(cluster.home.profiles).load(summary["profile"])
+    assert profile is not None
+    stages = {run.id: run for run in profile.runs}[summary["app_id"]].stages
+    assert all(stage.waits is not None and stage.waits.remote_bytes <= stage.bytes for stage in stages)
+    wrote = [stage.waits for stage in stages if stage.written_bytes]
+    assert any(waits is not None and waits.write_s > 0 for waits in wrote)
+    bounds = [one["bound"] for one in summary["largest_stages"]]
+    assert 1 <= len(bounds) <= LARGEST
+    assert set(bounds) <= set(get_args(Bound))
 
 
 def assert_kept(cluster: LocalCluster, name: str, deadline: str) -> dict[str, Any]:
@@ -128,6 +142,7 @@ def test_a_pyspark_rdd_job_teaches_then_keeps_its_deadline_in_hardened_paced_con
 def test_dataframes_and_sql_with_adaptive_execution(cluster: LocalCluster, learned: Callable[..., Learned]) -> None:
     taught = learned("sql", "sql.py")
     assert_whole(taught.summary)
+    assert_waits(cluster, taught.summary)
     done = cluster.run("--name", "sql", "--deadline", taught.deadline, *AIM, "sql.py").ok()
     assert done.answer["ok"]
     assert_kept(cluster, "sql", taught.deadline)

@@ -56,6 +56,7 @@ events = st.one_of(
         cpu_ns=amounts,
         input_records=amounts,
         reason=words,
+        waits=st.fixed_dictionaries({}, optional={"fetch_ms": amounts, "write_ns": amounts, "remote_bytes": amounts}),
     ),
     tagged("executor_added", {"executor": st.just("1"), "host": words, "cores": amounts, "time_ms": times}),
     tagged("executor_removed", {"executor": st.sampled_from(("1", "2", "")), "reason": words, "time_ms": times}),

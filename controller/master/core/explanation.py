@@ -4,7 +4,7 @@ reason why a run was late is `lateness`'s."""
 from __future__ import annotations
 
 from controller.master.core.application import Application
-from controller.master.core.findings import basis_of
+from controller.master.core.findings import basis_of, bounds_of
 from controller.master.core.placing import Placing
 from controller.wire.command import Explanation, Refusal, WorkerExplanation
 from controller.wire.driver import ExecutorWish
@@ -49,4 +49,5 @@ def explanation(application: Application, placing: Placing, now_s: float) -> Exp
         basis=application.record.basis or basis_of(application),
         lateness=application.record.lateness,
         untaught=application.record.untaught,
+        largest_stages=bounds_of(application),
     )

@@ -13,6 +13,7 @@ from controller.wire.command import PlanReply
 from stage_model.deadlines import round_up
 from stage_model.forecast.curve import whole
 from stage_model.forecast.estimate import ApplicationEstimate
+from stage_model.forecast.floor import hindrance
 from stage_model.forecast.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
 from stage_model.forecast.virtual_time import Forecast
 from stage_model.settings import CORE_QUANTUM
@@ -50,6 +51,7 @@ def feasibility(
         cores = forecast.least_cores(deadline_s - spent_s)
     reason = f"with all {most.cores:.2f} cores it takes {format_duration(alone_s)}"
     if deadline_s is not None:
+        reason += "" if feasible else hindrance(what, most.slots, deadline_s)
         verdict = "can" if feasible else "cannot"
         reason = f"deadline {format_duration(deadline_s)} {verdict} be met: {reason}"
     if least_s > alone_s:

@@ -1,4 +1,5 @@
-"""Findings about an application for its user: the basis of its forecast, and the reason why it was or will be late."""
+"""Findings about an application for its user: the basis of its forecast, what bounds its largest stages, and the reason why
+it was or will be late."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from controller.master.core.feasibility import whole_forecast
 from controller.master.core.lateness import RunEnd, why_late
 from controller.master.core.remaining import Remaining
 from controller.wire.basis import Basis, Lateness
+from stage_model.forecast.bounds import StageBound, stage_bounds
+from stage_model.forecast.estimate import reference_run
 
 
 def basis_of(application: Application) -> Basis:
@@ -17,6 +20,15 @@ def basis_of(application: Application) -> Basis:
     if remaining is None:
         return basis(None, None, late_since_s)
     return basis(remaining.estimate.grounds, remaining.matched.matched_share, late_since_s)
+
+
+def bounds_of(application: Application) -> tuple[StageBound, ...]:
+    """Return the bounds of an application's largest stages in the runs that it is planned from; none without a profile."""
+    what, profile = application.estimate, application.profile
+    if what is None or profile is None:
+        return ()
+    run = reference_run(profile, application.options.arguments)
+    return stage_bounds(what, max(1, run.slots), run.duration_s)
 
 
 def lateness_of(application: Application, most: Capacity) -> Lateness | None:

@@ -131,6 +131,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "lateness": None if record.lateness is None else structs.asdict(record.lateness),
         "faults": application.faults,
         "events_missing": application.stream.missed + application.stream.left_out,
+        "largest_stages": [],
         "taught": False,
         "untaught": None,
         "spark_version": record.registration.spark_version,

@@ -97,6 +97,19 @@ def test_a_report_says_in_sentences_what_the_forecast_rested_on_and_why_it_was_l
     assert json.loads(invoke(*words, "--output", "json").stdout)["lateness"] == told["lateness"]
 
 
+def test_a_report_has_a_table_of_the_largest_stages_with_what_bounds_each(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "pace-20260101-000000-abcdef"
+    folder.mkdir(parents=True)
+    stages = [{"name": "join at a.py:1\x1b", "bound": "network", "tasks": 8, "time_s": 90.0, "share": 0.75}]
+    write_summary(folder, {"app_id": folder.name, "name": "app", "actions": [], "largest_stages": stages})
+    words = ["report", "last", "--home", str(tmp_path)]
+    lines = [" ".join(line.split()) for line in invoke(*words).stdout.splitlines()]
+    assert "join at a.py:1? network 8 1m30s 75%" in lines
+    assert "actions []" in lines
+    assert not any(line.startswith("largest_stages") for line in lines)
+    assert json.loads(invoke(*words, "--output", "json").stdout)["largest_stages"] == stages
+
+
 def test_too_few_runs_for_drift_are_json_too(tmp_path: Path) -> None:
     ProfileStore(tmp_path / "profiles").add(profile("small@app.py", (run("r1", 1, stage("a")),)))
     words = ["profile", "drift", "small@app.py", "--home", str(tmp_path)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stage_model.forecast.bounds import LARGEST, driver_share, stage_bounds
+from stage_model.forecast.bounds import LARGEST, driver_share, run_bounds, stage_bounds
 from stage_model.forecast.estimate import estimate
 from stage_model.history.eventlog import read_event_log
-from stage_model.history.profile import StageRecord, profile
+from stage_model.history.profile import RunRecord, StageRecord, StageWaits, profile
 from tests.fakes.log_cases import CASES
 from tests.fakes.records import run, stage
 
@@ -54,6 +54,46 @@ def test_the_drivers_share_is_the_time_without_any_stage_whatever_each_stage_wai
     side = stage("b", name="b", start_s=3.0, duration_s=17.0)
     after = stage("c", name="c", start_s=20.0, gap_s=12.0, parents=("a",))
     assert share(first, side, after) == pytest.approx((2 + 0.5) / 26.5)
+
+
+def waited(fetch_s: float, write_s: float) -> StageWaits:
+    return StageWaits(fetch_s=fetch_s, remote_bytes=0, write_s=write_s, memory_spilled_bytes=0, disk_spilled_bytes=0)
+
+
+@pytest.mark.parametrize(
+    ("waits", "throttled_s", "bound"),
+    [
+        (waited(16.0, 1.0), None, "network"),
+        (waited(1.0, 16.0), 0.0, "disk"),
+        # two tasks at a time: 8 s together are four of more than nine seconds
+        (waited(8.0, 1.0), None, "waiting"),
+        (None, None, "waiting"),
+        # a stage that a quota held back for most of its time has shown nothing of its waiting
+        (waited(16.0, 1.0), 10.0, "waiting"),
+    ],
+)
+def test_fixed_time_is_named_after_what_most_of_it_was_spent_with(
+    waits: StageWaits | None, throttled_s: float | None, bound: str
+) -> None:
+    # half a second of computing on two slots
+    one = stage("a", work_core_s=1.0, run_s=19.0, task_s=4.75, duration_s=10.0, waits=waits, throttled_s=throttled_s)
+    [found] = run_bounds(run("r", 1, one, duration_s=12.5))
+    assert found.bound == bound
+
+
+def test_metrics_are_those_of_the_newest_run_that_was_not_held_back() -> None:
+    def record(name: str, when: int, waits: StageWaits | None, throttled_s: float) -> RunRecord:
+        one = stage("a", work_core_s=1.0, run_s=19.0, task_s=4.75, duration_s=10.0, waits=waits, throttled_s=throttled_s)
+        return run(name, when, one, duration_s=12.5)
+
+    runs = [
+        record("1", 1, waited(16.0, 0.0), 0.0),
+        record("2", 2, waited(0.0, 16.0), 0.0),
+        record("3", 3, waited(16.0, 0.0), 5.0),
+        record("4", 4, None, 0.0),
+    ]
+    [found] = estimate(profile("k", runs)).stages
+    assert found.waits == waited(0.0, 16.0)
 
 
 def test_stages_that_run_at_the_same_time_keep_the_slots_busy_together() -> None:

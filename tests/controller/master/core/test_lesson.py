@@ -85,6 +85,7 @@ def test_the_record_the_view_and_the_explanation_tell_it(cluster: FakeCluster) -
     found = cluster.summary(silent)
     assert (found["outcome"], found["taught"]) == ("succeeded", False)
     assert found["untaught"] == {"reason": NO_JOB.reason, "sentence": NO_JOB.sentence}
+    assert found["largest_stages"] == []
     assert cluster.view(silent).untaught == NO_JOB
     assert cluster.state.commands.explain(silent, cluster.now_s).untaught == NO_JOB
 

@@ -65,17 +65,18 @@ final class EventListener extends SparkListener {
     long finishMs = clock.steady(task.finishTime()); // executors measure run times by steady clocks of their own
     long launchMs = clock.steady(task.launchTime(), finishMs - (m == null ? 0 : m.executorRunTime()));
     Map<String, Object> event = Json.object("type", "task_end", "stage", e.stageId(), "attempt", e.stageAttemptId(),
-        "task", task.taskId(), "index", task.index(), "executor", task.executorId(),
+        "task", task.taskId(), "index", task.index(), "executor", task.executorId(), "locality", task.taskLocality().toString(),
         "launch_ms", launchMs, "finish_ms", finishMs, "ok", e.reason() == Success$.MODULE$,
-        "reason", e.reason() instanceof TaskFailedReason ? firstLine(((TaskFailedReason) e.reason()).toErrorString()) : "",
-        "locality", task.taskLocality().toString());
-    if (m != null)
+        "reason", e.reason() instanceof TaskFailedReason ? firstLine(((TaskFailedReason) e.reason()).toErrorString()) : "");
+    if (m != null) {
+      var read = m.shuffleReadMetrics(); var write = m.shuffleWriteMetrics();
       event.putAll(Json.object("run_ms", m.executorRunTime(), "cpu_ns", m.executorCpuTime(), "gc_ms", m.jvmGCTime(),
           "input_records", m.inputMetrics().recordsRead(), "input_bytes", m.inputMetrics().bytesRead(),
-          "shuffle_read_records", m.shuffleReadMetrics().recordsRead(),
-          "shuffle_read_bytes", m.shuffleReadMetrics().totalBytesRead(),
-          "shuffle_write_records", m.shuffleWriteMetrics().recordsWritten(),
-          "shuffle_write_bytes", m.shuffleWriteMetrics().bytesWritten()));
+          "shuffle_read_records", read.recordsRead(), "shuffle_read_bytes", read.totalBytesRead(),
+          "shuffle_write_records", write.recordsWritten(), "shuffle_write_bytes", write.bytesWritten(), "waits", Json.object(
+              "fetch_ms", read.fetchWaitTime(), "remote_bytes", read.remoteBytesRead(), "write_ns", write.writeTime(),
+              "memory_spilled_bytes", m.memoryBytesSpilled(), "disk_spilled_bytes", m.diskBytesSpilled())));
+    }
     journal.add(event);
   }
 
