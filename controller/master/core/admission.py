@@ -17,7 +17,6 @@ from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
 from controller.master.core.plan_reply import ClusterNow
 from controller.master.core.registry import Registry
-from controller.master.core.shares import uid_of
 from controller.wire.command import PlanReply, PlanRequest
 from controller.wire.driver import NOBODY_UID, ExecutorWish
 from stage_model.errors import InfeasibleDeadline
@@ -55,7 +54,7 @@ class Admission:
         most = self.registry.workers.capacity(application, now_s)
         judged = shares.limited and not application.options.observe
         if judged and (claim := claim_of(application, most, now_s)) is not None:
-            shares.check_deadline(uid_of(application), claim, most.cores, now_s)
+            shares.check_deadline(application.uid, claim, most.cores, now_s)
         return most if to_be_judged(application, most) else None
 
     def check_plan(self, request: PlanRequest, now_s: float) -> ClusterNow:

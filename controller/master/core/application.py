@@ -106,6 +106,11 @@ class Application:
         return self.record.registration.name
 
     @property
+    def uid(self) -> int:
+        """The user that it counts for."""
+        return self.record.registration.uid
+
+    @property
     def attached(self) -> bool:
         """True if another cluster manager starts its executors."""
         return self.record.registration.attached

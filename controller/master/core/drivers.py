@@ -55,7 +55,7 @@ class Drivers:
 
     def check_number(self, uid: int) -> None:
         """Raise `TooMuch` where as many applications run or wait as may."""
-        live = [one.record.registration.uid for one in self.registry.applications.values() if not one.ended]
+        live = [one.uid for one in self.registry.applications.values() if not one.ended]
         for number, most, whose in ((len(live), APPLICATIONS, ""), (live.count(uid), OF_A_USER, f" of uid {uid}")):
             if number >= most:
                 raise TooMuch(f"{number} applications{whose} run or wait here, the most allowed; retry when one has ended")
