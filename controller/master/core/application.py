@@ -158,6 +158,16 @@ class Application:
     def succeeded(self) -> bool:
         return self.record.outcome is Outcome.SUCCEEDED
 
+    @property
+    def served(self) -> bool:
+        """True if its driver serves others, or did."""
+        return bool(self.record.address)
+
+    @property
+    def address(self) -> str:
+        """The address ("HOST:PORT") at which its driver serves others; empty as long as it serves none."""
+        return "" if self.ended else self.record.address
+
     def evidence(self) -> Evidence:
         """Return the facts that the outcome follows from, as they are known now."""
         record = self.record
