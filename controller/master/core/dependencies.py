@@ -14,6 +14,7 @@ from controller.master.core.application import Application
 from controller.master.core.application_record import ID, ApplicationRecord
 from controller.master.core.life import LifeState
 from controller.wire.command import PlanRequest
+from controller.wire.driver import NOBODY_UID
 from controller.wire.states import Outcome
 from placement.dependencies import After, check_acyclic, parse_after
 from stage_model.errors import BadInput
@@ -162,7 +163,7 @@ class KnownJobs:
         return "", False
 
     def _unserved(self, after: After, first_id: str, now_s: float) -> tuple[str, bool]:
-        """Return as `obstacle` does, for one service. One that has served and ended may come again under its name."""
+        """Return as `obstacle` does, for one service. After it has served and ended, it may come again under its name."""
         first = self._known(first_id)
         if isinstance(first, Application) and first.address:
             return "", False
@@ -208,14 +209,21 @@ NEWEST = 100
 
 
 def check_dependencies(newcomer: Job, jobs: KnownJobs) -> None:
-    """Raise `BadInput` for an id that is not known, or if the newcomer would wait for itself: the jobs that it comes after
-    may be submitted later, by name."""
+    """Raise `BadInput` for an id that is not known, for the name of a service where the newcomer's user is not known, or if
+    the newcomer would wait for itself: the jobs that it comes after may be submitted later, by name."""
     unknown = [after for after in newcomer.after if not jobs.first(newcomer, after)]
     for after in unknown:
         if not newcomer.outlived and ID.fullmatch(after.application):
             raise BadInput(
                 f"spark.pace.after {after}: no such application is known here; "
                 f"{nearest_names(after.application, list(jobs.applications)[-NEWEST:])}, or give a name"
+            )
+    # drivers whose user is not known are not one user's
+    for after in newcomer.after if newcomer.uid == NOBODY_UID and not newcomer.outlived else ():
+        if after.up and jobs.first(newcomer, after) != after.application:
+            raise BadInput(
+                f"spark.pace.after {after}: no one vouches for this job's user, and a name means a service of the same user; "
+                "give the service's id, or submit with a user's own token (`sparkpace token --user NAME`)"
             )
     # an application of its own name that is there already is an earlier one
     mine = [after for after in newcomer.after if after in unknown or after.application not in newcomer.names]

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from controller.wire.command import StartReply
-from controller.wire.driver import DriverSync
+from controller.wire.driver import NOBODY_UID, DriverSync
 from stage_model.errors import BadInput
 from tests.controller.master.test_submissions import Submission, end, pass_by
 from tests.fakes.cluster import FakeCluster
@@ -102,6 +102,14 @@ def test_another_users_application_is_a_service_by_its_id_and_not_by_a_name_that
     report = Submission(cluster, "report", "connect:up")
     assert "'connect', which does not run yet" in report.ask().reason
     assert Submission(cluster, "by-id", f"{others}:up").ask().addresses == {others: "elsewhere:15002"}
+
+
+def test_a_job_of_an_unknown_user_names_a_service_by_its_id(cluster: FakeCluster) -> None:
+    others = service(cluster, "elsewhere", 15002, uid=NOBODY_UID)
+    for name in ("connect", "another"):
+        with pytest.raises(BadInput, match=f"{name}:up: no one vouches .* give the service's id"):
+            cluster.register(instance=name, uid=NOBODY_UID, conf={"spark.pace.after": f"{name}:up"})
+    assert cluster.register(instance="by id", uid=NOBODY_UID, conf={"spark.pace.after": f"{others}:up"})
 
 
 def test_a_stock_driver_gets_no_executors_before_the_service_serves(cluster: FakeCluster) -> None:
