@@ -95,7 +95,8 @@ MESSAGES: tuple[Any, ...] = (
     *(driver.Registration, driver.Registered, driver.DriverSync, driver.DriverReply, AnyEvent),
     *(worker.WorkerSync, worker.WorkerReply, worker.Changed, command.Health, command.Failure, command.PlanRequest),
     *(command.PlanReply, command.Change, command.Labels, command.Explanation, command.ApplicationView),
-    *(command.ApplicationList, command.WorkerList, command.StartRequest, command.StartReply, command.Services),
+    *(command.ApplicationList, command.WorkerList, command.StartRequest, command.StartReply),
+    *(command.ServicesRequest, command.Services),
 )
 
 
