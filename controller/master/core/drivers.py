@@ -117,7 +117,7 @@ class Drivers:
             host = application.record.registration.host
             application.notify(
                 f"its address cannot be given to jobs that come after it, because its host is {host[:80]!r}; set "
-                f"spark.driver.host to a name or an address of this machine"
+                "spark.driver.host to a name or an address of this machine"
             )
         self.registry.changes.application(application)
         self.registry.save(application)

@@ -1,7 +1,7 @@
 """A job that queries the Spark Connect server that it comes after, `shared`: where it is at first, and where it is then.
 
 Arguments: the Python of the client, and a file that is made after the first query. The client is a process of its own,
-because Spark's submission puts this one's variables in the way of a remote session."""
+because a session stays with the server that it began with."""
 
 import json
 import os
