@@ -28,6 +28,8 @@ from controller.wire.command import (
     Labels,
     PlanReply,
     PlanRequest,
+    Services,
+    ServicesRequest,
     StartReply,
     StartRequest,
     WorkerList,
@@ -83,6 +85,11 @@ class MasterClient:
     def start(self, submission: str, asked: StartRequest) -> StartReply:
         """Ask if the driver of a submission that comes after others may start."""
         return self._call("POST", f"/v1/submissions/{_quoted(submission)}/start", StartReply, msgspec.json.encode(asked))
+
+    def services(self, after: str) -> dict[str, str]:
+        """Return the addresses of the services among what a job comes after, by the words that asked for them."""
+        body = msgspec.json.encode(ServicesRequest(after=after))
+        return self._call("POST", "/v1/services", Services, body).addresses
 
     def driver_ended(self, submission: str, exit_code: int) -> None:
         """Report the end of a submission's driver."""

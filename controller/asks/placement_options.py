@@ -96,8 +96,8 @@ class PlacementOptions:
         (),
         "after",
         by(parse_after),
-        "start when APP has ended (ids or names, comma-separated)",
-        "--after APP[:success]",
+        "start when APP has ended, or with :up when it serves (ids or names, comma-separated)",
+        "--after APP[:success|:up]",
         kind="application",
     )
     wait: str | float = _request("forecast", "locality.wait", _wait, f"{', '.join(WAITS)} or a duration", choices=WAITS)

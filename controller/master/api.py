@@ -44,6 +44,8 @@ from controller.wire.command import (
     Labels,
     PlanReply,
     PlanRequest,
+    Services,
+    ServicesRequest,
     StartReply,
     StartRequest,
     WorkerList,
@@ -230,20 +232,28 @@ class Api:
         return Empty()
 
     async def start(self, request: Request, asked: StartRequest) -> StartReply:
-        uid = await self._uid(request, asked.plan)
+        uid = await self._uid(request, counts=asked.plan is not None and self._counts(asked.plan))
         return await self.cluster.admission.ask(request.path_params["id"], asked, uid, self.clock)
 
     async def plan(self, request: Request, asked: PlanRequest) -> PlanReply:
         with self._telling_a_refusal(asked.submits, lambda: asked.deadline_s):
-            reply = await self.cluster.admission.plan(asked, self.clock(), uid=await self._uid(request, asked))
+            uid = await self._uid(request, counts=self._counts(asked))
+            reply = await self.cluster.admission.plan(asked, self.clock(), uid=uid)
         if asked.submits is not None and asked.deadline_s is not None and reply.feasible is False:
             self.cluster.refused(asked.submits, reply.reason, asked.deadline_s)
         return reply
 
-    async def _uid(self, request: Request, asked: PlanRequest | None) -> int:
-        """Return the uid of the user whose submission a request is, where that counts."""
+    async def services(self, request: Request, asked: ServicesRequest) -> Services:
+        uid = await self._uid(request, counts=True)
+        return Services(addresses=self.cluster.submissions.addresses(asked.after, uid))
+
+    def _counts(self, asked: PlanRequest) -> bool:
+        """Return True if it counts whose submission a request is."""
+        return asked.pipeline is not None or bool(asked.after) or self.cluster.registry.shares.limited
+
+    async def _uid(self, request: Request, *, counts: bool) -> int:
+        """Return the uid of the user whose submission a request is, where that `counts`."""
         user = self.gate.user(_token(request))
-        counts = asked is not None and (asked.pipeline is not None or self.cluster.registry.shares.limited)
         ends = _ends(request) if user is None and counts else None
         peer = await asyncio.to_thread(find_peer, *ends) if ends else None
         return counted_for(user, peer.uid if peer else None)

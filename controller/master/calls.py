@@ -34,6 +34,7 @@ CALLS = (
     Call("POST", "/v1/applications/{id}/sync", "application", "driver_sync"),
     Call("POST", "/v1/applications/{id}/kill", "submit", "kill"),
     Call("POST", "/v1/submissions/{id}/start", "submit", "start"),
+    Call("POST", "/v1/services", "submit", "services"),
     Call("POST", "/v1/submissions/{id}/ended", "submit", "driver_ended"),
     Call("POST", "/v1/applications/{id}/set", "submit", "change"),
     Call("GET", "/v1/applications/{id}/course", "submit", "course"),

@@ -1,4 +1,5 @@
-"""The questions of a submission to the master before its driver starts: the plan, and whether its predecessors have ended."""
+"""The questions of a submission to the master before its driver starts: the plan, and whether its predecessors have ended or
+serve."""
 
 from __future__ import annotations
 
@@ -67,25 +68,25 @@ def ask_plan(client: MasterClient, request: PlanRequest, job: Submission, home: 
 def wait_for_predecessors(
     job: Submission, plan: PlanRequest, connect: Callable[[], MasterClient], say: Callable[[str], None]
 ) -> Submission:
-    """Return the submission as its driver starts it, once all that it comes after has ended. Raise `PaceError` if its driver
-    never starts; a `KeyboardInterrupt` is reported to the master first."""
+    """Return the submission as its driver starts it, once all that it comes after has ended, or serves. Raise `PaceError` if
+    its driver never starts; a `KeyboardInterrupt` is reported to the master first."""
     if not job.after:
         return job
     try:
-        waited_s = wait_for_start(connect, job.submission, job.name or job.main, plan, say)
+        waited_s, services = wait_for_start(connect, job.submission, job.name or job.main, plan, say)
     except KeyboardInterrupt:
         with suppress(PaceError):
             connect().driver_ended(job.submission, INTERRUPTED)
         raise
-    return begin_after(job, waited_s, int(time.time() * 1000), uptime())
+    return replace(begin_after(job, waited_s, int(time.time() * 1000), uptime()), services=services)
 
 
 def wait_for_start(
     connect: Callable[[], MasterClient], submission: str, name: str, plan: PlanRequest, say: Callable[[str], None]
-) -> float:
-    """Wait until the driver may start; return how many seconds that took. `connect` is called before each question, and
-    raises `Unavailable` once the cluster is down; a master that only is away is asked again. `say` gets each new reason for
-    waiting. Raise `PaceError` where the driver never starts."""
+) -> tuple[float, dict[str, str]]:
+    """Wait until the driver may start; return how many seconds that took, and the addresses of services. `connect` is called
+    before each question, and raises `Unavailable` once the cluster is down; a master that only is away is asked again. `say`
+    gets each new reason for waiting. Raise `PaceError` where the driver never starts."""
     begun_s, comes_after, reason = time.monotonic(), dict[str, str](), ""
     unheard: PlanRequest | None = plan
     while True:
@@ -102,7 +103,7 @@ def wait_for_start(
         if reply.never:
             raise PaceError(f"the driver does not start: {reply.reason}")
         if not reply.reason:
-            return time.monotonic() - begun_s
+            return time.monotonic() - begun_s, reply.addresses
         if reply.reason != reason:
             reason = reply.reason
             say(f"the driver starts later: {reason}")

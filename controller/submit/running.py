@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -21,8 +22,11 @@ from controller.submit.driver_command import command, driver_variables
 from controller.submit.driver_run import DriverRun, find
 from controller.submit.in_place import go_on_as
 from controller.submit.progress_line import UNPACED, ProgressLine, ending, note
+from controller.submit.services import address_variables, service_files
 from controller.submit.spark_install import SparkInstall
 from controller.submit.submission import Submission
+from controller.wire.command import ApplicationView
+from stage_model.errors import PaceError
 
 REGISTER_S = 120.0
 """Longest wait of `--detach` for the application to register; a loaded machine took 47 s to the first task."""
@@ -37,16 +41,28 @@ def run_driver(
     variables = {**os.environ, **spark.environment}
     if job.master is None:
         variables |= driver_variables(cluster, os.environ) | archive_options(os.environ, java_home, spark, bridge_jar())
+    after = job.asked.placement.after
+    variables |= address_variables(after, job.services)
     with in_memory(settings) as file:
         words = command(job, home=home, cluster=cluster, spark=spark, environment=os.environ, file=path_of(file))
         if "exec" in job.arguments.flags:
             go_on_as(words, variables, passed=(file,))
         line = ProgressLine(console)
-        run = DriverRun(submit_client(home), job.submission)
-        try:
-            code = run.run(words, variables, line.show, passed=(file,))
-        finally:
-            line.clear()
+        client = submit_client(home)
+        run = DriverRun(client, job.submission)
+        with service_files(after) as services:
+            services.write(job.services)
+
+            def show(view: ApplicationView | None) -> None:
+                line.show(view)
+                if services.variables:
+                    with suppress(PaceError):  # while the master is away, services stay where they were
+                        services.write(client.services(job.after))
+
+            try:
+                code = run.run(words, variables | services.variables, show, passed=(file,))
+            finally:
+                line.clear()
     if run.view is not None:
         note(console, ending(run.view, interrupted=run.interrupted))
     elif run.unknown and code == 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -35,7 +36,7 @@ NO_FILE = "spark-internal"
 class Submission:
     """A checked submission, at `submitted_ms` of the wall clock and `submitted_uptime` of the machine's (`proc.uptime`).
     `given` are the texts of its settings by name (`job_options.SETTINGS`), and `asked` is what they say; `waited`: what it
-    comes `after` has ended."""
+    comes `after` has ended, or serves at `services`, addresses by the words that asked for them."""
 
     arguments: SubmitArguments
     submission: str
@@ -50,6 +51,7 @@ class Submission:
     executor_cores: int | None = None
     name: str | None = None
     waited: bool = False
+    services: Mapping[str, str] = field(default_factory=dict)
     master: str | None = None
     """Master URL of another cluster manager, which starts the executors; None: ours does."""
 

@@ -94,13 +94,27 @@ class StartRequest(Message, frozen=True, kw_only=True):
 
 class StartReply(Message, frozen=True, kw_only=True):
     """The answer to a start. `reason` is a clause that says why the driver has to wait, or why it `never` starts; empty: it
-    may start. `comes_after` has the ids of the submission's predecessors, by the word that asked for each. `known` False: the
-    master needs the plan again."""
+    may start. `comes_after` has the ids of the submission's predecessors, by the word that asked for each; `addresses` those
+    of services ("HOST:PORT"), once it may start. `known` False: the master needs the plan again."""
 
     reason: str = ""
     never: bool = False
     comes_after: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     known: bool = True
+
+
+class ServicesRequest(Message, frozen=True, kw_only=True):
+    """POST /v1/services (scope submit): the addresses of the services among what a job comes `after`, asked again while its
+    driver runs."""
+
+    after: Text
+
+
+class Services(Message, frozen=True, kw_only=True):
+    """The answer: addresses ("HOST:PORT") by the words that asked for them, of the services that serve now."""
+
+    addresses: dict[str, str] = {}
 
 
 class DriverEnded(Message, frozen=True, kw_only=True):
@@ -260,6 +274,8 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     """The reason why it ended late, if it did."""
     untaught: Untaught | None = None
     """The reason why it taught nothing, once its record is written."""
+    address: str = ""
+    """The address ("HOST:PORT") at which its driver serves others by Spark Connect or Thrift; empty without a service."""
     finished: bool = False
     """True if the record (summary.json) is complete, or was given up: then `reason` says why."""
     share: UserShare | None = None

@@ -168,7 +168,8 @@ class DriverSync(Message, frozen=True, kw_only=True):
     registration, once after the master has said that it lacks them. Of an attached application, `executors` are those that
     live and have announced themselves (level), `spark_application_id` is its cluster manager's id. `driver_end` comes once
     the application has ended (`controller.master.core.outcome.DriverEnd`): it gives the end of the driver's JVM, or
-    announces one more message with that."""
+    announces one more message with that. `serves` is the port at which the driver serves others by Spark Connect or Thrift,
+    once it does."""
 
     instance: Text
     wanted: Wishes = {}
@@ -183,6 +184,7 @@ class DriverSync(Message, frozen=True, kw_only=True):
     executors: Annotated[tuple[AttachedExecutor, ...], msgspec.Meta(max_length=10_000)] = ()
     spark_application_id: Text | None = None
     driver_end: Text | None = None
+    serves: Port | None = None
 
 
 class ExecutorGone(Message, frozen=True, kw_only=True):

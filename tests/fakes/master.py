@@ -11,7 +11,16 @@ import msgspec
 
 from controller.client import MasterClient
 from controller.home import Home
-from controller.wire.command import ApplicationView, DriverEnded, PlanReply, PlanRequest, StartReply, StartRequest, WorkerView
+from controller.wire.command import (
+    ApplicationView,
+    DriverEnded,
+    PlanReply,
+    PlanRequest,
+    Services,
+    StartReply,
+    StartRequest,
+    WorkerView,
+)
 from controller.wire.states import ApplicationState
 from controller.wire.version import HEADER
 from tests.fakes.tls import secure
@@ -31,6 +40,7 @@ class Server(ThreadingHTTPServer):
     """Answers to whether a driver may start, in turn; the last one stays."""
     started: list[StartRequest]
     """Requests of drivers that asked to start."""
+    services = Services()
     away = 0
     """Number of POSTs that it answers like a master that cannot store anything."""
     plan = PlanReply(known=False, reason="no profile yet: a first run takes what is free and teaches")
@@ -88,6 +98,9 @@ class Handler(BaseHTTPRequestHandler):
             reply = self.server.starts[0]
             self.server.starts = self.server.starts[1:] or [reply]
             self._answer(200, msgspec.json.encode(reply))
+            return
+        if self.path == "/v1/services":
+            self._answer(200, msgspec.json.encode(self.server.services))
             return
         if self.path.endswith("/ended"):
             self.server.told.append(msgspec.json.decode(body, type=DriverEnded).exit_code)

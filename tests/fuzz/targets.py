@@ -96,6 +96,7 @@ MESSAGES: tuple[Any, ...] = (
     *(worker.WorkerSync, worker.WorkerReply, worker.Changed, command.Health, command.Failure, command.PlanRequest),
     *(command.PlanReply, command.Change, command.Labels, command.Explanation, command.ApplicationView),
     *(command.ApplicationList, command.WorkerList, command.StartRequest, command.StartReply),
+    *(command.ServicesRequest, command.Services),
 )
 
 
@@ -352,7 +353,7 @@ TEXTS: tuple[tuple[Callable[[str], object], str], ...] = (
     (parse_advertised, "gpu=2,ssd=1"),
     (parse_asked, "gpu=0.5,ssd=1"),
     (parse_weights, "data=4,rack=1,cpu=0.5"),
-    (parse_after, "first,second:success"),
+    (parse_after, "first,second:success,third:up"),
     (lambda text: parse_mounts(text, Path("/tmp")), "/tmp:ro,.:rw,/usr"),
 )
 
@@ -382,7 +383,7 @@ CONF_SEEDS = tuple(
                 "placement.resources": "gpu=0.5",
                 "placement.labels": "zone=a",
                 "placement.ports": "80,443",
-                "after": "x:success",
+                "after": "x:success,y:up",
             },
             {"spark.executor.resource.fpga.amount": "2", "spark.executor.cores": "2", "spark.executor.memory": "1g"},
         ),

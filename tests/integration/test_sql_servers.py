@@ -1,4 +1,5 @@
-"""Spark's own servers for SQL, on real Spark: a session's SET gives its queries a deadline, by Connect and by JDBC."""
+"""Spark's own servers for SQL, on real Spark: a session's SET gives its queries a deadline, by Connect and by JDBC. Jobs
+come after them by `--after APP:up`."""
 
 from __future__ import annotations
 
@@ -49,14 +50,41 @@ def assert_one_query_had_it(summary: dict[str, Any], deadline_s: float) -> None:
     assert summary["tasks_failed"] == 0
 
 
+def connect_server(cluster: LocalCluster, name: str, port: int) -> Job:
+    settings = conf_words({"spark.connect.grpc.binding.address": HOST, "spark.connect.grpc.binding.port": port})
+    return cluster.submit("--name", name, *settings, "--class", CONNECT, "spark-internal")
+
+
 def test_a_query_of_a_connect_client_has_a_deadline(process_cluster: LocalCluster) -> None:
     port = free_port()
-    settings = conf_words({"spark.connect.grpc.binding.address": HOST, "spark.connect.grpc.binding.port": port})
-    server = process_cluster.submit("--name", "connect", *settings, "--class", CONNECT, "spark-internal")
+    server = connect_server(process_cluster, "connect", port)
     await_port(server, port)
     client = [sys.executable, str(APPS / "connect_client.py"), f"sc://{HOST}:{port}", "90s"]
     assert process_cluster.start(client).finish().ok().answer["ok"]
     assert_one_query_had_it(ended(process_cluster, server, "connect"), 90.0)
+
+
+def test_a_job_starts_once_its_connect_server_serves_and_follows_it_to_another_port(
+    process_cluster: LocalCluster, tmp_path: Path
+) -> None:
+    ready, port = tmp_path / "ready", free_port()
+    user = process_cluster.submit("--name", "asker", "--after", "shared:up", "service_user.py", sys.executable, str(ready))
+    eventually(lambda: process_cluster.views("asker"), "the job that waits")
+    server = connect_server(process_cluster, "shared", port)
+
+    def asked() -> bool:
+        assert user.process.poll() is None, user.err.read_text(errors="replace")[-6000:]
+        return ready.exists()
+
+    eventually(asked, "the answer of the first server")
+    ended(process_cluster, server, "shared")
+    server = connect_server(process_cluster, "shared", 0)
+    done = user.finish().ok().answer
+    first, second = done["addresses"]
+    assert (done["ok"], first) == (True, f"{HOST}:{port}")
+    assert second.startswith(f"{HOST}:")
+    assert second != first
+    ended(process_cluster, server, "shared")
 
 
 def test_a_query_of_beeline_has_a_deadline(process_cluster: LocalCluster, tmp_path: Path) -> None:
@@ -68,6 +96,8 @@ def test_a_query_of_beeline_has_a_deadline(process_cluster: LocalCluster, tmp_pa
         [str(home / "bin" / "spark-submit"), *words, "spark-internal", *where], {"SPARK_HOME": str(home)}, tmp_path
     )
     await_port(server, port)
+    at = f"{HOST}:{port}"
+    eventually(lambda: any(view.address == at for view in process_cluster.views("thrift")), "its address at the master")
     query = "select concat('total=', sum(id * 3)) from range(0, 1000000, 1, 4)"
     script = f"{query}; SET spark.pace.deadline=90s; {query}; RESET spark.pace.deadline; {query};"
     beeline = [str(home / "bin" / "beeline"), "-u", f"jdbc:hive2://{HOST}:{port}", "-e", script]

@@ -9,14 +9,34 @@ from stage_model.errors import BadInput
 
 
 def test_conditions_are_read() -> None:
-    assert parse_after("a, b:success") == (After("a"), After("b", success=True))
+    assert parse_after("a, b:success, c:up") == (After("a"), After("b", success=True), After("c", up=True))
+    assert [str(after) for after in parse_after("a,b:success,c:up")] == ["a", "b:success", "c:up"]
     assert parse_after("") == ()
 
 
-@pytest.mark.parametrize("text", [":success", "a:", "a:failed", "a:success:x"])
+@pytest.mark.parametrize("text", [":success", ":up", "a:", "a:failed", "a:success:x", "a:up:success", "a:UP"])
 def test_other_conditions_are_refused(text: str) -> None:
     with pytest.raises(BadInput, match=f"'{text}'"):
         parse_after(text)
+
+
+@pytest.mark.parametrize(
+    ("word", "variable"),
+    [
+        ("connect", "SPARKPACE_AFTER_CONNECT_ADDRESS"),
+        ("team.Connect-2", "SPARKPACE_AFTER_TEAM_CONNECT_2_ADDRESS"),
+        ("pace-20261122-101112-abcdef", "SPARKPACE_AFTER_PACE_20261122_101112_ABCDEF_ADDRESS"),
+        ("a=b\nc$(d)", "SPARKPACE_AFTER_A_B_C__D__ADDRESS"),
+    ],
+)
+def test_a_services_address_is_in_a_variable_that_any_shell_can_name(word: str, variable: str) -> None:
+    assert parse_after(f"{word}:up")[0].variable == variable
+
+
+def test_two_services_of_one_variable_are_refused() -> None:
+    with pytest.raises(BadInput, match="'a-b:up' and 'A_B:up'.*SPARKPACE_AFTER_A_B_ADDRESS"):
+        parse_after("a-b:up,A_B:up")
+    assert len(parse_after("a-b,A_B:up")) == 2, "the end of the first has no address"
 
 
 def test_a_circle_is_refused_with_the_way_round() -> None:

@@ -22,7 +22,6 @@ from controller.master.core.placing import Placing
 from controller.master.core.plan_reply import ClusterNow, planned_capacity
 from controller.master.core.registry import Registry
 from controller.master.core.share_rules import LOWEST
-from controller.master.core.shares import uid_of
 from controller.wire.command import PlanReply, PlanRequest
 from controller.wire.driver import NOBODY_UID, ExecutorWish
 from controller.wire.worker import WorkerInfo
@@ -61,7 +60,7 @@ class Admission:
         most = self.registry.workers.capacity(application, now_s)
         judged = shares.limited and not application.options.observe
         if judged and (claim := claim_of(application, most, now_s)) is not None:
-            shares.check_deadline(uid_of(application), claim, most.cores, now_s)
+            shares.check_deadline(application.uid, claim, most.cores, now_s)
         return most if to_be_judged(application, most) else None
 
     def check_plan(self, request: PlanRequest, now_s: float) -> ClusterNow:
@@ -95,7 +94,7 @@ class Admission:
         share of its user does not allow their cores."""
         shares, grown = self.registry.shares, offer.grown[number - 1]
         if shares.limited and (claim := claim_of(application, grown, now_s)) is not None:
-            shares.check_deadline(uid_of(application), claim, grown.cores, now_s)
+            shares.check_deadline(application.uid, claim, grown.cores, now_s)
         if self.growing is not None:
             self.growing.deadlines.ask(application, offer, number)
 

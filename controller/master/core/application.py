@@ -106,6 +106,11 @@ class Application:
         return self.record.registration.name
 
     @property
+    def uid(self) -> int:
+        """The user that it counts for."""
+        return self.record.registration.uid
+
+    @property
     def attached(self) -> bool:
         """True if another cluster manager starts its executors."""
         return self.record.registration.attached
@@ -152,6 +157,16 @@ class Application:
     @property
     def succeeded(self) -> bool:
         return self.record.outcome is Outcome.SUCCEEDED
+
+    @property
+    def served(self) -> bool:
+        """True if its driver serves others, or did."""
+        return bool(self.record.address)
+
+    @property
+    def address(self) -> str:
+        """The address ("HOST:PORT") at which its driver serves others; empty as long as it serves none."""
+        return "" if self.ended else self.record.address
 
     def evidence(self) -> Evidence:
         """Return the facts that the outcome follows from, as they are known now."""

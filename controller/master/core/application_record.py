@@ -17,6 +17,8 @@ LEFT_OUT = 1000
 """Executor numbers that a new life of the master leaves out, at most."""
 ID = re.compile(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 """An id that the master has given."""
+HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]")
+"""Form of a host of which others are given the address: a name, a number of IPv4, or one of IPv6 in brackets."""
 
 
 class AppliedChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,11 +68,20 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
     """Ids of the applications that this one comes after, by the word that the user said, as far as they were found."""
     spark_application_id: str = ""
     """The name of an attached application at its cluster manager."""
+    serves: int | None = None
+    """The port at which its driver serves others, or served last; None before it does."""
     basis: Basis | None = None
     """The basis of its forecast when it ended."""
     lateness: Lateness | None = None
     untaught: Untaught | None = None
     """The reason why the application taught nothing; None also before its record is written."""
+
+    @property
+    def address(self) -> str:
+        """The address at which its driver serves others, or served last; empty before it does, and where its host is no name
+        or number that others can be given. A host comes from the driver, and reaches the environment of other jobs."""
+        host = self.registration.host
+        return f"{host}:{self.serves}" if self.serves is not None and HOST.fullmatch(host) else ""
 
     def drop_environment(self) -> None:
         """Forget the environment, which may hold secrets of the user's and is needed only as long as executors start."""

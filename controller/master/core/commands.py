@@ -14,7 +14,6 @@ from controller.master.core.guard import guarded
 from controller.master.core.placing import Placing
 from controller.master.core.registry import AT_A_TIME, Registry
 from controller.master.core.set_command import change, claim_after
-from controller.master.core.shares import uid_of
 from controller.master.core.submissions import Submissions
 from controller.master.core.view import application_view, bare_view
 from controller.master.core.workers import Labels
@@ -52,7 +51,7 @@ class Commands:
         with guarded(application, "showing it"):
             position = self.placing.queue.position(application)
             view = application_view(application, f"{self.runs}/{application.id}", now_s, position)
-            share = None if application.ended else self.registry.shares.shown(uid_of(application), now_s)
+            share = None if application.ended else self.registry.shares.shown(application.uid, now_s)
             return view if share is None else structs.replace(view, share=share)
         return bare_view(application)
 
@@ -82,7 +81,7 @@ class Commands:
         share of its user does not allow."""
         if asked == Change(force=asked.force):  # also where all that it says is unknown here
             raise BadInput("nothing to change was given; give deadline_s, no_deadline, priority or labels")
-        shares, uid = self.registry.shares, uid_of(application)
+        shares, uid = self.registry.shares, application.uid
         if asked.priority is not None:
             shares.check_priority(uid, parse_priority(asked.priority))
         most = self.registry.workers.capacity(application, now_s)

@@ -22,7 +22,6 @@ from controller.master.core.placing import Placing
 from controller.master.core.registry import Registry
 from controller.master.core.remaining import Remaining
 from controller.master.core.share_rules import LOWEST
-from controller.master.core.shares import uid_of
 from controller.master.core.view import forecast_end_s
 from controller.wire.worker import WorkerInfo
 from placement.growth import Growth, WorkerType
@@ -142,7 +141,7 @@ class DeadlineGrowth:
         if shares.limited:
             grown, held = offer.grown[number - 1], shares.cores(application, now_s)
             try:
-                shares.check_deadline(uid_of(application), left.claim(grown), grown.cores, now_s, held)
+                shares.check_deadline(application.uid, left.claim(grown), grown.cores, now_s, held)
             except InfeasibleDeadline:
                 application.notify("no further worker is started for its deadline: its user has too few cores left")
                 return

@@ -1,18 +1,20 @@
-"""Applications that start after others: found by id or name, held back until those have ended (`placement.dependencies`).
+"""Applications that start after others: found by id or name, held back until those have ended, or serve
+(`placement.dependencies`).
 
-A name means the newest job that has it, or was submitted with it, when it is first found; that job is kept to. A job that was
-not submitted yet is waited for. The driver of a submission starts only then (`submissions`); an application whose driver was
-started otherwise gets no executors before."""
+A name means the newest job that has it, or was submitted with it, when it is first found; that job is kept to. The name of a
+service means the newest that lives. A job that was not submitted yet is waited for. The driver of a submission starts only
+then (`submissions`); an application whose driver was started otherwise gets no executors before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controller.master.core.application import Application
 from controller.master.core.application_record import ID, ApplicationRecord
 from controller.master.core.life import LifeState
 from controller.wire.command import PlanRequest
+from controller.wire.driver import NOBODY_UID
 from controller.wire.states import Outcome
 from placement.dependencies import After, check_acyclic, parse_after
 from stage_model.errors import BadInput
@@ -29,12 +31,13 @@ class Past:
 
     name: str
     succeeded: bool
+    served: bool = False
     names: tuple[str, ...] = ()
 
 
 def past_of(record: ApplicationRecord) -> Past:
     """Return what is kept of an application that ended."""
-    return Past(record.registration.name, record.outcome is Outcome.SUCCEEDED, record.names)
+    return Past(record.registration.name, record.outcome is Outcome.SUCCEEDED, bool(record.address), record.names)
 
 
 @dataclass(slots=True)
@@ -104,14 +107,34 @@ class KnownJobs:
         return named[-1] if named else ""
 
     def first(self, job: Job, after: After) -> str:
-        """Return the id of what a job comes `after`, that which was found before if any was; empty if it was not submitted
-        yet."""
+        """Return the id of what a job comes `after`, that which was found before if any was, except for a service that is
+        there once more; empty if it was not submitted yet."""
         found_before = job.comes_after.get(after.application, "")
+        if after.up:
+            return self._service(after.application, job.uid, job.id) or found_before
         return self.find(found_before or after.application, job.id) or found_before
 
+    def _service(self, word: str, uid: int, but: str = "") -> str:
+        """Return the id of the application that is to serve a job of that user: the one with that id, else the newest live
+        one with that name that serves, else the newest of them, except for `but`, the job that asks; empty without one. By
+        name, only the user's own applications count: others could take the name, and be sent what is meant for the
+        service."""
+        if word in self.applications or word in self.past or word in self.waiting:
+            return word
+        live = (one for one in self.present() if not one.ended and one.uid == uid and one.id != but)
+        named = (one for one in live if word in one.names)
+        in_order = sorted(named, key=lambda one: isinstance(one, Application) and bool(one.address))
+        return in_order[-1].id if in_order else ""
+
+    def addresses(self, after: Iterable[After], uid: int) -> dict[str, str]:
+        """Return the addresses of the services among what a job of that user comes after, by the words that asked for them,
+        as far as they serve."""
+        found = {one: self.applications.get(self._service(one.application, uid)) for one in after if one.up}
+        return {one.application: first.address for one, first in found.items() if first is not None and first.address}
+
     def predecessors(self, job: Job) -> list[str]:
-        """Return the ids of the applications that this one comes after, as far as they are known by now."""
-        return list(filter(None, (self.first(job, after) for after in job.after)))
+        """Return the ids of the applications whose ends this one comes after, as far as they are known by now."""
+        return list(filter(None, (self.first(job, after) for after in job.after if not after.up)))
 
     def obstacle(self, job: Job, now_s: float) -> tuple[str, bool]:
         """Return the reason why a job may not start yet, empty if it may, and whether it never will. Its `comes_after` notes
@@ -120,16 +143,35 @@ class KnownJobs:
         for after in job.after:
             first_id = self.first(job, after)
             if not first_id:
-                reason = reason if job.outlived else f"it comes after {after.application!r}, which was not submitted yet"
+                lacking = ", which does not run yet" if after.up else ", which was not submitted yet"
+                reason = reason if job.outlived else f"it comes after {after.application!r}{lacking}"
                 continue
             job.comes_after[after.application] = first_id
-            first = self.applications.get(first_id) or self.past.get(first_id) or self.waiting.get(first_id)
-            label = f"{first_id} ({'its record is gone' if first is None else first.name})"
-            if not self._ended(first_id, now_s):
-                reason = f"it comes after {label}, which has not ended"
-            elif after.success and not (isinstance(first, Application | Past) and first.succeeded):
-                return f"it comes after the success of {label}, which did not succeed", True
+            found, never = (self._unserved if after.up else self._before)(after, first_id, now_s)
+            if never:
+                return found, True
+            reason = found or reason
         return reason, False
+
+    def _before(self, after: After, first_id: str, now_s: float) -> tuple[str, bool]:
+        """Return as `obstacle` does, for one job whose end comes first."""
+        first = self._known(first_id)
+        if not self._ended(first_id, now_s):
+            return f"it comes after {_label(first_id, first)}, which has not ended", False
+        if after.success and not (isinstance(first, Application | Past) and first.succeeded):
+            return f"it comes after the success of {_label(first_id, first)}, which did not succeed", True
+        return "", False
+
+    def _unserved(self, after: After, first_id: str, now_s: float) -> tuple[str, bool]:
+        """Return as `obstacle` does, for one service. After it has served and ended, it may come again under its name."""
+        first = self._known(first_id)
+        if isinstance(first, Application) and first.address:
+            return "", False
+        if not self._ended(first_id, now_s):
+            return f"it comes after {_label(first_id, first)}, which does not serve yet", False
+        if after.application != first_id and isinstance(first, Application | Past) and first.served:
+            return f"it comes after {after.application!r}, which has ended and is to serve again", False
+        return f"it comes after the service of {_label(first_id, first)}, which has ended", True
 
     def waits(self) -> dict[str, list[After]]:
         """Return by name and id what each job that is held back comes after: by id as soon as it was found."""
@@ -145,6 +187,9 @@ class KnownJobs:
         yield from self.applications.values()
         yield from self.waiting.values()
 
+    def _known(self, first_id: str) -> Job | Past | None:
+        return self.applications.get(first_id) or self.past.get(first_id) or self.waiting.get(first_id)
+
     def _ended(self, first_id: str, now_s: float) -> bool:
         """Return True if that job has ended. A job that is not known may ask or register yet where the master has just
         started."""
@@ -155,19 +200,30 @@ class KnownJobs:
         return first_id in self.past or now_s - self.begun_s >= STARTING_S
 
 
+def _label(first_id: str, first: Job | Past | None) -> str:
+    return f"{first_id} ({'its record is gone' if first is None else first.name})"
+
+
 NEWEST = 100
 """Applications whose ids are compared with an unknown id: comparing thousands would keep others waiting."""
 
 
 def check_dependencies(newcomer: Job, jobs: KnownJobs) -> None:
-    """Raise `BadInput` for an id that is not known, or if the newcomer would wait for itself: the jobs that it comes after
-    may be submitted later, by name."""
+    """Raise `BadInput` for an id that is not known, for the name of a service where the newcomer's user is not known, or if
+    the newcomer would wait for itself: the jobs that it comes after may be submitted later, by name."""
     unknown = [after for after in newcomer.after if not jobs.first(newcomer, after)]
     for after in unknown:
         if not newcomer.outlived and ID.fullmatch(after.application):
             raise BadInput(
                 f"spark.pace.after {after}: no such application is known here; "
                 f"{nearest_names(after.application, list(jobs.applications)[-NEWEST:])}, or give a name"
+            )
+    # drivers whose user is not known are not one user's
+    for after in newcomer.after if newcomer.uid == NOBODY_UID and not newcomer.outlived else ():
+        if after.up and jobs.first(newcomer, after) != after.application:
+            raise BadInput(
+                f"spark.pace.after {after}: no one vouches for this job's user, and a name means a service of the same user; "
+                "give the service's id, or submit with a user's own token (`sparkpace token --user NAME`)"
             )
     # an application of its own name that is there already is an earlier one
     mine = [after for after in newcomer.after if after in unknown or after.application not in newcomer.names]

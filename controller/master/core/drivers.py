@@ -55,7 +55,7 @@ class Drivers:
 
     def check_number(self, uid: int) -> None:
         """Raise `TooMuch` where as many applications run or wait as may."""
-        live = [one.record.registration.uid for one in self.registry.applications.values() if not one.ended]
+        live = [one.uid for one in self.registry.applications.values() if not one.ended]
         for number, most, whose in ((len(live), APPLICATIONS, ""), (live.count(uid), OF_A_USER, f" of uid {uid}")):
             if number >= most:
                 raise TooMuch(f"{number} applications{whose} run or wait here, the most allowed; retry when one has ended")
@@ -96,6 +96,8 @@ class Drivers:
             record.registration = structs.replace(record.registration, ports=sync.ports)
             changes.application(application)
             self.registry.save(application)
+        if sync.serves is not None and sync.serves != record.serves and not application.ended:
+            self._take_service(application, sync.serves)
         if sync.credentials and application.lacks_credentials:
             application.credentials = sync.credentials
             changes.application(application)
@@ -107,6 +109,18 @@ class Drivers:
             self.registry.end(application, now_s)
         if application.attached:
             attached.take_executors(application, sync, self.registry, now_s)
+
+    def _take_service(self, application: Application, port: int) -> None:
+        """Take in that the driver serves others at that port of its host."""
+        application.record.serves = port
+        if not application.served:
+            host = application.record.registration.host
+            application.notify(
+                f"its address cannot be given to jobs that come after it, because its host is {host[:80]!r}; set "
+                "spark.driver.host to a name or an address of this machine"
+            )
+        self.registry.changes.application(application)
+        self.registry.save(application)
 
     def reply(self, application: Application, sync: DriverSync, *, storing: bool) -> DriverReply:
         """Return the answer to a report that was taken in and followed up. `storing` False: nothing can be stored now, so

@@ -21,8 +21,8 @@ class LifeState(StrEnum):
     """A state of an application that the master knows."""
 
     HELD_BACK = "held_back"
-    """The application gets no executors, because a job that it comes after has not ended, or its user has as much as the
-    limits allow."""
+    """The application gets no executors, because a job that it comes after has not ended or does not serve, or its user has
+    as much as the limits allow."""
     WAITING = "waiting"
     """The application may have executors, and none has run."""
     RUNNING = "running"
@@ -37,7 +37,7 @@ class LifeState(StrEnum):
     """The record of the run is written, or given up. The application is kept until its run folder is removed."""
 
 
-_DEPENDS = "a job that it comes after has not ended, or its user has as much as the limits allow"
+_DEPENDS = "a job that it comes after has not ended or does not serve, or its user has as much as the limits allow"
 _RUNS = "an agent reports that an executor runs"
 _ENDS = "its driver ends or dies, or it is killed or stopped"
 MOVES: Mapping[tuple[LifeState | None, LifeState], str] = {
@@ -45,7 +45,7 @@ MOVES: Mapping[tuple[LifeState | None, LifeState], str] = {
     (None, LifeState.ENDED): "the master starts again",
     (None, LifeState.JUDGED): "the master starts again, and its outcome is stored",
     (LifeState.WAITING, LifeState.HELD_BACK): _DEPENDS,
-    (LifeState.HELD_BACK, LifeState.WAITING): "all jobs that it comes after have ended, and its user may have more",
+    (LifeState.HELD_BACK, LifeState.WAITING): "all jobs that it comes after have ended or serve, and its user may have more",
     (LifeState.HELD_BACK, LifeState.RUNNING): _RUNS,
     (LifeState.WAITING, LifeState.RUNNING): _RUNS,
     (LifeState.HELD_BACK, LifeState.ENDED): _ENDS,

@@ -160,7 +160,7 @@ def _key(job: Job) -> Key | None:
     if isinstance(job, WaitingJob):
         name, uid = job.pipeline, job.uid
     else:
-        said, uid = job.options.pipeline, job.record.registration.uid
+        said, uid = job.options.pipeline, job.uid
         name = said.name if said is not None and said.by_s is not None else None
     # drivers whose user is not known are not one user's
     return None if name is None else (uid, name, job.id if uid == NOBODY_UID else "")

@@ -87,7 +87,7 @@ class UserShares:
 
     def check_executor(self, application: Application, executor_mb: int) -> None:
         """Raise `BadInput` for an executor that is larger than all the memory that its user may have."""
-        limits = self.limits_of(uid_of(application))
+        limits = self.limits_of(application.uid)
         if limits is not None and (sentence := executor_refusal(limits, executor_mb)):
             raise BadInput(sentence)
 
@@ -105,10 +105,10 @@ class UserShares:
     def job_refusal(self, application: Application, priority: int | None, now_s: float) -> str:
         """Return the refusal of a single job's deadline, with that priority of its own; empty if the job may have it. The
         cores that it takes are not known when it starts."""
-        limits = self.limits_of(uid_of(application))
+        limits = self.limits_of(application.uid)
         if limits is None:
             return ""
-        has = InUse() if limits.cores is None else self.in_use(uid_of(application), now_s)
+        has = InUse() if limits.cores is None else self.in_use(application.uid, now_s)
         return share_refusal(limits, has, ShareRequest(priority, cores=0.0))
 
     # ------------------------------------------------------------------ what waits
@@ -116,17 +116,17 @@ class UserShares:
     def obstacle(self, application: Application, executor_mb: int) -> str:
         """Return the reason why an application may not have its first executor, of that size, yet; empty if it may, or has
         had one. Executors of an attached application are not ours."""
-        limits = self.limits_of(uid_of(application))
+        limits = self.limits_of(application.uid)
         if limits is None or application.attached or runs(application):
             return ""
-        return share_wait(limits, self._counted(uid_of(application)), executor_mb)
+        return share_wait(limits, self._counted(application.uid), executor_mb)
 
     def room(self, application: Application, executor_mb: int, wanted: int) -> tuple[int, str]:
         """Return how many of the `wanted` executors of that size the user has memory left for, and what is lacking."""
-        limits = self.limits_of(uid_of(application))
+        limits = self.limits_of(application.uid)
         if limits is None:
             return wanted, ""
-        has = self._counted(uid_of(application))
+        has = self._counted(application.uid)
         left = executors_left(limits, has, executor_mb)
         return (wanted, "") if left is None or left >= wanted else (left, memory_wait(limits, has, executor_mb))
 
@@ -146,7 +146,7 @@ class UserShares:
 
     def over(self, now_s: float) -> list[str]:
         """Return a sentence for each user that has more than the limits allow."""
-        users = dict.fromkeys(uid_of(one) for one in self.applications.values() if not one.ended)
+        users = dict.fromkeys(one.uid for one in self.applications.values() if not one.ended)
         found = ((limits, self.in_use(uid, now_s)) for uid in users if (limits := self.limits_of(uid)))
         return [sentence for limits, has in found if (sentence := over_limits(limits, has))]
 
@@ -174,12 +174,12 @@ class UserShares:
     def all_shown(self, now_s: float) -> list[UserShare]:
         """Return the share of each user with limits of its own, and of each other user with limits whose applications have
         not all ended."""
-        live = (uid_of(one) for one in self.applications.values() if not one.ended)
+        live = (one.uid for one in self.applications.values() if not one.ended)
         users = dict.fromkeys([*self._own, *live]) if self.limited else {}
         return [share for uid in users if (share := self.shown(uid, now_s)) is not None]
 
     def _live(self, uid: int) -> list[Application]:
-        return [one for one in self.applications.values() if uid_of(one) == uid and not one.ended]
+        return [one for one in self.applications.values() if one.uid == uid and not one.ended]
 
     def _counted(self, uid: int) -> InUse:
         """Return what a user has without cores: counted once as long as nothing changes."""
@@ -193,10 +193,6 @@ class UserShares:
             )
             self._placed[uid] = self.changes.version, known
         return known
-
-
-def uid_of(application: Application) -> int:
-    return application.record.registration.uid
 
 
 def runs(application: Application) -> bool:

@@ -9,6 +9,7 @@ from controller.master.core.dependencies import STARTING_S, WaitingJob, check_de
 from controller.master.core.registry import Registry
 from controller.wire.command import SUBMISSION_ID, ApplicationView, StartReply, StartRequest
 from controller.wire.states import ApplicationState
+from placement.dependencies import parse_after
 from stage_model.errors import BadInput, Unavailable
 from stage_model.forecast.virtual_time import Forecast
 
@@ -45,7 +46,13 @@ class Submissions:
             job.held_back, job.ended = self.registry.jobs.obstacle(job, now_s)
             if not job.held_back:
                 job.let_go_s = now_s
-        return StartReply(reason=job.held_back, never=job.ended, comes_after=job.comes_after)
+        addresses = dict[str, str]() if job.held_back else self.registry.jobs.addresses(job.after, job.uid)
+        return StartReply(reason=job.held_back, never=job.ended, comes_after=job.comes_after, addresses=addresses)
+
+    def addresses(self, after: str, uid: int) -> dict[str, str]:
+        """Return the addresses of the services among what a job of that user comes after, by the words that asked for them.
+        Raise `BadInput` for words that cannot be read."""
+        return self.registry.jobs.addresses(parse_after(after), uid)
 
     def end(self, submission: str, why: str) -> bool:
         """Keep the driver of a waiting submission from ever starting; return False without such a submission. A clause says

@@ -81,6 +81,7 @@ def bare_view(application: Application) -> ApplicationView:
         submission=application.options.submission,
         submitted_name=application.record.submitted_name,
         pipeline=pipeline.name if pipeline else "",
+        address=application.address,
         reason=application.record.end_reason or "what it does cannot be shown, see the master's log",
         outcome=application.record.outcome,
         notices=tuple(application.notices.lines),

@@ -16,7 +16,6 @@ from controller.master.core.application import Application
 from controller.master.core.findings import lateness_to_come
 from controller.master.core.guard import guarded
 from controller.master.core.registry import Registry
-from controller.master.core.shares import uid_of
 from controller.master.core.summary import error_pct
 from controller.master.core.view import demanded_and_granted, forecast_end_s
 from controller.master.notify.events import EventWatch, HookEvent, JobLook, Risk, body, refused_event, with_risk
@@ -108,7 +107,7 @@ def _explained(event: HookEvent, registry: Registry, now_s: float) -> HookEvent:
 
 def _risk(application: Application, registry: Registry, now_s: float) -> Risk:
     end_s, most = forecast_end_s(application), registry.workers.capacity(application, now_s)
-    limits = registry.shares.limits_of(uid_of(application))
+    limits = registry.shares.limits_of(application.uid)
     lateness = None if end_s is None else lateness_to_come(application, most, end_s)
     demanded, granted = demanded_and_granted(application)
     return Risk(

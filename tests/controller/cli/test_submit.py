@@ -29,7 +29,7 @@ from controller.runs.run_folder import SUMMARY, write_summary
 from controller.start import ours
 from controller.submit.bridge_jar import JAR
 from controller.wire.basis import Basis
-from controller.wire.command import PlanReply, PlanRequest, StartReply
+from controller.wire.command import PlanReply, PlanRequest, Services, StartReply
 from controller.wire.states import ApplicationState
 from stage_model.history.profile import profile, profile_key
 from tests.fakes.commands import assert_refused
@@ -49,6 +49,15 @@ while [ "$1" != --properties-file ]; do shift; done
 cat "$2" > "$ARGUMENTS_FILE.conf"
 exit ${EXIT_CODE:-0}
 """
+FOLLOWS = """
+looks=0
+until grep -q there:15003 "$SPARKPACE_AFTER_CONNECT_ADDRESS_FILE"; do
+    looks=$((looks + 1))
+    [ $looks -lt 600 ] || exit 3
+    sleep 0.1
+done
+"""
+"""Words of a driver that ends once the file has the new address, and with 3 if that takes a minute."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +164,17 @@ def test_a_driver_starts_when_what_it_comes_after_has_ended(
     assert settings["spark.pace.waited"] == settings["spark.pace.submission"]
     assert 80.0 < float(settings["spark.pace.deadline"].removesuffix("s")) < 89.7
     assert int(settings["spark.pace.submit.time.ms"]) > CALLED_MS
+
+
+def test_a_driver_gets_the_address_of_a_service_and_the_next_one(place: Place) -> None:
+    place.master.starts = [StartReply(comes_after={"connect": "pace-1"}, addresses={"connect": "here:15002"})]
+    place.master.services = Services(addresses={"connect": "there:15003"})
+    (place.work / "spark" / "bin" / "spark-submit").write_text(SCRIPT.rpartition("exit")[0] + FOLLOWS)
+    done = place.submit("--after", "connect:up,load", "app.py")
+    assert done.exit_code == 0, done.output
+    environment = (place.work / "arguments.env").read_text().splitlines()
+    assert "SPARKPACE_AFTER_CONNECT_ADDRESS=here:15002" in environment
+    assert place.settings["spark.pace.after"] == ""
 
 
 def test_one_that_never_starts_says_why_and_starts_no_driver(place: Place) -> None:

@@ -244,6 +244,7 @@ MAY = {
     **{f"POST /v1/submissions/{{id}}/{what}": USERS for what in ("start", "ended")},
     **{f"GET /v1/applications/{{id}}/{what}": USERS for what in ("course", "explain")},
     "POST /v1/plan": USERS,
+    "POST /v1/services": USERS,
     "GET /v1/runs": USERS,
     "GET /v1/workers": USERS,
     "POST /v1/started-workers/end": {"admin"},
@@ -270,6 +271,12 @@ def test_each_route_lets_in_who_may_call_it_and_nobody_else(call: Caller) -> Non
         path = route.path.replace("{id}", own["application_id"] if "/applications/" in route.path else "w1")
         let_in[f"{method} {route.path}"] = {who for who in tokens if call.status_of(method, path, tokens[who]) != 401}
     assert let_in == MAY
+
+
+def test_services_are_asked_for_in_the_words_of_after(call: Caller) -> None:
+    assert call("POST", "/v1/services", {"after": "connect:up,load"}) == {"addresses": {}}
+    refused = call("POST", "/v1/services", {"after": "connect:down"})
+    assert (call.status, refused["exit_code"]) == (400, 2)
 
 
 def test_an_agent_reports_of_its_own_worker_only(call: Caller) -> None:

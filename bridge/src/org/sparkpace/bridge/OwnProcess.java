@@ -1,7 +1,7 @@
 package org.sparkpace.bridge;
-import java.io.IOException;
+import java.io.*;
 import java.nio.file.*;
-import java.util.Map;
+import java.util.*;
 
 /** Facts about this JVM's own process, from /proc: its number, its user, its start. */
 final class OwnProcess {
@@ -39,6 +39,30 @@ final class OwnProcess {
 
   /** `attribute` is "uid" or "gid". */
   static int owner(String attribute) throws IOException { return (Integer) Files.getAttribute(Path.of("/proc/self"), "unix:" + attribute); }
+
+  /** True if this process itself listens at the TCP port, from any of its addresses. */
+  static boolean listens(int port) throws IOException {
+    String at = String.format(":%04X", port);
+    Set<String> sockets = new HashSet<>();
+    for (String table : List.of("tcp", "tcp6")) {
+      Path file = Path.of("/proc/self/net", table);
+      for (String line : Files.exists(file) ? Files.readAllLines(file) : List.<String>of()) {
+        String[] fields = line.trim().split("\\s+"); // the second has its address, the fourth its state (0A: listens)
+        if (fields.length > 9 && fields[1].endsWith(at) && fields[3].equals("0A"))
+          sockets.add("socket:[" + fields[9] + "]");
+      }
+    }
+    File[] open = sockets.isEmpty() ? null : new File("/proc/self/fd").listFiles();
+    if (open == null) return false;
+    for (File one : open) {
+      try {
+        if (sockets.contains(Files.readSymbolicLink(one.toPath()).toString())) return true;
+      } catch (IOException e) {
+        // closed meanwhile
+      }
+    }
+    return false;
+  }
 
   /** The wire's `ExecutorProcess`. */
   static Map<String, Object> facts() throws IOException {

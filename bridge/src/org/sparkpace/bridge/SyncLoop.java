@@ -21,6 +21,7 @@ final class SyncLoop implements Runnable {
   private final ExecutorReports reports; // null: the master starts the executors
   private final SteadyClock clock;
   private final Journal journal = new Journal();
+  private final ServicePort service;
   private final Set<String> killed = ConcurrentHashMap.newKeySet();
   private final Thread thread = new Thread(this, "sparkpace-sync");
   private volatile Map<String, Object> wanted;
@@ -40,6 +41,8 @@ final class SyncLoop implements Runnable {
     this.reports = reports;
     this.wanted = reports != null ? Map.of() : Wishes.initial(conf, sc.resourceProfileManager().defaultResourceProfile());
     sc.listenerBus().addToQueue(new EventListener(journal, clock, this::wake), "sparkpace");
+    service = new ServicePort(sc);
+    sc.listenerBus().addToQueue(service, "sparkpace");
     thread.setDaemon(true);
     DriverEnd.watchMain();
     Runtime.getRuntime().addShutdownHook(new Thread(this::lastWord, "sparkpace-last-word"));
@@ -177,7 +180,7 @@ final class SyncLoop implements Runnable {
     boolean last = finished && journal.fits(MOST_EVENTS);
     Map<String, Object> message = journal.take(MOST_EVENTS);
     message.putAll(Json.object("instance", registration.instance, "wanted", wanted, "killed", new TreeSet<>(killed), "ended", last,
-        "steady_ms", clock.nowMs(), "ports", registration.ports()));
+        "steady_ms", clock.nowMs(), "ports", registration.ports(), "serves", service.port()));
     if (finished) message.put("driver_end", driverEnd = DriverEnd.now());
     if (reports != null)
       message.putAll(Json.object("executors", reports.living(), "spark_application_id", reports.applicationId()));
