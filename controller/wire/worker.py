@@ -8,7 +8,7 @@ import msgspec
 
 from controller.machine.process import Process
 from controller.wire.driver import ExecutorProcess, Port, PythonEnvironment, Umask
-from controller.wire.durations import Timings
+from controller.wire.durations import Number, Timings
 from controller.wire.message import Message
 from controller.wire.states import ExecutorState
 from stage_model.plan import ApplicationPlan
@@ -160,7 +160,8 @@ class ExecutorReport(Message, frozen=True, kw_only=True):
 
 class OrderedQuota(Message, frozen=True, kw_only=True):
     """A quota that an agent ordered `time_s` after submission, in cores; `before` None: there was no limit. `reason` is the
-    law's, and names the cores that others took. The executor is named only where the quota is not part of a sample."""
+    law's, and names the cores that others took, or what its machine is short of. The executor is named only where the quota is
+    not part of a sample."""
 
     time_s: float
     executor_id: str = ""
@@ -174,7 +175,8 @@ class Sample(Message, frozen=True, kw_only=True):
 
     `cpu_core_s` is its container's CPU so far, so no life of an agent loses any; `usage` is its rate since the sample before,
     None for the first one of an agent's life. `squeezed`: the executor got less than its law asked for because of others;
-    `debt_core_s` is the master's, from these samples. `ordered`: the quotas since the sample before.
+    `pressed`: its machine is under pressure, so it had to make room. `debt_core_s` is the master's, from these samples.
+    `ordered`: the quotas since the sample before.
     """
 
     application_id: str
@@ -189,6 +191,7 @@ class Sample(Message, frozen=True, kw_only=True):
     usage: float | None
     cpu_core_s: float
     squeezed: bool = False
+    pressed: bool = False
     debt_core_s: float = 0.0
     forecast_end_s: float | None = None
     ordered: tuple[OrderedQuota, ...] = ()
@@ -223,7 +226,8 @@ class WorkerSync(Message, frozen=True, kw_only=True):
 
     `instance` names one life of the agent: stage counters and sample numbers start again with it. `samples` are numbered from
     `sample_seq` on and repeated until acknowledged. `drivers_gone`: applications whose driver provably died here. `timings`
-    are the metrics of the agent itself (None: not known). `leaves`: the agent ends once this report is answered.
+    are the metrics of the agent itself (None: not known). `relief_steps`: steps in force by which executors of lower priority
+    make room on a machine under pressure. `leaves`: the agent ends once this report is answered.
     """
 
     instance: str
@@ -236,6 +240,7 @@ class WorkerSync(Message, frozen=True, kw_only=True):
     drivers_gone: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     timings: Timings | None = None
+    relief_steps: Number = 0
     leaves: bool = False
 
 

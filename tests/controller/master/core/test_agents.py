@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from controller.agent.executors.local_use import OVER_CODE
+from controller.agent.relieving import EVICTED_CODE
 from controller.master.core.workers import STALE_S
 from controller.runs.run_folder import read_samples
 from controller.wire.driver import ExecutorWish
@@ -90,6 +91,14 @@ def test_an_executor_that_kept_too_much_on_the_disk_is_the_applications_fault(cl
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=OVER_CODE, reason="too much"))
     [gone] = cluster.driver(application_id).gone
     assert (gone.by_application, gone.planned, gone.reason) == (True, False, "too much")
+
+
+def test_an_executor_that_made_room_on_a_machine_under_pressure_is_not_the_applications_fault(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    cluster.worker("w1", report(application_id, "1", "exited", exit_code=EVICTED_CODE, reason="it makes room"))
+    [gone] = cluster.driver(application_id).gone
+    assert (gone.by_application, gone.reason) == (False, "it makes room")
 
 
 def test_executors_spark_no_longer_wants_are_stopped_as_planned(cluster: FakeCluster) -> None:
