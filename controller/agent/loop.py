@@ -1,8 +1,8 @@
 """The control loop of one worker, a shell around the pure core (`core`, read that first).
 
 `run_once`: look at every executor, let the core decide, write changed quotas, start and stop executors as ordered, report;
-each phase is timed. The network is `link`'s, the process `child`'s. Nothing here stops an executor without an explicit order
-or a provably dead driver.
+each phase is timed. The network is `link`'s, the process `child`'s. Nothing here stops an executor without an explicit order,
+a provably dead driver, too many files on the disk (`local_use`) or a machine under pressure (`core.relief`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from controller.agent.core.relief import Machine, Room
-from controller.asks.amounts import parse_amount
+from controller.asks.amounts import parse_size_or_part
 from controller.asks.local_limit import Disk
 from controller.asks.options import AgentOptions
 from controller.machine.proc import all_waited
@@ -24,8 +24,8 @@ class MachineRoom:
 
     def __init__(self, options: AgentOptions, disk: Callable[[], Disk | None]) -> None:
         self._row, self._disk = RUNTIMES[options.runtime], disk
-        self._least_memory = parse_amount(options.least_free_memory, option="--least-free-memory")
-        self._least_disk = parse_amount(options.least_free_disk, option="--least-free-disk")
+        self._least_memory = parse_size_or_part(options.least_free_memory, option="--least-free-memory")
+        self._least_disk = parse_size_or_part(options.least_free_disk, option="--least-free-disk")
 
     def look(self) -> Machine:
         """Return what is left now."""

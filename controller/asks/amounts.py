@@ -26,7 +26,7 @@ class Amount:
         return self.size if self.share is None else self.share * whole
 
 
-def parse_amount(text: str, *, option: str) -> Amount:
+def parse_size_or_part(text: str, *, option: str) -> Amount:
     """Read an amount like "20g", "90%" or "none". Raise `BadInput`."""
     word = text.strip().lower()
     if word == NONE:

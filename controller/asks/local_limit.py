@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from controller.asks.amounts import MIB, Amount, parse_amount
+from controller.asks.amounts import MIB, Amount, parse_size_or_part
 
 DEFAULT = "90%"
 """Limit by default: no application fills a disk, whatever its size, and harmless ones are not even measured."""
@@ -58,4 +58,4 @@ class LocalLimit:
 
 def parse_local_limit(text: str) -> LocalLimit:
     """Read a limit like "20g", "90%" or "none". Raise `BadInput`."""
-    return LocalLimit(parse_amount(text, option="--local-limit"))
+    return LocalLimit(parse_size_or_part(text, option="--local-limit"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from controller.asks.amounts import parse_amount
+from controller.asks.amounts import parse_size_or_part
 from controller.asks.local_limit import DEFAULT, parse_local_limit
 from controller.cli.checks import (
     check_address,
@@ -87,14 +87,14 @@ AGENT = (
     ServiceOption(
         "least-free-memory",
         "Squeeze low priorities while the machine has less memory free: a size, a part of it, or none.",
-        kind=Parsed(partial(parse_amount, option="--least-free-memory")),
+        kind=Parsed(partial(parse_size_or_part, option="--least-free-memory")),
         default="5%",
         everywhere=False,
     ),
     ServiceOption(
         "least-free-disk",
         "Squeeze low priorities while the local directory's disk has less space free: a size, a part of it, or none.",
-        kind=Parsed(partial(parse_amount, option="--least-free-disk")),
+        kind=Parsed(partial(parse_size_or_part, option="--least-free-disk")),
         default="1g",
         everywhere=False,
     ),

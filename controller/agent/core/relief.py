@@ -27,7 +27,7 @@ CALM_S = 15.0
 MARGIN, MOST_MARGIN = 0.25, 512 << 20
 """Room is ample from the least and this part of it on, or this many bytes more if that is less."""
 NEAR = 2.0
-"""With this many times the least, room is far from short, however long programs wait."""
+"""Room of this many times the least is far from short, however long programs wait."""
 MOST_WAITING = 0.1
 """Part of the time that all programs at once may wait for memory while it is nearly short. Programs that wait while there is
 much memory do so within limits of their own, such as an executor in its container."""
@@ -123,7 +123,7 @@ def relief_steps(residents: Mapping[str, Resident]) -> list[ReliefStep]:
     ]
     evicting = max((one.priority for one in residents.values() if one.evicts), default=-math.inf)
     ended = sorted((one.priority, name) for name, one in lower.items() if one.started and one.priority < evicting)
-    return squeezes + [ReliefStep(Gives.EXECUTORS, priority, name) for priority, name in ended]
+    return [*squeezes, *(ReliefStep(Gives.EXECUTORS, priority, name) for priority, name in ended)]
 
 
 class Relief(Struct, frozen=True):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.core.relief import MIB, Machine, Room
+from controller.agent.core.relief import MIB, Machine
 from controller.agent.machine_room import MachineRoom
 from controller.asks.local_limit import Disk
 from controller.machine import proc
@@ -29,7 +29,8 @@ def test_memory_and_disk_are_measured_against_the_options(tmp_path: Path, monkey
     assert found.memory is not None
     assert (found.memory.least, found.memory.waiting) == (100 * MIB, 0.125)
     assert found.memory.free > 0
-    assert found.disk == Room(20 * MIB, pytest.approx(30 * MIB))
+    assert found.disk is not None
+    assert (found.disk.free, found.disk.least) == (20 * MIB, pytest.approx(30 * MIB))
 
 
 def test_without_the_kernels_count_of_waiting_free_memory_is_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,14 @@ def test_an_executor_that_made_room_on_a_machine_under_pressure_is_not_the_appli
     assert (gone.by_application, gone.reason) == (False, "it makes room")
 
 
+def test_a_plan_says_if_executors_of_lower_priority_may_end_for_the_application(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    evicts = cluster.register(conf={"spark.pace.placement.evict": "true"})
+    other = cluster.register(name="other")
+    plans = cluster.worker("w1").desired.applications
+    assert {plan.application_id: plan.evict for plan in plans} == {evicts: True, other: False}
+
+
 def test_executors_spark_no_longer_wants_are_stopped_as_planned(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     application_id = cluster.register()
