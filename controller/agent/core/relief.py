@@ -128,7 +128,7 @@ def relief_steps(residents: Mapping[str, Resident]) -> list[ReliefStep]:
 
 class Relief(Struct, frozen=True):
     """State from look to look. `taken` are the steps in force, in their order; `why` is the newest shortage, empty once it is
-    over for good; `short_s` is the time since when there is a shortage (None: there is none now), `scarce_s` the last time
+    over for good; `short_s` is the time since when there is a shortage (None: nothing is short now), `scarce_s` the last time
     without ample room, `moved_s` the time of the last step, to or fro (monotonic seconds)."""
 
     taken: tuple[ReliefStep, ...] = ()
