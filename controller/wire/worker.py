@@ -160,8 +160,8 @@ class ExecutorReport(Message, frozen=True, kw_only=True):
 
 class OrderedQuota(Message, frozen=True, kw_only=True):
     """A quota that an agent ordered `time_s` after submission, in cores; `before` None: there was no limit. `reason` is the
-    law's, and names the cores that others took, or what its machine is short of. The executor is named only where the quota is
-    not part of a sample."""
+    law's, and names the cores that others took, or what its machine is short of. The executor is named only where the quota
+    is not part of a sample."""
 
     time_s: float
     executor_id: str = ""
