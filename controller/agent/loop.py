@@ -23,7 +23,7 @@ from controller.agent.executors.local_use import OVER_CODE
 from controller.agent.executors.resizing import Resizing
 from controller.agent.executors.starting import Spec, Start
 from controller.agent.quota_writer import QuotaWriter
-from controller.agent.relieving import EVICTED_CODE, Relieving
+from controller.agent.relieving import Relieving
 from controller.agent.report import Outbox, Standing
 from controller.agent.timings import PeriodTimings
 from controller.runtime.base import ExecutorKey, Observed, Runtime
@@ -236,7 +236,7 @@ class Agent:
             self._end_all(application, Standing(ExecutorState.EXITED, reason, OVER_CODE), observed)
         for application in self.relieving.ended:
             reason = f"it makes room for a higher priority (--evict): {self.relieving.why}"
-            self._end_all(application, Standing(ExecutorState.EXITED, reason, EVICTED_CODE), observed)
+            self._end_all(application, Standing(ExecutorState.EXITED, reason, made_room=True), observed)
         applications = {key.application_id for key in self.known}
         if desired:
             applications |= {plan.application_id for plan in desired.applications}

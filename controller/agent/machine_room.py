@@ -13,7 +13,7 @@ from controller.agent.core.relief import Machine, Room
 from controller.asks.amounts import parse_size_or_part
 from controller.asks.local_limit import Disk
 from controller.asks.options import AgentOptions
-from controller.machine.proc import all_waited
+from controller.machine.proc import all_waited_for_memory
 from controller.runtime.engines import free_memory
 from controller.runtime.table import RUNTIMES
 
@@ -37,7 +37,7 @@ class MachineRoom:
         except (OSError, ValueError):  # hidden, or an emulated file system
             return None
         least = self._least_memory.of(now.size)
-        return None if least is None else Room(now.free, least, all_waited("memory") or 0.0)
+        return None if least is None else Room(now.free, least, all_waited_for_memory() or 0.0)
 
     def _of_disk(self) -> Room | None:
         now = self._disk() if self._row.starts else None

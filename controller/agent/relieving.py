@@ -6,14 +6,9 @@ A shell around `controller.agent.core.relief`. Who asks each period carries it o
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Mapping
 
 from controller.agent.core.relief import Gives, Machine, Relief, Resident
-
-EVICTED_CODE = 128 + signal.SIGTERM
-"""Exit code reported for an executor that was ended to make room: that of a signal from outside, for which neither Spark nor
-the master blames the application."""
 
 
 class Relieving:
@@ -22,6 +17,7 @@ class Relieving:
     def __init__(self, look: Callable[[], Machine], note: Callable[[str], None]) -> None:
         self._look, self._note = look, note
         self._relief = Relief()
+        self._residents: dict[str, Resident] = {}
         self.floored = self.slowed = self.ended = frozenset[str]()
         """Applications whose off-heap memory, and whose cores, are at their floors now, and which may have no executors."""
 
@@ -37,8 +33,10 @@ class Relieving:
     def relieve(self, residents: Mapping[str, Resident], now_s: float) -> None:
         """Look at the machine and decide who gives what."""
         before = self._relief
-        self._relief = now = before.after(self._look(), residents, now_s)
-        self.floored, self.slowed, self.ended = (now.givers(gives, residents) for gives in Gives)
+        # an application whose executors have ended stays away, though nothing of it is known here for a while
+        self._residents = here = {name: self._residents[name] for name in self.ended} | dict(residents)
+        self._relief = now = before.after(self._look(), here, now_s)
+        self.floored, self.slowed, self.ended = (now.givers(gives, here) for gives in Gives)
         if now.why and not before.why:
             self._note(f"under pressure: {now.why}; executors of lower priority make room, if there are any")
         if before.why and not now.why:

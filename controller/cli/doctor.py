@@ -18,7 +18,7 @@ from controller.home import Cluster, Home
 from controller.local.cluster import look
 from controller.local.healing import missing
 from controller.machine.addresses import LOOPBACK
-from controller.machine.proc import all_waited
+from controller.machine.proc import all_waited_for_memory
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import find_java, machine_cores
 from controller.runtime.table import RUNTIMES, RuntimeRow, choose_runtime
@@ -89,7 +89,7 @@ def cgroups(root: Path) -> str:
 
 def pressure() -> str:
     """Say what shows here that memory or disk is short. Raise `Unavailable` where the kernel does not count waiting."""
-    if all_waited("memory") is None:
+    if all_waited_for_memory() is None:
         raise Unavailable(
             "the kernel does not count waiting (PSI), so only free memory and free disk show pressure; boot with psi=1"
         )

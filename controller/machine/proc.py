@@ -81,11 +81,11 @@ def status(pid: int) -> dict[str, list[str]]:
     return {name: value.split() for name, _, value in (line.partition(":") for line in text.splitlines())}
 
 
-def all_waited(what: str) -> float | None:
-    """Return the part of the last 10 s in which everything that could have run waited for `what` (memory or io): the
-    kernel's pressure stall information. None where the kernel does not count it."""
+def all_waited_for_memory() -> float | None:
+    """Return the part of the last 10 s in which everything that could have run waited for memory: the kernel's pressure stall
+    information. None where the kernel does not count it."""
     try:
-        text = (PROC / "pressure" / what).read_text()
+        text = (PROC / "pressure" / "memory").read_text()
     except OSError:  # no such file, or turned off at boot
         return None
     found = re.search(r"^full avg10=([0-9]+\.[0-9]+) ", text, re.MULTILINE)

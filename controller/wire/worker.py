@@ -135,9 +135,10 @@ class StageUse(Message, frozen=True, kw_only=True):
 class ExecutorReport(Message, frozen=True, kw_only=True):
     """The report on one executor. `reason` says why it has that `state`, where that needs a reason.
 
-    `risk`: a warning for its user while it runs. `throttled_s` counts since its start, None if not known. `memory_limit_mb`
-    is read back from the runtime. Of its off-heap budget, `off_heap_mb` is the acknowledged part (None: nothing yet, or its
-    size is fixed), of which tasks hold `off_heap_execution_mb` and cached data `off_heap_storage_mb`."""
+    `made_room`: its agent has ended it, because the machine was under pressure. `risk`: a warning for its user while it runs.
+    `throttled_s` counts since its start, None if not known. `memory_limit_mb` is read back from the runtime. Of its off-heap
+    budget, `off_heap_mb` is the acknowledged part (None: nothing yet, or its size is fixed), of which tasks hold
+    `off_heap_execution_mb` and cached data `off_heap_storage_mb`."""
 
     application_id: str
     executor_id: str
@@ -156,6 +157,7 @@ class ExecutorReport(Message, frozen=True, kw_only=True):
     log_dir: str = ""
     stages: tuple[StageUse, ...] = ()
     risk: str = ""
+    made_room: bool = False
 
 
 class OrderedQuota(Message, frozen=True, kw_only=True):

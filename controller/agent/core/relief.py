@@ -140,16 +140,16 @@ class Relief(Struct, frozen=True):
     def after(self, machine: Machine, residents: Mapping[str, Resident], now_s: float) -> Relief:
         """Return the relief after a look at `now_s`, which moves by one step at most. Steps that concern no one any more are
         dropped."""
-        order = relief_steps(residents)
-        taken = tuple(step for step in order if step in self.taken)
+        order, had = relief_steps(residents), set(self.taken)
+        taken = tuple(step for step in order if step in had)
         why = machine.shortage
         if why:
             short_s = now_s if self.short_s is None else self.short_s
             after = structs.replace(self, taken=taken, why=why, short_s=short_s, scarce_s=now_s)
-            due = next((step for step in order if step not in taken and machine.helped_by(step.gives)), None)
+            due = next((step for step in order if step not in had and machine.helped_by(step.gives)), None)
             if due is None or now_s < self._next_s(due.gives, short_s):
                 return after
-            return structs.replace(after, taken=tuple(s for s in order if s in taken or s == due), moved_s=now_s)
+            return structs.replace(after, taken=tuple(s for s in order if s in had or s == due), moved_s=now_s)
         scarce_s = self.scarce_s if machine.ample else now_s
         after = structs.replace(self, taken=taken, short_s=None, scarce_s=scarce_s)
         if now_s - max(self.moved_s, scarce_s) < CALM_S:

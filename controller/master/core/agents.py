@@ -192,6 +192,9 @@ class Agents:
             self.registry.changes.worker(worker_id)
         if not executor.live:
             return
+        if report.state is ExecutorState.EXITED and report.made_room:
+            executors.lose(application, executor, report.reason, self.registry)
+            return
         if report.state is ExecutorState.EXITED:
             executors.gone(application, executor, report.exit_code, report.reason, self.registry.changes, now_s)
         elif report.state is ExecutorState.RUNNING and report.risk:

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from controller.agent.executors.local_use import OVER_CODE
-from controller.agent.relieving import EVICTED_CODE
+from controller.master.core.executors import MOST_FAILURES
 from controller.master.core.workers import STALE_S
 from controller.runs.run_folder import read_samples
 from controller.wire.driver import ExecutorWish
@@ -93,12 +93,18 @@ def test_an_executor_that_kept_too_much_on_the_disk_is_the_applications_fault(cl
     assert (gone.by_application, gone.planned, gone.reason) == (True, False, "too much")
 
 
-def test_an_executor_that_made_room_on_a_machine_under_pressure_is_not_the_applications_fault(cluster: FakeCluster) -> None:
+def test_executors_that_made_room_on_a_machine_under_pressure_are_no_fault_of_the_applications(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     application_id = cluster.register()
-    cluster.worker("w1", report(application_id, "1", "exited", exit_code=EVICTED_CODE, reason="it makes room"))
-    [gone] = cluster.driver(application_id).gone
-    assert (gone.by_application, gone.reason) == (False, "it makes room")
+    for number in range(1, MOST_FAILURES + 3):
+        cluster.worker("w1", report(application_id, str(number), "exited", made_room=True, reason="it makes room"))
+        cluster.worker("w1")
+        cluster.tick()
+    application = cluster.state.registry.applications[application_id]
+    assert not application.ended
+    assert (application.placement.lost, application.placement.failures_in_a_row) == (MOST_FAILURES + 2, 0)
+    gone = cluster.driver(application_id).gone[-1]
+    assert (gone.by_application, gone.planned, gone.reason) == (False, False, "it makes room")
 
 
 def test_a_plan_says_if_executors_of_lower_priority_may_end_for_the_application(cluster: FakeCluster) -> None:
