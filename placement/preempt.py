@@ -2,7 +2,8 @@
 
 Document 003 takes the worker with the fewest victims of lower priority. No one loses work: victims are squeezed to their
 floor, of CPU by the agent, of off-heap memory by the memory manager. Only `--evict` may also end executors. Preemption at run
-time is `WorkerState.busy_cores`, which ignores lower-priority use, and the agents' arbitration.
+time is `WorkerState.busy_cores`, which ignores lower-priority use, the agents' arbitration, and on a machine under pressure
+their `core.relief`.
 """
 
 from __future__ import annotations

@@ -104,6 +104,7 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     `slots` and `executors` count over all workers, `cores` is the most that the executors can get together, `speed_limit` the
     most one task can use; `pace` is how much longer this run's stages took than the schedule of their work says
     (`stage_model.forecast.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
+    `evict`: executors of lower priority may be ended for it.
     """
 
     application_id: str
@@ -130,3 +131,4 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     speed_limit: float = 1.0
     pace: float = 1.0
     debt_core_s: float = 0.0
+    evict: bool = False

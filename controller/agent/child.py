@@ -19,8 +19,9 @@ from functools import partial
 from msgspec import structs
 
 from controller.agent.link import Link, OrderFilter
-from controller.agent.loop import Agent, Received
+from controller.agent.loop import Agent, Looks, Received
 from controller.agent.machine_claim import NOT_ALONE, claim_machine
+from controller.agent.machine_room import MachineRoom
 from controller.agent.membership import find_cluster
 from controller.agent.open_quotas import let_go_all, open_all
 from controller.agent.site import make_launcher, make_local_use, make_runtime, make_worker
@@ -78,8 +79,11 @@ class Child:
             self.launcher,
             QuotaSettings(period_s=options.period_s, floor=options.floor),
             instance=uuid.uuid4().hex[:12],
-            over_limit=self.local_use.take,
-            machine_busy_s=machine_busy_s if options.shared else None,
+            looks=Looks(
+                over_limit=self.local_use.take,
+                busy_s=machine_busy_s if options.shared else None,
+                room=MachineRoom(options, lambda: self.local_use.disk).look,
+            ),
         )
         self.wake, self.stop = threading.Event(), threading.Event()
         self._leave_s: float | None = None

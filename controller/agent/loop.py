@@ -1,8 +1,8 @@
 """The control loop of one worker, a shell around the pure core (`core`, read that first).
 
 `run_once`: look at every executor, let the core decide, write changed quotas, start and stop executors as ordered, report;
-each phase is timed. The network is `link`'s, the process `child`'s. Nothing here stops an executor without an explicit order
-or a provably dead driver.
+each phase is timed. The network is `link`'s, the process `child`'s. Nothing here stops an executor without an explicit order,
+a provably dead driver, too many files on the disk (`local_use`) or a machine under pressure (`core.relief`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import structs
 
 from controller.agent.core.estimates import OtherLoad
+from controller.agent.core.relief import Machine, Resident
 from controller.agent.core.step import ExecutorInput, LoopState, Snapshot, TimedPlan, next_period_s, step
 from controller.agent.executors.known import KnownExecutor, KnownExecutors
 from controller.agent.executors.launcher import Launcher
@@ -22,12 +23,14 @@ from controller.agent.executors.local_use import OVER_CODE
 from controller.agent.executors.resizing import Resizing
 from controller.agent.executors.starting import Spec, Start
 from controller.agent.quota_writer import QuotaWriter
+from controller.agent.relieving import Relieving
 from controller.agent.report import Outbox, Standing
 from controller.agent.timings import PeriodTimings
 from controller.runtime.base import ExecutorKey, Observed, Runtime
 from controller.wire.states import ExecutorState
 from controller.wire.worker import Desired, WorkerInfo, WorkerSync
 from stage_model.settings import QuotaSettings
+from stage_model.units import NORMAL_PRIORITY
 
 FIRST_WORD_S = 5.0
 """Time for which an agent that begins waits for the master's first word before it changes quotas that another has left.
@@ -44,6 +47,17 @@ class Received:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """Looks at the machine around the executors. `over_limit`: applications that keep too much on the disk, with the reason;
+    each finding is returned once. `busy_s`: CPU seconds that the whole machine has used, where others work on it, too.
+    `room`: the room that is left on it."""
+
+    over_limit: Callable[[], Mapping[str, str]] = dict
+    busy_s: Callable[[], float] | None = None
+    room: Callable[[], Machine] = Machine
+
+
 class Agent:
     """One worker's controller. `instance` names this life of it; `received` is the newest accepted desired state."""
 
@@ -54,11 +68,8 @@ class Agent:
         quota: QuotaSettings,
         *,
         instance: str,
-        over_limit: Callable[[], Mapping[str, str]] = dict,
-        machine_busy_s: Callable[[], float] | None = None,
+        looks: Looks | None = None,
     ) -> None:
-        """`over_limit`: applications that keep too much on the disk, with the reason; each finding is returned once.
-        `machine_busy_s`: CPU seconds that the whole machine has used, where others work on it, too."""
         self.worker, self.launcher, self.quota, self.instance = worker, launcher, quota, instance
         self.runtime: Runtime = launcher.runtime
         self.received: Received | None = None
@@ -72,10 +83,11 @@ class Agent:
         self.quota_writer = QuotaWriter(
             self.runtime, self._executors.node_cores, self.timings, self.outbox.note, launcher.clock
         )
-        self._over_limit, self._begun_s = over_limit, launcher.clock()
-        self._machine_busy_s, self._other_load = machine_busy_s, OtherLoad()
-        self._ended: dict[ExecutorKey, str] = {}
-        """Executors that this agent ended by itself, with the reason."""
+        self._looks, self._begun_s = looks or Looks(), launcher.clock()
+        self._other_load = OtherLoad()
+        self.relieving = Relieving(self._looks.room, self.outbox.note)
+        self._ended: dict[ExecutorKey, Standing] = {}
+        """Executors that this agent ended by itself, with what is reported of them."""
 
     @property
     def _desired(self) -> Desired | None:
@@ -93,6 +105,7 @@ class Agent:
         observed = dict(self.runtime.observe())
         self._read_progress(observed)
         self._count_claims(observed)
+        self.relieving.relieve(self._residents(observed), now_s)
         self.timings.ended("look")
         self._share_memory(observed)
         self.timings.ended("share memory")
@@ -142,6 +155,20 @@ class Agent:
             if not seen.counted and key in self.known:
                 observed[key] = replace(seen, cpu_s=self._executors.claimed_cpu_s(key, seen))
 
+    def _residents(self, observed: Mapping[ExecutorKey, Observed]) -> dict[str, Resident]:
+        """Return the applications with executors here, as far as it matters where the machine is under pressure."""
+        residents = {}
+        for key, known in self.known.items():
+            timed, seen = self.plans.get(key.application_id), observed.get(key)
+            watched = seen.watched if seen is not None else known.spec is not None and known.spec.watched
+            residents[key.application_id] = Resident(
+                priority=timed.plan.priority if timed else NORMAL_PRIORITY,
+                evicts=timed is not None and timed.plan.evict,
+                paced=not watched,
+                started=not known.adopted,
+            )
+        return residents
+
     def _share_memory(self, observed: Mapping[ExecutorKey, Observed]) -> None:
         """Give orders and limits of memory, and decide which executors may start: before CPU is shared, because an executor
         without memory needs none."""
@@ -152,6 +179,7 @@ class Agent:
             observed,
             {key: known.spec for key, known in self.known.items()},
             {key: known.memory for key, known in self.known.items()},
+            self.relieving.floored,
         )
 
     def _snapshot(self, observed: Mapping[ExecutorKey, Observed]) -> Snapshot:
@@ -164,12 +192,13 @@ class Agent:
                 floor=max(self.quota.floor, self.resizing.least_cores(key)),
                 waits=self._waits(key, known),
                 silent=known.heard is not None and now_s - known.heard[1] > UNHEARD_S,
+                pressed=self.relieving.why if key.application_id in self.relieving.slowed else "",
             )
             for key, known in self.known.items()
         }
-        if self._machine_busy_s is not None:
+        if self._looks.busy_s is not None:
             own_s = sum([seen.cpu_s for seen in observed.values()])
-            self._other_load = self._other_load.after(now_s, self._machine_busy_s(), own_s)
+            self._other_load = self._other_load.after(now_s, self._looks.busy_s(), own_s)
             cores = self._other_load.available(cores)
         return Snapshot(cores, self.quota, executors, self.plans)
 
@@ -177,7 +206,11 @@ class Agent:
         """Return True if an executor that is not there yet may not start."""
         if known.adopted:
             return self.launcher.state(key) is ExecutorState.REFUSED
-        return self.resizing.may_start(key) is None
+        return self._may_start(key) is None
+
+    def _may_start(self, key: ExecutorKey) -> int | None:
+        """Return the memory limit in MiB that an executor is to be started with; None: there is no room for it yet."""
+        return None if key.application_id in self.relieving.ended else self.resizing.may_start(key)
 
     # ------------------------------------------------------------------ act
 
@@ -186,7 +219,7 @@ class Agent:
         stopped = {ExecutorKey.parse(text) for text in desired.stopped} if desired else set()
         for spec in desired.executors if desired else ():
             key = ExecutorKey(spec.application_id, spec.executor_id)
-            memory_mb = self.resizing.may_start(key)
+            memory_mb = self._may_start(key)
             if key not in observed and key not in stopped and memory_mb is not None:
                 credentials = desired.credentials.get(key.application_id) if desired and spec.authenticated else None
                 cores = self._executors.node_cores if spec.watched else grants.get(key, self.quota.floor)
@@ -199,20 +232,25 @@ class Agent:
             with self._trouble_of(key):
                 if key in stopped or self._executors.orphaned(key):
                     self._remove(key, observed.get(key))
-        self._end_over_limit(observed)
+        for application, reason in self._looks.over_limit().items():
+            self._end_all(application, Standing(ExecutorState.EXITED, reason, OVER_CODE), observed)
+        for application in self.relieving.ended:
+            reason = f"it makes room for a higher priority (--evict): {self.relieving.why}"
+            self._end_all(application, Standing(ExecutorState.EXITED, reason, made_room=True), observed)
         applications = {key.application_id for key in self.known}
         if desired:
             applications |= {plan.application_id for plan in desired.applications}
         self.plans = {a: plan for a, plan in self.plans.items() if a in applications}
 
-    def _end_over_limit(self, observed: Mapping[ExecutorKey, Observed]) -> None:
-        """End all executors of an application over its limit: they share its local directory. Watched ones are not ended."""
-        for application, reason in self._over_limit().items():
-            for key, seen in observed.items():
-                if key.application_id == application and seen.running and not seen.watched:
-                    self._ended[key] = reason
-                    self.launcher.stop(key)
-                    self.outbox.note(f"executor {key.executor_id} of {application} is ended: {reason}")
+    def _end_all(self, application_id: str, end: Standing, observed: Mapping[ExecutorKey, Observed]) -> None:
+        """End all executors of an application, except watched ones; `end` is reported of them. Those of one that keeps too
+        much on the disk share its local directory."""
+        for key, seen in observed.items():
+            if key.application_id == application_id and seen.running and not seen.watched:
+                if key not in self._ended:
+                    self.outbox.note(f"executor {key.executor_id} of {application_id} is ended: {end.reason}")
+                self._ended.setdefault(key, end)
+                self.launcher.stop(key)
 
     def places(self) -> dict[str, list[Path]]:
         """Return the folders of each application's files on this worker; may be called on any thread."""
@@ -266,16 +304,19 @@ class Agent:
             drivers_gone=tuple(sorted(gone)),
             notes=self.outbox.notes(),
             timings=self.timings.message(),
+            relief_steps=self.relieving.steps_taken,
         )
 
     def _standing(self, key: ExecutorKey, seen: Observed | None) -> Standing:
         if seen is not None and seen.running:
             return Standing(ExecutorState.RUNNING, seen.reason, seen.exit_code)
         if seen is not None and key in self._ended:
-            return Standing(ExecutorState.EXITED, self._ended[key], OVER_CODE)
+            return self._ended[key]
         if seen is not None:
             return Standing(ExecutorState.EXITED, seen.reason, seen.exit_code)
         reason = self.launcher.reason(key)
-        if not reason and not self.known[key].adopted and self.resizing.may_start(key) is None:
+        if not reason and key.application_id in self.relieving.ended:
+            reason = f"it waits for room on worker {self.worker.worker_id}: {self.relieving.why}"
+        elif not reason and not self.known[key].adopted and self.resizing.may_start(key) is None:
             reason = f"other executors on worker {self.worker.worker_id} are still giving up the memory it needs"
         return Standing(self.launcher.state(key), reason)

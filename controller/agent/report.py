@@ -32,6 +32,7 @@ class Standing(NamedTuple):
     state: ExecutorState
     reason: str = ""
     exit_code: int | None = None
+    made_room: bool = False
 
 
 class Outbox:
@@ -121,6 +122,7 @@ class Outbox:
             log_dir=log_dir,
             stages=tuple(history.account.uses(self._answered_s - REPEATED_S)) if history else (),
             risk=seen.risk if seen else "",
+            made_room=standing.made_room,
         )
 
 

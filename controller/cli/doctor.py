@@ -18,6 +18,7 @@ from controller.home import Cluster, Home
 from controller.local.cluster import look
 from controller.local.healing import missing
 from controller.machine.addresses import LOOPBACK
+from controller.machine.proc import all_waited_for_memory
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import find_java, machine_cores
 from controller.runtime.table import RUNTIMES, RuntimeRow, choose_runtime
@@ -56,6 +57,7 @@ def doctor(home: Home, as_json: bool, port: int) -> None:
     }
     optional: dict[str, Check] = {
         **{row.looks_for: row.check for row in RUNTIMES.values() if row.looks_for},
+        "pressure": pressure,
         "cgroups": lambda: cgroups(Path("/sys/fs/cgroup")),
         "isolation": lambda: isolation(home.cluster()),
         "limits": lambda: limits(RUNTIMES[found.runtime if (found := home.cluster()) else choose_runtime("auto").name]),
@@ -83,6 +85,15 @@ def cgroups(root: Path) -> str:
     elif os.access(root / "cpu", os.W_OK):
         return "v1, writable"
     raise Unavailable("not writable, so the runtime `process` paces by suspending; delegate a cgroup, or run as root")
+
+
+def pressure() -> str:
+    """Say what shows here that memory or disk is short. Raise `Unavailable` where the kernel does not count waiting."""
+    if all_waited_for_memory() is None:
+        raise Unavailable(
+            "the kernel does not count waiting (PSI), so only free memory and free disk show pressure; boot with psi=1"
+        )
+    return "free memory, free disk, and the time for which programs wait for memory (PSI)"
 
 
 def isolation(cluster: Cluster | None) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from controller.asks.amounts import parse_size_or_part
 from controller.asks.local_limit import DEFAULT, parse_local_limit
 from controller.cli.checks import (
     check_address,
@@ -82,6 +83,20 @@ AGENT = (
         "Limit of an application's files on a worker's host: a size, a part of the free space, or none.",
         kind=Parsed(parse_local_limit),
         default=DEFAULT,
+    ),
+    ServiceOption(
+        "least-free-memory",
+        "Squeeze low priorities while the machine has less memory free: a size, a part of it, or none.",
+        kind=Parsed(partial(parse_size_or_part, option="--least-free-memory")),
+        default="5%",
+        everywhere=False,
+    ),
+    ServiceOption(
+        "least-free-disk",
+        "Squeeze low priorities while the local directory's disk has less space free: a size, a part of it, or none.",
+        kind=Parsed(partial(parse_size_or_part, option="--least-free-disk")),
+        default="1g",
+        everywhere=False,
     ),
     ServiceOption(
         "master", "The master's URL, https://HOST:PORT.", field="master_url", kind=Parsed(address_of), required=True, up=False

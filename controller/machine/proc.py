@@ -1,4 +1,5 @@
-"""/proc: which boot of the machine this is, and what the kernel says of the process that has a number now. Linux only.
+"""/proc: which boot of the machine this is, what its programs wait for, and what the kernel says of the process that has a
+number now. Linux only.
 
 A number means another process later: `controller.machine.process` distinguishes a process from its successor.
 """
@@ -6,6 +7,7 @@ A number means another process later: `controller.machine.process` distinguishes
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -77,6 +79,17 @@ def status(pid: int) -> dict[str, list[str]]:
     except OSError:
         return {}
     return {name: value.split() for name, _, value in (line.partition(":") for line in text.splitlines())}
+
+
+def all_waited_for_memory() -> float | None:
+    """Return the part of the last 10 s in which everything that could have run waited for memory: the kernel's pressure stall
+    information. None where the kernel does not count it."""
+    try:
+        text = (PROC / "pressure" / "memory").read_text()
+    except OSError:  # no such file, or turned off at boot
+        return None
+    found = re.search(r"^full avg10=([0-9]+\.[0-9]+) ", text, re.MULTILINE)
+    return float(found[1]) / 100 if found else None
 
 
 def _fields(pid: int) -> list[str] | None:

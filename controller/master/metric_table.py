@@ -125,6 +125,12 @@ METRICS = (
         _WORKER,
         "When the worker last reported to the master, Unix time; missing until it has reported since the master's start",
     ),
+    Metric(
+        "sparkpace_worker_relief_steps",
+        "gauge",
+        _WORKER,
+        "Steps by which executors of lower priority make room, because its machine is under pressure; 0 if it is not",
+    ),
     Metric("sparkpace_agent_tick_seconds", "histogram", ("worker", "phase"), "How long each phase of a period took"),
     Metric("sparkpace_quota_write_seconds", "histogram", _WORKER, "How long it took to write a quota, or to fail"),
     Metric("sparkpace_quota_write_failures", "counter", _WORKER, "Quotas that could not be written"),

@@ -122,6 +122,7 @@ def _of_workers(families: Families, cluster: ClusterState, now_s: float, epoch_s
         families.value("sparkpace_worker_memory_bytes", worker.info.memory_mb * MIB, worker_id)
         heard = round(epoch_s - (now_s - worker.seen_s), 3)
         families.value("sparkpace_worker_last_report_timestamp_seconds", heard, worker_id)
+        families.value("sparkpace_worker_relief_steps", worker.relief_steps, worker_id)
         timings = worker.timings
         if timings is None:
             continue

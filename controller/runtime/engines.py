@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -62,3 +63,20 @@ def machine_busy_s() -> float:
 
 def machine_memory_mb() -> int:
     return int(psutil.virtual_memory().total // (1024 * 1024))
+
+
+class FreeMemory(NamedTuple):
+    """Memory in bytes: all, and what programs can still have without swapping."""
+
+    size: int
+    free: int
+
+
+def free_memory(*, own_group: bool) -> FreeMemory:
+    """Return the memory of this machine; with `own_group`, that of a container around this process, where less is free
+    there."""
+    now = psutil.virtual_memory()
+    machine, own = FreeMemory(int(now.total), int(now.available)), CgroupTree().own_memory() if own_group else None
+    if own is None or own[0] - own[1] >= machine.free:
+        return machine
+    return FreeMemory(own[0], max(0, own[0] - own[1]))

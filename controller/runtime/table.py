@@ -68,6 +68,8 @@ class RuntimeRow:
     """True if each application can have a network of its own."""
     recorded: bool = True
     """True if records are enough to end executors that outlived their agent; else an engine has to be there for that."""
+    inside: bool = False
+    """True if executors are processes next to the agent: a memory limit of a container around it is theirs, too."""
     everywhere: bool = False
     """True if executors may be on any machine, not only on the agent's; the agent's cores are then those of one node."""
     looks_for: str = ""
@@ -109,6 +111,7 @@ RUNTIMES: Mapping[str, RuntimeRow] = {
         RuntimeRow(
             "process",
             "controller.runtime.process.runtime",
+            inside=True,
             limits="only CPU, core dumps, output and the local directory are bounded",
         ),
         RuntimeRow(

@@ -8,7 +8,7 @@ import msgspec
 
 from controller.machine.process import Process
 from controller.wire.driver import ExecutorProcess, Port, PythonEnvironment, Umask
-from controller.wire.durations import Timings
+from controller.wire.durations import Number, Timings
 from controller.wire.message import Message
 from controller.wire.states import ExecutorState
 from stage_model.plan import ApplicationPlan
@@ -135,9 +135,10 @@ class StageUse(Message, frozen=True, kw_only=True):
 class ExecutorReport(Message, frozen=True, kw_only=True):
     """The report on one executor. `reason` says why it has that `state`, where that needs a reason.
 
-    `risk`: a warning for its user while it runs. `throttled_s` counts since its start, None if not known. `memory_limit_mb`
-    is read back from the runtime. Of its off-heap budget, `off_heap_mb` is the acknowledged part (None: nothing yet, or its
-    size is fixed), of which tasks hold `off_heap_execution_mb` and cached data `off_heap_storage_mb`."""
+    `made_room`: its agent has ended it, because the machine was under pressure. `risk`: a warning for its user while it runs.
+    `throttled_s` counts since its start, None if not known. `memory_limit_mb` is read back from the runtime. Of its off-heap
+    budget, `off_heap_mb` is the acknowledged part (None: nothing yet, or its size is fixed), of which tasks hold
+    `off_heap_execution_mb` and cached data `off_heap_storage_mb`."""
 
     application_id: str
     executor_id: str
@@ -156,11 +157,13 @@ class ExecutorReport(Message, frozen=True, kw_only=True):
     log_dir: str = ""
     stages: tuple[StageUse, ...] = ()
     risk: str = ""
+    made_room: bool = False
 
 
 class OrderedQuota(Message, frozen=True, kw_only=True):
     """A quota that an agent ordered `time_s` after submission, in cores; `before` None: there was no limit. `reason` is the
-    law's, and names the cores that others took. The executor is named only where the quota is not part of a sample."""
+    law's, and names the cores that others took, or what its machine is short of. The executor is named only where the quota
+    is not part of a sample."""
 
     time_s: float
     executor_id: str = ""
@@ -174,7 +177,8 @@ class Sample(Message, frozen=True, kw_only=True):
 
     `cpu_core_s` is its container's CPU so far, so no life of an agent loses any; `usage` is its rate since the sample before,
     None for the first one of an agent's life. `squeezed`: the executor got less than its law asked for because of others;
-    `debt_core_s` is the master's, from these samples. `ordered`: the quotas since the sample before.
+    `pressed`: its machine is under pressure, so it had to make room. `debt_core_s` is the master's, from these samples.
+    `ordered`: the quotas since the sample before.
     """
 
     application_id: str
@@ -189,6 +193,7 @@ class Sample(Message, frozen=True, kw_only=True):
     usage: float | None
     cpu_core_s: float
     squeezed: bool = False
+    pressed: bool = False
     debt_core_s: float = 0.0
     forecast_end_s: float | None = None
     ordered: tuple[OrderedQuota, ...] = ()
@@ -223,7 +228,8 @@ class WorkerSync(Message, frozen=True, kw_only=True):
 
     `instance` names one life of the agent: stage counters and sample numbers start again with it. `samples` are numbered from
     `sample_seq` on and repeated until acknowledged. `drivers_gone`: applications whose driver provably died here. `timings`
-    are the metrics of the agent itself (None: not known). `leaves`: the agent ends once this report is answered.
+    are the metrics of the agent itself (None: not known). `relief_steps`: steps in force by which executors of lower priority
+    make room on a machine under pressure. `leaves`: the agent ends once this report is answered.
     """
 
     instance: str
@@ -236,6 +242,7 @@ class WorkerSync(Message, frozen=True, kw_only=True):
     drivers_gone: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     timings: Timings | None = None
+    relief_steps: Number = 0
     leaves: bool = False
 
 

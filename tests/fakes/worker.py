@@ -12,11 +12,12 @@ from pathlib import Path
 
 import msgspec
 
+from controller.agent.core.relief import Machine
 from controller.agent.executors.launch import Site
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.starting import LaunchingStarter
 from controller.agent.executors.watching import Watching
-from controller.agent.loop import Agent, Received
+from controller.agent.loop import Agent, Looks, Received
 from controller.machine import proc
 from controller.runtime.base import ExecutorKey
 from controller.submit.bridge_jar import SETTINGS
@@ -62,6 +63,8 @@ class FakeWorker:
         self.lives = 0
         self.over_limit: dict[str, str] = {}
         """Applications that keep too much on the disk, with the reason; reported once."""
+        self.room = Machine()
+        """The room that is left on the machine."""
         self.sequence = 0
         self.generation = 1
         self.restart()
@@ -103,7 +106,7 @@ class FakeWorker:
             self.launcher,
             QuotaSettings(period_s=self.period_s),
             instance=f"life-{self.lives}",
-            over_limit=self._take_over_limit,
+            looks=Looks(over_limit=self._take_over_limit, room=lambda: self.room),
         )
 
     def _take_over_limit(self) -> dict[str, str]:

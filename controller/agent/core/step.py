@@ -50,7 +50,8 @@ class TimedPlan(Struct, frozen=True):
 class ExecutorInput(Struct, frozen=True):
     """One executor in this period. `observed` None: it has not started, or is gone. `progress` None: it reported nothing that
     can be believed. `waits`: it is not there yet and may not start. `floor`: cores that it must have. `silent`: its last
-    report is too old to go by."""
+    report is too old to go by. `pressed`: why it has to be content with its floor, because the machine is short of something;
+    empty if it need not."""
 
     slots: int
     observed: Observed | None
@@ -58,6 +59,7 @@ class ExecutorInput(Struct, frozen=True):
     floor: float
     waits: bool = False
     silent: bool = False
+    pressed: str = ""
 
     @property
     def shares(self) -> bool:
@@ -243,7 +245,8 @@ class _Period:
                 grants[key] = min(float(look.account.slots), self._snapshot.cores, look.seen.most_cores)
             elif look.decision is not None:
                 node = look.seen.observed.node if look.seen.observed else ""
-                requests[node].append(request(key, look.decision, look.plan, look.seen.least_cores))
+                asks = structs.replace(look.decision, demand=0.0) if look.seen.pressed else look.decision
+                requests[node].append(request(key, asks, look.plan, look.seen.least_cores))
         for of_node in requests.values():
             shared = arbitrate(of_node, self._snapshot.cores, self._quota.core_quantum, period_s=self._quota.period_s)
             # quanta may round a demand up to more than it can have
@@ -274,12 +277,14 @@ class _Period:
 
     def _ordered(self, look: _Look, change: QuotaChange | None) -> tuple[OrderedQuota, ...]:
         """Return the quotas ordered since the last sample. The reason of a change is the law's, and says so if others came
-        first."""
+        first or the machine is under pressure."""
         decision = look.decision
         if look.timed is None or decision is None or change is None:
             return look.before.ordered
         reason = decision.reason[:LONGEST_REASON]
-        if self._is_squeezed(decision, change.cores):
+        if look.seen.pressed:
+            reason += f"; squeezed: {look.seen.pressed}"
+        elif self._is_squeezed(decision, change.cores):
             reason += f"; squeezed: {decision.demand:.2f} asked for"
         now = OrderedQuota(time_s=self._run_s(look.timed), before=change.before, cores=change.cores, reason=reason)
         return (*look.before.ordered, now)[-MOST_ORDERED:]
@@ -299,6 +304,7 @@ class _Period:
             demand=decision.demand,
             grant=grant,
             squeezed=self._is_squeezed(decision, grant),
+            pressed=bool(look.seen.pressed),
             quota=(observed.quota_cores or 0.0) if observed.running else 0.0,
             usage=_rate(look.before.sampled, self._now_s, observed.cpu_s),
             cpu_core_s=observed.cpu_s,

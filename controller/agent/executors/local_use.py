@@ -99,6 +99,8 @@ class LocalUse:
 
     def __init__(self, limit: LocalLimit, root: Path, cpu_clock: Callable[[], float]) -> None:
         self.limit, self.root, self._cpu_clock = limit, root, cpu_clock
+        self.disk: Disk | None = None
+        """The disk at the last look; None before the first one."""
         self._over: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -118,13 +120,15 @@ class LocalUse:
             now_s = self._cpu_clock()
             stop.wait((now_s - spent_s) * (1 / WALK_SHARE - 1))
             spent_s = now_s
+            self.disk = disk_of(self.root)  # a walk may take long
             beat()
 
         while not stop.wait(LOOK_S):
             beat()
             spent_s = self._cpu_clock()
             with suppress(FileNotFoundError):  # nothing has started yet
-                if over := self.look(places(), disk_of(self.root), rest):
+                self.disk = disk = disk_of(self.root)
+                if over := self.look(places(), disk, rest):
                     with self._lock:
                         self._over = over
                     wake()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,8 +63,10 @@ class Resizing:
         observed: Mapping[ExecutorKey, Observed],
         specs: Mapping[ExecutorKey, ExecutorSpec | None],
         told: Mapping[ExecutorKey, MemoryProgress | None],
+        floored: Collection[str],
     ) -> None:
-        """Decide one period's orders and limits, and which executors may be started."""
+        """Decide one period's orders and limits, and which executors may be started. The budgets of `floored` applications
+        are their floors."""
         wanted = desired.budgets_mb if desired else {}
         starting = self._starting(desired, observed)
         crossed = [key for key in self._begun if key not in {*starting, *observed} and self._launcher.busy(key)]
@@ -81,7 +83,7 @@ class Resizing:
                 fixed_mb=spec.memory_mb if spec else limit_mb or 0,
                 # a watched executor gets no order once it runs
                 floor_mb=spec.off_heap_floor_mb if spec and not (watched and seen) else None,
-                wanted_mb=_wanted_mb(spec, wanted.get(key.text)),
+                wanted_mb=0 if key.application_id in floored else _wanted_mb(spec, wanted.get(key.text)),
                 running=seen is not None,
                 limit_mb=limit_mb,
                 used_mb=_mb(seen.memory_bytes) or 0 if seen else 0,

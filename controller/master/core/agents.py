@@ -61,7 +61,7 @@ class Agents:
                 with guarded(application, "taking in an agent's report"):
                     executors.take_over(application, worker.info, report, self.registry)
                     self._take_report(worker_id, sync.instance, application, report, now_s)
-        worker.reports, worker.timings = sync.executors, sync.timings
+        worker.reports, worker.timings, worker.relief_steps = sync.executors, sync.timings, sync.relief_steps
         reported = {(report.application_id, report.executor_id) for report in sync.executors}
         for application, executor in self.registry.on(worker_id):
             key = ExecutorKey(application.id, executor.record.executor_id)
@@ -166,11 +166,11 @@ class Agents:
 
     def _sampled(self, worker: Worker, application: Application, executor: Executor, sample: Sample) -> Sample:
         """Return the sample with the executor's debt. Core-seconds withheld since the last sample are put down to the
-        applications that had cores on this worker."""
-        before_core_s = executor.record.debt.withheld_core_s
+        applications that had cores on this worker, unless its machine was under pressure: then no application had them."""
+        before, before_core_s = executor.sample, executor.record.debt.withheld_core_s
         taken = executor.sampled(sample, worker.info.cores / worker.info.nodes)
         withheld_core_s = executor.record.debt.withheld_core_s - before_core_s
-        if withheld_core_s > 0:
+        if withheld_core_s > 0 and not (before is not None and before.pressed):
             others = ((one, e) for one, e in self.registry.on(worker.info.worker_id) if one is not application and e.live)
             grants = defaultdict[str, float](float)
             for other, theirs in others:
@@ -191,6 +191,9 @@ class Agents:
             executor.cleaned = False
             self.registry.changes.worker(worker_id)
         if not executor.live:
+            return
+        if report.state is ExecutorState.EXITED and report.made_room:
+            executors.lose(application, executor, report.reason, self.registry)
             return
         if report.state is ExecutorState.EXITED:
             executors.gone(application, executor, report.exit_code, report.reason, self.registry.changes, now_s)

@@ -67,6 +67,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         speed_limit=most.speed_limit,
         pace=schedule.pace if schedule else 1.0,
         debt_core_s=round(application.debt_core_s(), 3),
+        evict=options.placement.evict,
     )
 
 

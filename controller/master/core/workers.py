@@ -51,6 +51,8 @@ class Worker:
         self.leaving, self.left = False, False
         self.timings: Timings | None = None
         """The timings of its agent's life; None: it reports none."""
+        self.relief_steps = 0
+        """Steps by which executors of lower priority make room, because its machine is under pressure."""
         self.reports: tuple[ExecutorReport, ...] = ()
         """The last reports: applications that are not known here may register again."""
         self.strays: frozenset[ExecutorKey] = frozenset()

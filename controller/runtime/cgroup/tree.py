@@ -87,6 +87,18 @@ class CgroupTree:
             quota = None
         return math.inf if quota is None else quota
 
+    def own_memory(self) -> tuple[int, int] | None:
+        """Return the memory limit of the group at the root, in a container the container's own, and the bytes of it that are
+        in use; None without a limit."""
+        root = self._files.group(dict.fromkeys(("", "cpu", "cpuacct", "memory"), "/"))
+        if root is None or root.memory is None:
+            return None
+        try:
+            limit, used = self.read_memory_limit(root), self._files.memory_bytes(root.memory, text_of)
+        except ValueError:  # an emulated file system
+            return None
+        return None if limit is None or used is None else (limit, used)
+
     def read_memory_limit(self, group: Group, text: Text = text_of) -> int | None:
         """Return the group's own memory limit in bytes; None without one, without a memory controller, or when the group is
         gone."""

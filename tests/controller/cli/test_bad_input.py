@@ -154,6 +154,8 @@ UP = table("""
     --floor 0.07 | --floor "'0.07'" 0.05
     --floor "" | --floor "''" 0.05
     --local-limit abc | --local-limit 1% 99% none
+    --least-free-memory 100% | --least-free-memory "'100%'" 1% 99% none
+    --least-free-disk "" | --least-free-disk 1% 99% none
     --cores 0.15 --workers 2 | --cores 0.1
     --name "no name" | --name "'no name'"
     --notify "" | --notify https://HOST

@@ -24,6 +24,8 @@ SAMPLES = {
     "floor": "0.25",
     "tmp-limit": "32m",
     "local-limit": "20g",
+    "least-free-memory": "300m",
+    "least-free-disk": "none",
     "allow-mount": "data",
     "image": "mine",
     "network-pool": "10.9.0.0/16",

@@ -116,6 +116,13 @@ def test_throttled_time_is_shown_of_executors_whose_runtime_counts_it(cluster: F
     assert shown == {"1": 2.5}
 
 
+def test_how_far_a_worker_makes_room_on_its_machine_is_shown(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    assert value(scrape(cluster), "worker_relief_steps", worker="w1") == 0
+    cluster.worker("w1", relief_steps=2)
+    assert value(scrape(cluster), "worker_relief_steps", worker="w1") == 2
+
+
 def test_every_metric_of_the_table_is_shown(tmp_path: Path) -> None:
     text = answered(metrics.metrics(FakeCluster(tmp_path).state, 100.0, NOW_EPOCH_S)).decode()
     shown = {line.split()[2]: line.split()[3] for line in text.splitlines() if line.startswith("# TYPE ")}

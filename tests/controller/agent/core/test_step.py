@@ -161,6 +161,19 @@ def test_a_squeeze_is_part_of_the_reason() -> None:
     assert ["squeezed" in reason for reason in reasons["app"]] == [False]
 
 
+def test_on_a_machine_under_pressure_it_has_its_floor_and_the_reason_names_the_shortage() -> None:
+    pressed = structs.replace(seen(OTHER), pressed="this machine has 1 MiB of free memory")
+    orders, _ = period(LoopState(), 0.0, {KEY: seen(), OTHER: pressed}, plan(), plan("other", priority=100))
+    # each would have half a core
+    assert orders.grants == {KEY: 0.5, OTHER: QUOTA.floor}
+    by_application = {sample.application_id: sample for sample in orders.samples}
+    assert (by_application["other"].squeezed, by_application["other"].pressed) == (True, True)
+    assert by_application["other"].demand == pytest.approx(0.5, abs=0.01)
+    [one] = by_application["other"].ordered
+    assert one.reason.endswith("; squeezed: this machine has 1 MiB of free memory")
+    assert (by_application["app"].squeezed, by_application["app"].pressed) == (False, False)
+
+
 def test_what_lowers_is_written_before_what_raises() -> None:
     executors = {KEY: seen(quota=0.1), OTHER: seen(OTHER, quota=1.9)}
     orders, _ = period(LoopState(), 0.0, executors, plan(priority=100, left_s=30.0), plan("other", priority=0, left_s=30.0))

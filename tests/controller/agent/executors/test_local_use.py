@@ -87,4 +87,6 @@ def test_the_thread_tells_each_finding_once(tmp_path: Path, monkeypatch: pytest.
         thread.join()
     assert set(use.take()) == {"app"}
     assert use.take() == {}
+    assert use.disk is not None
+    assert use.disk.size == disk_of(tmp_path).size
     assert 0 < disk_of(tmp_path).free <= disk_of(tmp_path).size

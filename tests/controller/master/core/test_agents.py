@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from controller.agent.executors.local_use import OVER_CODE
+from controller.master.core.executors import MOST_FAILURES
 from controller.master.core.workers import STALE_S
 from controller.runs.run_folder import read_samples
 from controller.wire.driver import ExecutorWish
@@ -90,6 +91,28 @@ def test_an_executor_that_kept_too_much_on_the_disk_is_the_applications_fault(cl
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=OVER_CODE, reason="too much"))
     [gone] = cluster.driver(application_id).gone
     assert (gone.by_application, gone.planned, gone.reason) == (True, False, "too much")
+
+
+def test_executors_that_made_room_on_a_machine_under_pressure_are_no_fault_of_the_applications(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    application_id = cluster.register()
+    for number in range(1, MOST_FAILURES + 3):
+        cluster.worker("w1", report(application_id, str(number), "exited", made_room=True, reason="it makes room"))
+        cluster.worker("w1")
+        cluster.tick()
+    application = cluster.state.registry.applications[application_id]
+    assert not application.ended
+    assert (application.placement.lost, application.placement.failures_in_a_row) == (MOST_FAILURES + 2, 0)
+    gone = cluster.driver(application_id).gone[-1]
+    assert (gone.by_application, gone.planned, gone.reason) == (False, False, "it makes room")
+
+
+def test_a_plan_says_if_executors_of_lower_priority_may_end_for_the_application(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    evicts = cluster.register(conf={"spark.pace.placement.evict": "true"})
+    other = cluster.register(name="other")
+    plans = cluster.worker("w1").desired.applications
+    assert {plan.application_id: plan.evict for plan in plans} == {evicts: True, other: False}
 
 
 def test_executors_spark_no_longer_wants_are_stopped_as_planned(cluster: FakeCluster) -> None:

@@ -289,6 +289,21 @@ def test_who_had_the_cores_is_named_and_kept_over_a_restart(cluster: FakeCluster
     assert cluster.state.registry.applications[mine].totals.squeezed_by() == {"other": pytest.approx(1.5)}
 
 
+def test_no_application_is_named_for_what_a_machine_under_pressure_withheld(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
+    mine, other = cluster.register(conf=asks("60s")), cluster.register(name="other", conf=asks(priority="high"))
+    here = [report(job, "1") for job in (mine, other)]
+    for at_s in (1.0, 2.0, 3.0):
+        rows = (
+            sample(mine, "1", at_s, demand=1.0, grant=0.25, squeezed=True, pressed=True),
+            sample(other, "1", at_s, demand=0.75, grant=0.75),
+        )
+        cluster.worker("w1", *here, samples=rows, sample_seq=2 * int(at_s - 1))
+    totals = cluster.state.registry.applications[mine].totals
+    assert totals.withheld_core_s() == pytest.approx(1.5)
+    assert totals.squeezed_by() == {}
+
+
 def test_since_when_it_is_late_is_shown_while_it_runs_and_survives_a_restart(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     job = cluster.register(conf=asks("60s"))

@@ -337,3 +337,31 @@ def test_a_machine_without_a_quota_has_no_end_of_cores(tmp_path: Path) -> None:
     assert CgroupTree(tmp_path).own_quota() == math.inf
     (tmp_path / "cpu.max").write_text("max 100000")
     assert CgroupTree(tmp_path).own_quota() == math.inf
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {
+            "fs/cgroup.controllers": "cpu memory",
+            "fs/memory.max": "4000\n",
+            "fs/memory.current": "3000\n",
+            "fs/memory.stat": "inactive_file 400\nactive_file 100\n",
+        },
+        {
+            "fs/cpu/cpu.cfs_quota_us": "-1\n",
+            "fs/cpuacct/cpuacct.usage": "1",
+            "fs/memory/memory.limit_in_bytes": "4000\n",
+            "fs/memory/memory.usage_in_bytes": "3000\n",
+            "fs/memory/memory.stat": "total_inactive_file 400\ntotal_active_file 100\n",
+        },
+    ],
+)
+def test_a_containers_own_memory_is_that_of_the_root_without_file_cache(tmp_path: Path, files: dict[str, str]) -> None:
+    assert plant(tmp_path, files).own_memory() == (4000, 2500)
+
+
+def test_a_machine_without_a_limit_of_memory_has_no_own_memory(tmp_path: Path) -> None:
+    assert CgroupTree(tmp_path).own_memory() is None
+    unlimited = {"fs/cgroup.controllers": "", "fs/memory.max": "max\n", "fs/memory.current": "1"}
+    assert plant(tmp_path, unlimited).own_memory() is None

@@ -1,0 +1,43 @@
+"""The relief of a worker's machine from period to period: which applications give memory, cores or executors now.
+
+A shell around `controller.agent.core.relief`. Who asks each period carries it out: `resizing` with the budgets, the core's
+`step` with the cores, the loop with the ends. Not covered: how the machine is read (`machine_room`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from controller.agent.core.relief import Gives, Machine, Relief, Resident
+
+
+class Relieving:
+    """The relief now. `look` reads the machine; `note` takes a line for the master."""
+
+    def __init__(self, look: Callable[[], Machine], note: Callable[[str], None]) -> None:
+        self._look, self._note = look, note
+        self._relief = Relief()
+        self._residents: dict[str, Resident] = {}
+        self.floored = self.slowed = self.ended = frozenset[str]()
+        """Applications whose off-heap memory, and whose cores, are at their floors now, and which may have no executors."""
+
+    @property
+    def why(self) -> str:
+        """The newest shortage, as a clause."""
+        return self._relief.why
+
+    @property
+    def steps_taken(self) -> int:
+        return len(self._relief.taken)
+
+    def relieve(self, residents: Mapping[str, Resident], now_s: float) -> None:
+        """Look at the machine and decide who gives what."""
+        before = self._relief
+        # an application whose executors have ended stays away, though nothing of it is known here for a while
+        self._residents = here = {name: self._residents[name] for name in self.ended} | dict(residents)
+        self._relief = now = before.after(self._look(), here, now_s)
+        self.floored, self.slowed, self.ended = (now.givers(gives, here) for gives in Gives)
+        if now.why and not before.why:
+            self._note(f"under pressure: {now.why}; executors of lower priority make room, if there are any")
+        if before.why and not now.why:
+            self._note("no longer under pressure: executors have again what they ask for")

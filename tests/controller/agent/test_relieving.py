@@ -1,0 +1,177 @@
+"""A machine under pressure through the whole agent: what is written, said, ended and given back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from controller.agent.core.relief import CALM_S, EVICT_S, MIB, STEP_S, Machine, Room
+from controller.agent.executors.resizing import NAME, OrderFile
+from controller.runtime.base import ExecutorKey
+from controller.wire.worker import WorkerSync
+from stage_model.progress import SCHEMA, MemoryProgress, Progress, StageProgress
+from tests.fakes.plans import plan
+from tests.fakes.worker import FakeWorker, report_of, spec
+
+LOW, HIGH = ExecutorKey("low", "1"), ExecutorKey("high", "1")
+SHORT = Machine(memory=Room(180 * MIB, 300 * MIB))
+ENOUGH = Machine(memory=Room(900 * MIB, 300 * MIB))
+FULL = Machine(disk=Room(10 * MIB, 300 * MIB))
+BUDGET_MB, FLOOR_MB = 1000, 64
+
+
+def want(worker: FakeWorker, *, low: str = "1", evict: bool = False, watched: bool = False, priority: int = 0) -> None:
+    """Have the master want a job that takes what is free, with its executor `low` (empty: none), and one of high priority
+    that its law gives half a core."""
+    specs = [*([spec("low", low, watched=watched)] if low else []), spec("high")]
+    high = plan("high", 10_000.0, 5_000.0, deadline_s=20_000.0, priority=100, evict=evict)
+    worker.want(
+        [structs.replace(one, memory_mb=512, off_heap_floor_mb=FLOOR_MB) for one in specs],
+        [*([plan("low", left_s=None, priority=priority)] if low else []), high],
+        stopped=[] if low == "1" else [LOW.text],
+        budgets_mb={f"low/{low}": BUDGET_MB, "high/1": BUDGET_MB},
+    )
+
+
+def say(worker: FakeWorker, key: ExecutorKey, order: int, budget_mb: int) -> None:
+    """Write the progress of an executor with two tasks that has seen that order."""
+    content = Progress(
+        schema=SCHEMA,
+        executor=key.executor_id,
+        sequence=1,
+        stages=(StageProgress(stage=1, attempt=0, running=2, done=0),),
+        memory=MemoryProgress(order=order, budget=budget_mb * MIB),
+    )
+    worker.progress_file(key).write_bytes(msgspec.json.encode(content))
+
+
+def memory(worker: FakeWorker, key: ExecutorKey) -> tuple[int, int]:
+    """Return the ordered budget and the limit of memory, in MiB."""
+    found = msgspec.json.decode((worker.site.orders_dir(key) / NAME).read_bytes(), type=OrderFile)
+    return found.off_heap_bytes // MIB, (worker.runtime.observe()[key].memory_limit_bytes or 0) // MIB
+
+
+def pass_time(worker: FakeWorker, seconds: float) -> WorkerSync:
+    """Let whole seconds pass, a period each; return the last report."""
+    reports = [worker.tick() for _ in range(round(seconds))]
+    return reports[-1]
+
+
+def begin(worker: FakeWorker, *, evict: bool = False, watched: bool = False, priority: int = 0) -> None:
+    want(worker, evict=evict, watched=watched, priority=priority)
+    worker.tick()
+    for key in (LOW, HIGH):
+        worker.host.set_memory(key, 300 * MIB)
+        say(worker, key, 1, BUDGET_MB)
+    worker.tick()
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> FakeWorker:
+    """Provide a worker of two cores."""
+    return FakeWorker(tmp_path)
+
+
+def test_the_low_one_gives_memory_then_cores_and_has_both_again_afterwards_and_the_high_one_is_not_touched(
+    worker: FakeWorker,
+) -> None:
+    begin(worker)
+    before = worker.quotas()
+    assert before[LOW] > 1.0
+    worker.room = SHORT
+    report = worker.tick()
+    assert any("under pressure: this machine has 180 MiB of free memory" in note for note in report.notes)
+    assert memory(worker, LOW)[0] == FLOOR_MB
+    say(worker, LOW, 2, FLOOR_MB)
+    pass_time(worker, STEP_S - 1)
+    assert worker.quotas()[LOW] > 1.0
+    report = pass_time(worker, 2)
+    assert memory(worker, LOW) == (FLOOR_MB, 512 + FLOOR_MB)
+    assert (worker.quotas()[LOW], report.relief_steps) == (pytest.approx(0.1), 2)
+    mine = [sample for sample in report.samples if sample.application_id == "low"]
+    [reason] = [one.reason for sample in mine for one in sample.ordered if one.cores == pytest.approx(0.1)]
+    assert reason.endswith("; squeezed: this machine has 180 MiB of free memory")
+    assert mine[-1].pressed
+
+    pass_time(worker, 100)
+    assert worker.quotas()[LOW] == pytest.approx(0.1), "it is squeezed as long as the pressure lasts"
+    assert worker.quotas()[HIGH] >= before[HIGH] - 0.1
+    assert memory(worker, HIGH) == (BUDGET_MB, 512 + BUDGET_MB)
+    worker.room = ENOUGH
+    pass_time(worker, CALM_S + 1)
+    assert worker.quotas()[LOW] > 1.0
+    report = pass_time(worker, 2 * CALM_S + 1)
+    assert memory(worker, LOW) == (BUDGET_MB, 512 + BUDGET_MB)
+    assert report.relief_steps == 0
+    assert any("no longer under pressure" in note for note in report.notes)
+    assert not any(
+        "free memory" in one.reason
+        for sample in report.samples
+        if sample.application_id == "high"
+        for one in sample.ordered
+    )
+    assert worker.running() == {LOW, HIGH}
+
+
+def test_no_executor_is_ended_without_the_option(worker: FakeWorker) -> None:
+    begin(worker)
+    worker.room = SHORT
+    pass_time(worker, 4 * EVICT_S)
+    assert worker.running() == {LOW, HIGH}
+
+
+def test_with_evict_the_low_one_ends_and_comes_back_when_there_is_room(worker: FakeWorker) -> None:
+    begin(worker, evict=True)
+    worker.room = SHORT
+    report = pass_time(worker, STEP_S + EVICT_S + 3)
+    assert worker.running() == {HIGH}
+    ended = report_of(report, LOW)
+    assert (ended.state, ended.made_room) == ("exited", True)
+    assert "--evict" in ended.reason
+    assert "180 MiB of free memory" in ended.reason
+    assert len([note for note in report.notes if "executor 1 of low is ended" in note]) == 1
+
+    # the master puts no other there before the first one is forgotten
+    want(worker, low="", evict=True)
+    pass_time(worker, 5)
+    assert LOW not in worker.agent.known
+    again = ExecutorKey("low", "2")
+    want(worker, low="2", evict=True)
+    report = pass_time(worker, 20)
+    assert worker.running() == {HIGH}
+    waits = report_of(report, again)
+    assert (waits.state, "waits for room on worker w1" in waits.reason) == ("starting", True)
+    worker.room = ENOUGH
+    pass_time(worker, CALM_S + 2)
+    assert worker.running() == {HIGH, again}
+
+
+def test_a_watched_one_is_not_touched(worker: FakeWorker) -> None:
+    begin(worker, watched=True, evict=True)
+    before = worker.quotas()[LOW], memory(worker, LOW)
+    worker.room = SHORT
+    report = pass_time(worker, 4 * EVICT_S)
+    assert (worker.quotas()[LOW], memory(worker, LOW)) == before
+    assert report.relief_steps == 0
+
+
+def test_a_full_disk_takes_cores_and_no_memory(worker: FakeWorker) -> None:
+    begin(worker, evict=True)
+    worker.room = FULL
+    pass_time(worker, 4 * EVICT_S)
+    assert worker.quotas()[LOW] == pytest.approx(0.1)
+    assert memory(worker, LOW)[0] == BUDGET_MB
+    assert worker.running() == {LOW, HIGH}
+
+
+def test_of_one_priority_no_one_gives_and_the_pressure_is_said_all_the_same(worker: FakeWorker) -> None:
+    begin(worker, priority=100)
+    before = worker.quotas()
+    worker.room = SHORT
+    report = pass_time(worker, 20)
+    assert worker.quotas()[LOW] == pytest.approx(before[LOW], abs=0.11)
+    assert (report.relief_steps, memory(worker, LOW)[0]) == (0, BUDGET_MB)
+    assert len([note for note in report.notes if "under pressure" in note]) == 1
