@@ -245,6 +245,7 @@ MAY = {
     **{f"GET /v1/applications/{{id}}/{what}": USERS for what in ("course", "explain")},
     "POST /v1/plan": USERS,
     "GET /v1/runs": USERS,
+    "GET /v1/savings": USERS,
     "GET /v1/workers": USERS,
     "POST /v1/started-workers/end": {"admin"},
     **{f"POST /v1/workers/{{id}}/{what}": {"admin"} for what in ("end", "labels")},
