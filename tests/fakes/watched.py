@@ -18,7 +18,7 @@ def ended(home: Path, name: str, **changed: Any) -> None:
     folder.mkdir(parents=True)
     plain = {"name": "job", "observed": True, "violated": None, "deadline_s": None, "end_s": 20.0, "profile": "job@app.py"}
     write_summary(folder, plain | {"taught": True, "untaught": None} | changed)
-    rows = [sample(second, grant=2.0, cpu_core_s=second) for second in (2.0, 3.0, 10.0, 20.0)]
+    rows = [sample(second, grant=2.0, usage=1.0, cpu_core_s=second) for second in (2.0, 3.0, 10.0, 20.0)]
     append_samples(folder, rows)
 
 
