@@ -60,7 +60,7 @@ ONLY_PARSED: Mapping[str, str] = {
     "label": "asks the master",
     "plan --profile": "asks the master",
     "conf --attach": "needs the address of a master",
-    "join-token": "needs the address of a master",
+    "join-token": "needs the certificate of a master",
     "join": "asks a master on another host",
     "renew": "asks a master on another host",
 }
