@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -101,7 +102,8 @@ def without_options(call: str) -> str:
 def write_inputs(folder: Path) -> None:
     """Write what the pages name into a user's folder: logs by the names that they have there, and a home with a run that was
     only watched, the profile NAME and a configuration file."""
-    (folder / "tests").symlink_to(ROOT / "tests")
+    logs = Path("tests", "data", "eventlogs")
+    shutil.copytree(ROOT / logs, folder / logs)
     for name in ("EVENTLOG", "MONDAY", "TUESDAY", "monday.zstd", "tuesday.zstd"):
         log = replace(CASES["plain"], change=changed("ApplicationStart", App_ID=f"made-{name}"))
         log.write(folder).rename(folder / name)
