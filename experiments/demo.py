@@ -116,7 +116,7 @@ def next_steps(program: Path, here: Path) -> str:
             "",
             "A plan from a log of any Spark cluster: the job's end with fewer cores, and what they save",
             f"    {name} plan EVENTLOG",
-            "A job that is only watched: it runs as without Sparkpace, and `savings` says what pacing would have saved",
+            "A job that is only watched, not paced: `savings` then says what pacing would have saved",
             f"    {name} up --observe && {name} submit app.py && {name} savings",
             "A job with a deadline, on as few cores as keep it",
             f"    {name} down && {name} up && {name} submit --deadline 10min app.py",

@@ -60,7 +60,7 @@ class CommandCalls:
         return await off_loop(lambda: ended_runs(self.outside.recorder.runs))
 
     async def savings(self, off_loop: OffLoop = asyncio.to_thread) -> SavingsReply:
-        """Return the savings of the newest watched runs, worked out for one caller at a time. Raise `BadInput`."""
+        """Return the savings of the newest watched runs, worked out for one caller at a time."""
         async with self._working_out:
             return await off_loop(self._savings.find)
 

@@ -7,6 +7,7 @@ covered: what pacing would have saved (`stage_model.forecast.watched`).
 from __future__ import annotations
 
 import functools
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +18,7 @@ from typing import Any
 import msgspec
 
 from controller.runs.profile_store import ProfileStore
-from controller.runs.run_folder import read_samples, samples_size
+from controller.runs.run_folder import read_samples, read_summary, samples_size
 from controller.runs.run_folders import RunFolder, dated_records, ended_folders, find_ended_run
 from controller.wire.savings import Money, RunSavings, Savings, SavingsReply
 from controller.wire.worker import Sample
@@ -25,6 +26,8 @@ from stage_model.errors import BadInput
 from stage_model.forecast.watched import WatchedSaving, watched_saving
 from stage_model.history.held import Held, cores_over
 from stage_model.history.profile import Profile
+
+log = logging.getLogger("sparkpace.master")
 
 ONE_RUN = "one run gives no interval"
 SAVINGS_BYTES = 16 << 20
@@ -68,23 +71,33 @@ class NewestSavings:
         self._last: tuple[list[tuple[float, Path]], SavingsReply] | None = None
 
     def find(self) -> SavingsReply:
-        """Return the savings in the order in which the runs ended. Raise `BadInput` for a record that cannot be read."""
+        """Return the savings in the order in which the runs ended. A run that cannot be read is left out, and the log says
+        so."""
         ended = dated_records(self.runs)
         if self._last is None or self._last[0] != ended:
-            self._last = (ended, self._work_out())
+            self._last = (ended, self._work_out([folder for _, folder in ended]))
         return self._last[1]
 
-    def _work_out(self) -> SavingsReply:
-        """Leave out each run whose samples do not fit in what the newer ones have left."""
-        found = ((run, _record(run)) for run in reversed(ended_folders(self.runs)))
-        watched = [(run, record) for run, record in found if record.observed]
-        shown, left = list[tuple[RunFolder, _Record]](), self.most_bytes
-        for run, record in watched:
-            if (size := samples_size(run.path)) <= left:
-                shown.append((run, record))
+    def _work_out(self, folders: Sequence[Path]) -> SavingsReply:
+        """Leave out each run whose samples do not fit in what the newer ones have left, too."""
+        load = functools.cache(self.profiles.load)
+        shown, left, left_out = list[RunSavings](), self.most_bytes, 0
+        for folder in reversed(folders):
+            try:
+                run = RunFolder(folder, read_summary(folder))
+                record = _record(run)
+                if not record.observed:
+                    continue
+                size = samples_size(folder)
+                if size > left:
+                    left_out += 1
+                    continue
+                shown.append(_savings_of_run(run, record, load))
                 left -= size
-        savings = summed(_savings_of_runs(shown[::-1], self.profiles), None)
-        return SavingsReply(savings=savings, left_out=len(watched) - len(shown))
+            except (BadInput, FileNotFoundError) as error:  # damaged, or an old run that has just been removed
+                log.warning("the savings of run %s are not shown: %s", folder.name, error)
+                left_out += 1
+        return SavingsReply(savings=summed(shown[::-1], None), left_out=left_out)
 
 
 def summed(runs: Sequence[RunSavings], price: float | None) -> Savings:

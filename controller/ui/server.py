@@ -83,7 +83,7 @@ class Page:
         self.clock, self.now = clock, now
         self._static = {name: (FOLDER / name).read_bytes() for name in STATIC}
         self._runs: tuple[float, tuple[EndedRun, ...]] | None = None
-        self._runs_lock = asyncio.Lock()
+        self._runs_lock, self._savings_lock = asyncio.Lock(), asyncio.Lock()
         self.over = asyncio.Event()
         """Event on which streams end, so that the server can end."""
 
@@ -189,7 +189,8 @@ class Page:
         return _answer({"runs": self._runs[1]})
 
     async def savings(self, _: Request) -> Response:
-        return _answer(await asyncio.to_thread(self.client.savings))
+        async with self._savings_lock:  # the master answers one at a time, so more of them would only take threads
+            return _answer(await asyncio.to_thread(self.client.savings))
 
     async def plan(self, request: Request) -> Response:
         """Answer with a profile's forecast on the cluster: its curve, the plan for a deadline or a number of cores, and the

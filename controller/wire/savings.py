@@ -48,8 +48,8 @@ class Savings(Message, frozen=True, kw_only=True):
 
 
 class SavingsReply(Message, frozen=True, kw_only=True):
-    """GET /v1/savings (scope submit): the savings of the newest watched runs. `left_out`: runs whose samples were too many to
-    be read for an answer."""
+    """GET /v1/savings (scope submit): the savings of the newest watched runs. `left_out`: runs that cannot be read, or whose
+    samples are too many to be read for an answer."""
 
     savings: Savings
     left_out: int = 0

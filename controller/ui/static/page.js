@@ -620,7 +620,7 @@ class HistoryPage {
       ["Held, core-s", (saved) => plain(saved.held_core_s, 0), true], ["Used, core-s", (saved) => plain(saved.used_core_s, 0), true],
       ["Saved, core-s", (saved) => plain(saved.saved_core_s, 0), true], ["Interval", interval, true],
       ["Remark", (saved) => saved.remark || "–"],
-    ], "All of these runs have too many samples to be read here.");
+    ], "All of these runs are damaged or have too many samples to be read here.");
     this.savedInAll = element("p", { id: "saved" });
     this.watched = element("section", { "aria-label": "Savings" }, element("h2", {}, "Savings"),
       element("p", { class: "quiet" }, "Saved: core-seconds that the fewest cores for the same deadline, or for the same end, would not have " +
@@ -655,7 +655,7 @@ class HistoryPage {
 
   showSavings({ savings, left_out: leftOut }) {
     this.watched.hidden = false;
-    const without = leftOut ? ` (without ${counted(leftOut, "run")} of too many samples to be read here)` : "";
+    const without = leftOut ? ` (without ${counted(leftOut, "run")}, damaged or of too many samples to be read here)` : "";
     say(this.savedInAll, `In total${without}: ${plain(savings.held_core_s, 0)} core-s held, ${plain(savings.used_core_s, 0)} used, ` +
       `${plain(savings.saved_core_s, 0)} saved (interval: ${interval(savings)})`);
     this.savedRuns.show([...savings.applications].reverse(), (saved) => saved.application_id, (saved) => saved.on_time === false);

@@ -62,3 +62,11 @@ def test_they_are_worked_out_again_only_when_another_run_has_ended(tmp_path: Pat
     assert savings.find() is first
     ended(tmp_path, "pace-4")
     assert shown(savings.find()) == [*NAMES, "pace-4"]
+
+
+def test_a_damaged_run_is_left_out_and_counted(tmp_path: Path) -> None:
+    watched(tmp_path)
+    (tmp_path / "runs" / "pace-1" / SUMMARY).write_text("{")
+    (tmp_path / "runs" / "pace-2" / SAMPLES).write_text("no,heading\n")
+    found = newest(tmp_path).find()
+    assert (shown(found), found.left_out) == (["pace-3"], 2)
