@@ -59,7 +59,8 @@ def savings_of(runs: Path, profiles: ProfileStore, wanted: Sequence[str], price:
         raise BadInput(
             f"no run in {runs} that has ended was only watched; submit one with --observe, or start `sparkpace up --observe`"
         )
-    return summed(_savings_of_runs(watched, profiles), price)
+    load = functools.cache(profiles.load)  # most runs are of few jobs
+    return summed([_savings_of_run(run, record, load) for run, record in watched], price)
 
 
 class NewestSavings:
@@ -131,11 +132,6 @@ def _record(run: RunFolder) -> _Record:
         return msgspec.convert(run.summary, _Record)
     except msgspec.ValidationError as error:
         raise BadInput(f"the record of run {run.application_id} is damaged ({error}); name other runs") from error
-
-
-def _savings_of_runs(watched: Iterable[tuple[RunFolder, _Record]], profiles: ProfileStore) -> list[RunSavings]:
-    load = functools.cache(profiles.load)  # most runs are of few jobs
-    return [_savings_of_run(run, record, load) for run, record in watched]
 
 
 def _savings_of_run(run: RunFolder, record: _Record, load: LoadProfile) -> RunSavings:
