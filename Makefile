@@ -5,7 +5,7 @@ BRIDGE := $(shell find bridge -type f -not -path 'bridge/build/*' 2>/dev/null)
 BIN := .venv/bin
 JAR := controller/jars/sparkpace-bridge.jar
 
-.PHONY: all setup jar demo experiments test check docs engine kubernetes clean
+.PHONY: all setup jar demo demo-time experiments test check docs engine kubernetes clean
 .DELETE_ON_ERROR:
 
 all: setup
@@ -22,8 +22,11 @@ $(JAR): .venv/.stamp-env $(BRIDGE)
 	$(BIN)/python bridge/build.py
 	@touch $@
 
-demo: setup
-	$(BIN)/python -m experiments.demo $(if $(RUNTIME),--runtime $(RUNTIME))
+demo: demo-time setup
+	@$(BIN)/python -m experiments.demo $(if $(RUNTIME),--runtime $(RUNTIME))
+
+demo-time:
+	@echo 'The demo takes about 3 minutes the first time, when Spark is downloaded, and about 2.5 minutes after that.'
 
 # A second environment holds Spark 3.5. SPARKPACE_SPARK35_PYTHON=... names one of yours instead. JOBS=0: one test at a time.
 JOBS ?= 2

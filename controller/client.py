@@ -37,6 +37,7 @@ from controller.wire.command import (
 )
 from controller.wire.course import Course, EndedRun, EndedRuns
 from controller.wire.joining import JoinCheck, JoinFound, JoinRequest, NewIdentity
+from controller.wire.savings import SavingsReply
 from controller.wire.worker import Changed
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, PaceError, Unavailable
@@ -77,6 +78,9 @@ class MasterClient:
 
     def runs(self) -> tuple[EndedRun, ...]:
         return self._call("GET", "/v1/runs", EndedRuns).runs
+
+    def savings(self) -> SavingsReply:
+        return self._call("GET", "/v1/savings", SavingsReply)
 
     def kill(self, application_id: str) -> None:
         """Ask for the end of an application and its executors; return before they are gone."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGERANK = ROOT / "experiments" / "workloads" / "pagerank.py"
 STRETCH = 1.5
 """The deadline is the learning run's duration times this."""
+LAST_LINES = 30
+"""Lines of a log that are shown where its command failed."""
 
 
 class Demo:
@@ -34,6 +38,7 @@ class Demo:
 
     def run(self) -> None:
         started_s = time.monotonic()
+        print("Two runs of PageRank follow. On 2 cores, each takes 60 to 100 s.", flush=True)
         graph = self._fresh()
         try:
             self._sparkpace("up", "--workers", "2", "--runtime", self.runtime, "--port", "0")
@@ -42,10 +47,11 @@ class Demo:
             deadline_s = STRETCH * learn["end_s"]
             print(f"\nDeadline run: {deadline_s:.0f} s, {STRETCH} x the learning run.", flush=True)
             paced = self._job(graph, "deadline", "--deadline", f"{deadline_s:.1f}s")
-            self._sparkpace("plot", paced["app_id"], "-o", str(self.out / "progress.png"))
+            self._sparkpace("plot", paced["app_id"], "-o", str(self.out / "progress.png"), log=self.out / "plot.log")
         finally:
             self._sparkpace("down")
         print("\n" + summary(learn, paced, self.out / "progress.png", time.monotonic() - started_s))
+        print("\n" + next_steps(Path(sys.executable).with_name("sparkpace"), Path.cwd()))
 
     def _fresh(self) -> Path:
         """Return an empty output folder with the graph as plain text, so that executors read it themselves."""
@@ -66,16 +72,23 @@ class Demo:
         return record
 
     def _sparkpace(self, *words: str, log: Path | None = None, quiet: bool = False) -> str:
+        """Run the command and print its output; return all of it. With a `log`, only lines of ours are printed, or the last
+        lines where the command failed."""
         done = self.sparkpace.run(words, log=log)
         if log is not None:
             # Spark's own log goes to a file; the progress line and notices would be lost in it
-            shown = "".join(line + "\n" for line in done.output.splitlines() if line.startswith("sparkpace:"))
-        else:
-            shown = "" if quiet else done.output
-        print(shown, end="", flush=True)
+            print(*lines_of_a_log(done.output, failed=done.code != 0), sep="", end="", flush=True)
+        elif not quiet:
+            print(done.output, end="", flush=True)
         if done.code != 0:
             raise SystemExit(f"sparkpace {words[0]} ended with code {done.code}" + (f"; see {log}" if log else ""))
         return done.output
+
+
+def lines_of_a_log(text: str, *, failed: bool) -> list[str]:
+    """Return the lines that are ours; where the command failed, the last lines, whosever they are."""
+    lines = [f"{line}\n" for line in text.splitlines()]
+    return lines[-LAST_LINES:] if failed else [line for line in lines if line.startswith("sparkpace:")]
 
 
 def summary(learn: dict[str, Any], paced: dict[str, Any], picture: Path, took_s: float) -> str:
@@ -90,6 +103,23 @@ def summary(learn: dict[str, Any], paced: dict[str, Any], picture: Path, took_s:
             f"Cores held:    {held:.0f} core-s, {100 * (1 - held / all_cores):.0f}% less than all cores ({all_cores:.0f})",
             f"Picture:       {picture}",
             f"Took:          {took_s:.0f} s",
+        )
+    )
+
+
+def next_steps(program: Path, here: Path) -> str:
+    """Return three commands to try next, as they are typed in the folder `here`, each with its purpose."""
+    name = shlex.quote(str(program.relative_to(here) if program.is_relative_to(here) else program))
+    return "\n".join(
+        (
+            "Three things to try next, with an event log and a job of yours in place of EVENTLOG and app.py:",
+            "",
+            "A plan from a log of any Spark cluster: the job's end with fewer cores, and what they save",
+            f"    {name} plan EVENTLOG",
+            "A job that is only watched, not paced: `savings` then says what pacing would have saved",
+            f"    {name} up --observe && {name} submit app.py && {name} savings",
+            "A job with a deadline, on as few cores as keep it",
+            f"    {name} down && {name} up && {name} submit --deadline 10min app.py",
         )
     )
 

@@ -9,7 +9,8 @@ from controller.cli.completion import complete_runs, completes
 from controller.cli.tables import figures_table, short_ids
 from controller.home import Home
 from controller.runs.profile_store import ProfileStore
-from controller.runs.watched_runs import RunSavings, Savings, savings_of
+from controller.runs.watched_runs import savings_of
+from controller.wire.savings import RunSavings, Savings
 from stage_model.units import format_duration
 
 ON_TIME = {True: "yes", False: "no", None: "-"}

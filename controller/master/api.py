@@ -53,6 +53,7 @@ from controller.wire.command import (
 from controller.wire.course import Course, EndedRuns
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
 from controller.wire.joining import Authority, JoinCheck, JoinFound, JoinRequest, NewIdentity
+from controller.wire.savings import SavingsReply
 from controller.wire.worker import Changed, WorkerReply, WorkerSync
 from stage_model.errors import (
     BadInput,
@@ -217,6 +218,9 @@ class Api:
 
     async def runs(self, _: Request) -> EndedRuns:
         return EndedRuns(runs=await self.cluster.commands.ended_runs())
+
+    async def savings(self, _: Request) -> SavingsReply:
+        return await self.cluster.commands.savings()
 
     async def kill(self, request: Request) -> Empty:
         self.cluster.commands.kill(request.path_params["id"], self.clock())

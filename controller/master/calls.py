@@ -41,6 +41,7 @@ CALLS = (
     Call("GET", "/v1/applications/{id}/explain", "submit", "explain"),
     Call("POST", "/v1/plan", "submit", "plan"),
     Call("GET", "/v1/runs", "submit", "runs"),
+    Call("GET", "/v1/savings", "submit", "savings"),
     Call("GET", "/v1/workers", "submit", "workers"),
     Call("POST", "/v1/started-workers/end", "admin", "end_started_workers"),
     Call("POST", "/v1/workers/{id}/labels", "admin", "label"),

@@ -28,6 +28,7 @@ from controller.master.recording import Recording
 from controller.master.report_calls import AgentCalls, DriverCalls
 from controller.master.restoring import restore
 from controller.master.storage.kept import Kept
+from controller.runs.watched_runs import NewestSavings
 from placement.growth import Growth
 from stage_model.errors import Unavailable
 
@@ -65,7 +66,8 @@ class ClusterState:
         self.admission = Admitting(core.admission, core.submissions, kept.profiles)
         self.drivers = DriverCalls(core.drivers, self.admission, self.outside)
         self.agents = AgentCalls(core.agents, self.outside)
-        self.commands = CommandCalls(core.commands, self.admission, self.outside)
+        savings = NewestSavings(kept.recorder.runs, kept.profiles)
+        self.commands = CommandCalls(core.commands, self.admission, self.outside, savings)
         for sentence in core.registry.shares.over(now_s):
             core.registry.changes.log(sentence, "warning")
         self.outside.carry_out(core.take_effects(), now_s)

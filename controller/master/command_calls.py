@@ -14,8 +14,10 @@ from controller.master.core.set_command import changed_record, check_claim
 from controller.master.off_loop import OffLoop, in_turns
 from controller.master.outside import Outside
 from controller.runs.course import ended_runs, read_course
+from controller.runs.watched_runs import NewestSavings
 from controller.wire.command import ApplicationView, Change, Explanation
 from controller.wire.course import Course, EndedRun
+from controller.wire.savings import SavingsReply
 from placement.topology import Topology
 from stage_model.errors import BadInput, NotStored
 
@@ -23,8 +25,9 @@ from stage_model.errors import BadInput, NotStored
 class CommandCalls:
     """The commands of people. Each raises `BadInput` for an application or a worker that is not known."""
 
-    def __init__(self, core: commands.Commands, admission: Admitting, outside: Outside) -> None:
-        self.core, self.admission, self.outside = core, admission, outside
+    def __init__(self, core: commands.Commands, admission: Admitting, outside: Outside, savings: NewestSavings) -> None:
+        self.core, self.admission, self.outside, self._savings = core, admission, outside, savings
+        self._working_out = asyncio.Lock()
 
     # ------------------------------------------------------------------ what is shown
 
@@ -55,6 +58,11 @@ class CommandCalls:
 
     async def ended_runs(self, off_loop: OffLoop = asyncio.to_thread) -> tuple[EndedRun, ...]:
         return await off_loop(lambda: ended_runs(self.outside.recorder.runs))
+
+    async def savings(self, off_loop: OffLoop = asyncio.to_thread) -> SavingsReply:
+        """Return the savings of the newest watched runs, worked out for one caller at a time."""
+        async with self._working_out:
+            return await off_loop(self._savings.find)
 
     # ------------------------------------------------------------------ what is changed
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from controller.runs.run_folder import SUMMARY, quotas_from, read_stages, read_summary, samples_from
+from controller.runs.run_folder import quotas_from, read_stages, read_summary, samples_from
+from controller.runs.run_folders import dated_records
 from controller.wire.course import COURSE_BYTES, MOST_STAGES, Course, EndedRun, StageCourse
 from stage_model.errors import BadInput
 
@@ -45,13 +46,7 @@ def _since(spans: Iterable[StageCourse], since_s: float) -> Iterable[StageCourse
 def ended_runs(runs: Path) -> tuple[EndedRun, ...]:
     """Return the ended runs in the order in which they ended. A record that cannot be read is left out, and the log says
     so."""
-    dated: list[tuple[float, Path]] = []
-    for file in runs.glob(f"*/{SUMMARY}"):
-        try:
-            dated.append((file.stat().st_mtime, file.parent))
-        except FileNotFoundError:
-            continue  # the record of an old run has just been removed
-    found = (_ended_run(folder) for _, folder in sorted(dated))
+    found = (_ended_run(folder) for _, folder in dated_records(runs))
     return tuple(run for run in found if run is not None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,10 +64,19 @@ def find_ended_run(runs: Path, wanted: str) -> RunFolder:
     return run
 
 
+def dated_records(runs: Path) -> list[tuple[float, Path]]:
+    """Return when the record of each run that has ended was written, and the run's folder, in the order of their ends."""
+    dated: list[tuple[float, Path]] = []
+    for file in runs.glob(f"*/{SUMMARY}"):
+        with suppress(FileNotFoundError):  # the record of an old run has just been removed
+            dated.append((file.stat().st_mtime, file.parent))
+    return sorted(dated)
+
+
 def ended_folders(runs: Path) -> list[RunFolder]:
     """Return the folders of all runs that have ended, in the order in which they ended. Raise `BadInput` for a record that
     cannot be read."""
-    return [_load(path) for path in sorted((file.parent for file in runs.glob(f"*/{SUMMARY}")), key=_date)]
+    return [_load(path) for _, path in dated_records(runs)]
 
 
 def _date(path: Path) -> float:

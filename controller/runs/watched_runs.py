@@ -6,9 +6,11 @@ covered: what pacing would have saved (`stage_model.forecast.watched`).
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,53 +18,21 @@ from typing import Any
 import msgspec
 
 from controller.runs.profile_store import ProfileStore
-from controller.runs.run_folder import read_samples
-from controller.runs.run_folders import RunFolder, ended_folders, find_ended_run
+from controller.runs.run_folder import read_samples, read_summary, samples_size
+from controller.runs.run_folders import RunFolder, dated_records, ended_folders, find_ended_run
+from controller.wire.savings import Money, RunSavings, Savings, SavingsReply
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput
 from stage_model.forecast.watched import WatchedSaving, watched_saving
 from stage_model.history.held import Held, cores_over
+from stage_model.history.profile import Profile
+
+log = logging.getLogger("sparkpace.master")
 
 ONE_RUN = "one run gives no interval"
-
-
-class RunSavings(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. Seconds count from submission. `on_time` None: it had no deadline, or was cut off before that. The last
-    fields are None where they are not known, for the reason in `remark`."""
-
-    application_id: str
-    name: str
-    on_time: bool | None
-    deadline_s: float | None
-    end_s: float
-    held_core_s: float
-    used_core_s: float
-    least_deadline_s: float | None = None
-    saved_core_s: float | None = None
-    least_core_s: float | None = None
-    most_core_s: float | None = None
-    remark: str = ""
-
-
-class Money(msgspec.Struct, frozen=True, kw_only=True):
-    """Saved money, in the unit of the price of a core-hour."""
-
-    price: float
-    saved: float
-    least: float | None
-    most: float | None
-
-
-class Savings(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs with their sums. The sum has an interval where each saving has one."""
-
-    applications: tuple[RunSavings, ...]
-    held_core_s: float
-    used_core_s: float
-    saved_core_s: float
-    least_core_s: float | None
-    most_core_s: float | None
-    money: Money | None = None
+SAVINGS_BYTES = 16 << 20
+"""Most bytes of samples that are read for an answer to the live page: two hundred thousand rows."""
+LoadProfile = Callable[[str], Profile | None]
 
 
 class _Record(msgspec.Struct, frozen=True):
@@ -89,7 +59,46 @@ def savings_of(runs: Path, profiles: ProfileStore, wanted: Sequence[str], price:
         raise BadInput(
             f"no run in {runs} that has ended was only watched; submit one with --observe, or start `sparkpace up --observe`"
         )
-    return summed([_savings_of_run(run, record, profiles) for run, record in watched], price)
+    load = functools.cache(profiles.load)  # most runs are of few jobs
+    return summed([_savings_of_run(run, record, load) for run, record in watched], price)
+
+
+class NewestSavings:
+    """The savings of the newest watched runs, as the live page shows them. They are worked out again when another run has
+    ended. Not for several threads at once."""
+
+    def __init__(self, runs: Path, profiles: ProfileStore, most_bytes: int = SAVINGS_BYTES) -> None:
+        self.runs, self.profiles, self.most_bytes = runs, profiles, most_bytes
+        self._last: tuple[list[tuple[float, Path]], SavingsReply] | None = None
+
+    def find(self) -> SavingsReply:
+        """Return the savings in the order in which the runs ended. A run that cannot be read is left out, and the log says
+        so."""
+        ended = dated_records(self.runs)
+        if self._last is None or self._last[0] != ended:
+            self._last = (ended, self._work_out([folder for _, folder in ended]))
+        return self._last[1]
+
+    def _work_out(self, folders: Sequence[Path]) -> SavingsReply:
+        """Leave out each run whose samples do not fit in what the newer ones have left, too."""
+        load = functools.cache(self.profiles.load)
+        shown, left, left_out = list[RunSavings](), self.most_bytes, 0
+        for folder in reversed(folders):
+            try:
+                run = RunFolder(folder, read_summary(folder))
+                record = _record(run)
+                if not record.observed:
+                    continue
+                size = samples_size(folder)
+                if size > left:
+                    left_out += 1
+                    continue
+                shown.append(_savings_of_run(run, record, load))
+                left -= size
+            except (BadInput, FileNotFoundError) as error:  # damaged, or an old run that has just been removed
+                log.warning("the savings of run %s are not shown: %s", folder.name, error)
+                left_out += 1
+        return SavingsReply(savings=summed(shown[::-1], None), left_out=left_out)
 
 
 def summed(runs: Sequence[RunSavings], price: float | None) -> Savings:
@@ -125,9 +134,9 @@ def _record(run: RunFolder) -> _Record:
         raise BadInput(f"the record of run {run.application_id} is damaged ({error}); name other runs") from error
 
 
-def _savings_of_run(run: RunFolder, record: _Record, profiles: ProfileStore) -> RunSavings:
+def _savings_of_run(run: RunFolder, record: _Record, load: LoadProfile) -> RunSavings:
     held, used_core_s = held_and_used(read_samples(run.path), record.end_s)
-    found, remark = _saving(run.application_id, record, held, profiles)
+    found, remark = _saving(run.application_id, record, held, load)
     return RunSavings(
         application_id=run.application_id,
         name=record.name,
@@ -144,12 +153,12 @@ def _savings_of_run(run: RunFolder, record: _Record, profiles: ProfileStore) -> 
     )
 
 
-def _saving(application_id: str, record: _Record, held: Held, profiles: ProfileStore) -> tuple[WatchedSaving | None, str]:
+def _saving(application_id: str, record: _Record, held: Held, load: LoadProfile) -> tuple[WatchedSaving | None, str]:
     """Return the saving and a remark on it; without the saving, the remark is the reason."""
     if record.untaught is not None:
         return None, str(record.untaught.get("sentence", "it taught nothing"))
     try:
-        known = profiles.load(record.profile)
+        known = load(record.profile)
         if known is None:
             return None, f"profile {record.profile!r}, which it taught, is not there any more"
         found = watched_saving(known, application_id, held, record.deadline_s)

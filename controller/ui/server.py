@@ -83,7 +83,7 @@ class Page:
         self.clock, self.now = clock, now
         self._static = {name: (FOLDER / name).read_bytes() for name in STATIC}
         self._runs: tuple[float, tuple[EndedRun, ...]] | None = None
-        self._runs_lock = asyncio.Lock()
+        self._runs_lock, self._savings_lock = asyncio.Lock(), asyncio.Lock()
         self.over = asyncio.Event()
         """Event on which streams end, so that the server can end."""
 
@@ -94,6 +94,7 @@ class Page:
             Route(path, self._handler(self.file), methods=["GET"]),
             Route(f"{path}events", self._handler(known(self.events)), methods=["GET"]),
             Route(f"{path}runs", self._handler(known(self.runs)), methods=["GET"]),
+            Route(f"{path}savings", self._handler(known(self.savings)), methods=["GET"]),
             Route(f"{path}plan", self._handler(known(self.plan)), methods=["GET"]),
             Route(f"{path}applications/{{id}}/set", self._handler(known(self.change), changes=True), methods=["POST"]),
             Route(f"{path}applications/{{id}}/kill", self._handler(known(self.kill), changes=True), methods=["POST"]),
@@ -186,6 +187,10 @@ class Page:
             if self._runs is None or self.clock() - self._runs[0] >= RUNS_S:
                 self._runs = (self.clock(), await asyncio.to_thread(self.client.runs))
         return _answer({"runs": self._runs[1]})
+
+    async def savings(self, _: Request) -> Response:
+        async with self._savings_lock:  # the master answers one at a time, so more of them would only take threads
+            return _answer(await asyncio.to_thread(self.client.savings))
 
     async def plan(self, request: Request) -> Response:
         """Answer with a profile's forecast on the cluster: its curve, the plan for a deadline or a number of cores, and the

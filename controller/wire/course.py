@@ -41,7 +41,7 @@ class Course(Message, frozen=True, kw_only=True):
 
 
 class EndedRun(Message, frozen=True, kw_only=True):
-    """A run as its record describes it (docs/reference/home.md); None: not known."""
+    """A run as its record describes it (docs/reference/home.md); None: not known. `observed`: it was only watched."""
 
     app_id: str
     name: str = ""
@@ -63,6 +63,7 @@ class EndedRun(Message, frozen=True, kw_only=True):
     basis: Basis | None = None
     lateness: Lateness | None = None
     submitted_epoch_s: float | None = None
+    observed: bool = False
 
 
 class EndedRuns(Message, frozen=True, kw_only=True):

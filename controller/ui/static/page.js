@@ -577,6 +577,8 @@ function drift(runs) {
   return used.length < 2 ? null : 100 * (used.at(-1) / median(used.slice(0, -1)) - 1);
 }
 
+const interval = ({ least_core_s: least, most_core_s: most }) =>
+  (least == null || most == null ? "not known" : `${plain(least, 0)} to ${plain(most, 0)}`);
 const signed = (value) => (value == null ? "–" : `${value > 0 ? "+" : ""}${value.toFixed(1)}%`);
 
 class HistoryPage {
@@ -610,10 +612,25 @@ class HistoryPage {
     ], "No run of this job is kept.");
     this.details = element("section", { "aria-label": "One job" }, this.heading, element("p", {}, this.whatIf), this.errors.node, this.core_s.node, this.runs.node);
     this.details.hidden = true;
+    this.savedRuns = new Table("Runs that were only watched, the newest first", [
+      ["Run", (saved) => applicationLink(saved.application_id, saved.application_id)], ["Name", (saved) => saved.name || "–"],
+      ["On time", (saved) => (saved.on_time == null ? "–" : saved.on_time ? "yes" : "no")],
+      ["Deadline", (saved) => duration(saved.deadline_s), true], ["End", (saved) => duration(saved.end_s), true],
+      ["Least deadline", (saved) => duration(saved.least_deadline_s), true],
+      ["Held, core-s", (saved) => plain(saved.held_core_s, 0), true], ["Used, core-s", (saved) => plain(saved.used_core_s, 0), true],
+      ["Saved, core-s", (saved) => plain(saved.saved_core_s, 0), true], ["Interval", interval, true],
+      ["Remark", (saved) => saved.remark || "–"],
+    ], "All of these runs are damaged or have too many samples to be read here.");
+    this.savedInAll = element("p", { id: "saved" });
+    this.watched = element("section", { "aria-label": "Savings" }, element("h2", {}, "Savings"),
+      element("p", { class: "quiet" }, "Saved: core-seconds that the fewest cores for the same deadline, or for the same end, would not have " +
+        "held. The interval is what single runs of the profile let expect: a spread, no probability."),
+      this.savedInAll, this.savedRuns.node);
+    this.watched.hidden = true;
     this.node = element("div", {}, element("h1", {}, "History"), this.problem,
       element("p", { class: "quiet" }, "Distances, core-seconds and drift are of runs that succeeded. Drift: how much more the last one used " +
         "than the median of those before it."),
-      this.jobs.node, this.details);
+      this.jobs.node, this.details, this.watched);
   }
 
   cluster({ applications }) {
@@ -626,12 +643,22 @@ class HistoryPage {
 
   async load() {
     try {
-      this.show((await call("runs")).runs);
+      const { runs } = await call("runs");
+      this.show(runs);
+      if (runs.some((run) => run.observed)) this.showSavings(await call("savings"));
       say(this.problem, "");
     } catch (failure) {
       this.finished = undefined; // asked again with the next look
       say(this.problem, failure.message);
     }
+  }
+
+  showSavings({ savings, left_out: leftOut }) {
+    this.watched.hidden = false;
+    const without = leftOut ? ` (without ${counted(leftOut, "run")}, damaged or of too many samples to be read here)` : "";
+    say(this.savedInAll, `In total${without}: ${plain(savings.held_core_s, 0)} core-s held, ${plain(savings.used_core_s, 0)} used, ` +
+      `${plain(savings.saved_core_s, 0)} saved (interval: ${interval(savings)})`);
+    this.savedRuns.show([...savings.applications].reverse(), (saved) => saved.application_id, (saved) => saved.on_time === false);
   }
 
   show(runs) {

@@ -246,6 +246,7 @@ MAY = {
     "POST /v1/plan": USERS,
     "POST /v1/services": USERS,
     "GET /v1/runs": USERS,
+    "GET /v1/savings": USERS,
     "GET /v1/workers": USERS,
     "POST /v1/started-workers/end": {"admin"},
     **{f"POST /v1/workers/{{id}}/{what}": {"admin"} for what in ("end", "labels")},

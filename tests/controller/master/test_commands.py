@@ -1,6 +1,10 @@
-"""`sparkpace set`: another deadline or priority while it runs."""
+"""`sparkpace set`: another deadline or priority while it runs. Savings: one thread at a time works them out."""
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -8,6 +12,27 @@ from controller.runs.run_folders import find_run
 from controller.wire.command import Change
 from stage_model.errors import BadInput, InfeasibleDeadline, PaceError
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, report
+
+T = TypeVar("T")
+
+
+def test_savings_are_worked_out_for_one_caller_at_a_time(cluster: FakeCluster) -> None:
+    under_way, seen = 0, list[int]()
+
+    async def slowly(work: Callable[[], T]) -> T:
+        nonlocal under_way
+        under_way += 1
+        for _ in range(10):  # turns, in which another one could come in between
+            await asyncio.sleep(0)
+        seen.append(under_way)
+        under_way -= 1
+        return work()
+
+    async def three() -> None:
+        await asyncio.gather(*(cluster.state.commands.savings(slowly) for _ in range(3)))
+
+    asyncio.run(three())
+    assert seen == [1, 1, 1]
 
 
 def test_the_name_that_an_application_was_submitted_with_is_in_its_view_and_its_record(cluster: FakeCluster) -> None:

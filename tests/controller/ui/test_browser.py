@@ -275,6 +275,40 @@ def test_a_run_that_was_killed_counts_in_no_core_seconds(page: ServedPage, chrom
         assert (row[1], row[5], row[7]) == ("3", f"{second.used_core_s:.1f}", f"{drift:+.1f}%")
 
 
+def test_savings_are_shown_where_a_run_was_only_watched(page: ServedPage, chromium: Path) -> None:
+    ended_run(page.master.cluster, "paced", 0)
+    with tab_of(chromium) as tab:
+        open_page(page, tab, "#/history")
+        tab.get_by_role("heading", name="paced (paced@paced.py)").wait_for()
+        assert not tab.get_by_role("heading", name="Savings").is_visible()
+    for number in range(2):
+        ended_run(page.master.cluster, HOSTILE, number, observe=True)
+    page.now_s += RUNS_S
+    savings = page.master.client().savings().savings
+    newest = savings.applications[-1]
+    assert newest.saved_core_s is not None
+    assert newest.on_time is not None
+    with tab_of(chromium) as tab:
+        open_page(page, tab, "#/history")
+        tab.get_by_role("heading", name="Savings").wait_for()
+        first, second = cells(tab, "Runs that were only watched")
+        assert (first[:2], first[2]) == ([newest.application_id, HOSTILE], "yes" if newest.on_time else "no")
+        assert first[6:10] == [
+            f"{newest.held_core_s:.0f}",
+            f"{newest.used_core_s:.0f}",
+            f"{newest.saved_core_s:.0f}",
+            f"{newest.least_core_s:.0f} to {newest.most_core_s:.0f}",
+        ]
+        assert second[8:] == [f"{savings.applications[0].saved_core_s:.0f}", "not known", "one run gives no interval"]
+        assert f"{savings.saved_core_s:.0f} saved (interval: not known)" in tab.locator("#saved").inner_text()
+        assert tab.locator("main img:not([role])").count() == 0
+        tab.get_by_role("region", name="Runs that were only watched").focus()
+        tab.keyboard.press("Tab")
+        tab.keyboard.press("Enter")
+        tab.wait_for_url(re.compile(rf"#/application/{newest.application_id}$"))
+        tab.get_by_role("heading", name=HOSTILE, exact=True).wait_for()
+
+
 def test_a_table_says_of_how_many_it_shows_the_first(page: ServedPage, chromium: Path) -> None:
     for _ in range(MOST_ROWS + 5):
         page.master.cluster.register()

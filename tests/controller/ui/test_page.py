@@ -18,6 +18,7 @@ from controller.ui.server import FOLDER, POLICY, STATIC
 from controller.wire.command import ApplicationView, PlanRequest, WorkerView
 from controller.wire.course import EndedRun
 from controller.wire.driver import ExecutorWish
+from controller.wire.savings import RunSavings, Savings
 from controller.wire.worker import OrderedQuota
 from stage_model.errors import BadInput, Denied
 from tests.controller.ui.made_runs import ended_run
@@ -64,7 +65,7 @@ def test_a_link_that_is_too_old_is_refused_and_a_new_one_is_printed(page: Served
     assert page.signed_in()
 
 
-@pytest.mark.parametrize("path", ["events", "runs", "plan?profile=x", "applications/x/set", "applications/x/kill"])
+@pytest.mark.parametrize("path", ["events", "runs", "savings", "plan?profile=x", "applications/x/set", "applications/x/kill"])
 def test_nothing_of_the_master_is_told_to_who_has_not_signed_in(page: ServedPage, path: str) -> None:
     method = "POST" if "applications" in path else "GET"
     for cookie in ("", "sparkpace=guess", "sparkpace="):
@@ -88,6 +89,7 @@ def test_another_pages_calls_are_refused_whatever_their_cookie(page: ServedPage,
     for path, method in (
         ("events", "GET"),
         ("runs", "GET"),
+        ("savings", "GET"),
         ("plan?profile=x", "GET"),
         ("", "GET"),
         ("applications/x/kill", "POST"),
@@ -120,7 +122,7 @@ def test_the_masters_tokens_are_in_nothing_that_is_served(page: ServedPage) -> N
     page.look()
     told = b"".join(stream.next()[1] for _ in range(3))
     stream.close()
-    for path in ("", *STATIC, "runs"):
+    for path in ("", *STATIC, "runs", "savings"):
         answer, body = page.call(path, Cookie=cookie)
         told += body + str(answer.getheaders()).encode()
     assert job.encode() in told
@@ -248,6 +250,19 @@ def test_a_plan_is_the_masters_and_what_it_cannot_answer_is_said(page: ServedPag
     assert (answer.status, plan["known"], plan["curve"]) == (200, False, None)
 
 
+def test_savings_are_the_masters_and_only_watched_runs_have_any(page: ServedPage) -> None:
+    ended_run(page.master.cluster, "paced", 0)
+    watched = ended_run(page.master.cluster, "watched", 0, observe=True)
+    cookie = page.signed_in()
+    _, said = page.call("runs", Cookie=cookie)
+    assert [run["observed"] for run in json.loads(said)["runs"]] == [False, True]
+    answer, said = page.call("savings", Cookie=cookie)
+    found = page.master.client().savings()
+    assert (answer.status, json.loads(said)) == (200, json.loads(msgspec.json.encode(found)))
+    [run] = found.savings.applications
+    assert (run.application_id, run.held_core_s > 0, found.left_out) == (watched, True, 0)
+
+
 @pytest.mark.parametrize(
     ("typed", "from_now_s", "after_submission_s"),
     [
@@ -311,7 +326,15 @@ def test_the_page_names_nothing_of_elsewhere_and_makes_no_html_of_texts() -> Non
 
 
 @pytest.mark.parametrize(
-    ("called", "kind"), [("view", ApplicationView), ("worker", WorkerView), ("run", EndedRun), ("quota", OrderedQuota)]
+    ("called", "kind"),
+    [
+        ("view", ApplicationView),
+        ("worker", WorkerView),
+        ("run", EndedRun),
+        ("quota", OrderedQuota),
+        ("saved", RunSavings),
+        ("savings", Savings),
+    ],
 )
 def test_the_page_reads_fields_that_the_master_sends(called: str, kind: type[msgspec.Struct]) -> None:
     """Fields are compared by their names on the wire: one name is another in the code."""
