@@ -97,7 +97,7 @@ def _squeezed(facts: RunEnd, late_s: float) -> Lateness | None:
         explained_s=round(min(late_s, facts.owed_core_s / facts.cores), 3),
         by=tuple(names[:MOST_NAMED]),
         core_s=round(facts.owed_core_s, 3),
-        sentence=f"it was squeezed by {shown or 'others'}: {facts.owed_core_s:.1f} core-seconds were withheld from it",
+        sentence=f"it was squeezed by {shown or 'others, or by a shortage of its machine'}: {facts.owed_core_s:.1f} core-seconds were withheld from it",
     )
 
 
