@@ -33,10 +33,8 @@ def _value(info: inspect.Type, full: bool, name: str, numbers: Iterator[int]) ->
             return {_value(info.key_type, full, name, numbers): _value(info.value_type, full, name, numbers)}
         case inspect.StrType() | inspect.BytesType():
             return _word(info, name, next(numbers))
-        case inspect.BoolType() | inspect.EnumType():
-            return True if isinstance(info, inspect.BoolType) else next(iter(info.cls))
-        case inspect.LiteralType():
-            return info.values[0]
+        case inspect.BoolType() | inspect.EnumType() | inspect.LiteralType():
+            return _first(info)
         case inspect.IntType():
             return next(numbers)
         case inspect.FloatType():
@@ -44,6 +42,12 @@ def _value(info: inspect.Type, full: bool, name: str, numbers: Iterator[int]) ->
         case inspect.RawType():
             return {"type": "application_end", "time_ms": next(numbers)}
     raise AssertionError(f"no value is made up for {info}")
+
+
+def _first(info: inspect.BoolType | inspect.EnumType | inspect.LiteralType) -> Any:
+    if isinstance(info, inspect.BoolType):
+        return True
+    return info.values[0] if isinstance(info, inspect.LiteralType) else next(iter(info.cls))
 
 
 def _word(info: inspect.StrType | inspect.BytesType, name: str, number: int) -> str:

@@ -34,7 +34,7 @@ def test_a_services_address_is_in_a_variable_that_any_shell_can_name(word: str, 
 
 
 def test_two_services_of_one_variable_are_refused() -> None:
-    with pytest.raises(BadInput, match="'a-b:up' and 'A_B:up'.*SPARKPACE_AFTER_A_B_ADDRESS"):
+    with pytest.raises(BadInput, match=r"'a-b:up' and 'A_B:up'.*SPARKPACE_AFTER_A_B_ADDRESS"):
         parse_after("a-b:up,A_B:up")
     assert len(parse_after("a-b,A_B:up")) == 2, "the end of the first has no address"
 

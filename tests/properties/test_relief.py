@@ -36,7 +36,7 @@ def test_the_lowest_give_first_and_all_is_given_back(course: list[tuple[float, M
         assert not new or machine.shortage
         if machine.memory is not None and machine.memory.short and new:
             # of memory all before it have given; a shortage of the disk may have passed some over
-            assert set(order[: order.index(*new)]) <= set(relief.taken)
+            assert set(order[: order.index(next(iter(new)))]) <= set(relief.taken)
         highest = max((one.priority for one in here.values()), default=0)
         for gives in Gives:
             for name in relief.givers(gives, here):

@@ -91,13 +91,14 @@ def _squeezed(facts: RunEnd, late_s: float) -> Lateness | None:
     names = sorted(facts.squeezed_by, key=lambda name: -facts.squeezed_by[name])
     shown = ", ".join(printable(name, LONGEST_NAME) for name in names[:MOST_NAMED])
     shown += f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    by = shown or "others, or by a shortage of its machine"
     return Lateness(
         reason="squeezed",
         late_s=round(late_s, 3),
         explained_s=round(min(late_s, facts.owed_core_s / facts.cores), 3),
         by=tuple(names[:MOST_NAMED]),
         core_s=round(facts.owed_core_s, 3),
-        sentence=f"it was squeezed by {shown or 'others, or by a shortage of its machine'}: {facts.owed_core_s:.1f} core-seconds were withheld from it",
+        sentence=f"it was squeezed by {by}: {facts.owed_core_s:.1f} core-seconds were withheld from it",
     )
 
 

@@ -37,9 +37,8 @@ def part(
     story: Story, stage: StageInfo, tasks: int, *, records: int = 0, shuffle: int = 0, written: int = 0, record_bytes: int = 0
 ) -> None:
     """Run `tasks` tasks of the stage, each of these sizes and one core-second."""
-    sizes = {"records": records, "shuffle": shuffle, "written": written, "record_bytes": record_bytes}
     for index in range(tasks):
-        story.task(stage, index, cpu_s=1.0, run_ms=1000, failure=None, **sizes)
+        story.task(stage, index, cpu_s=1.0, records=records, shuffle=shuffle, written=written, record_bytes=record_bytes)
     story.ms += 1000
 
 
