@@ -30,6 +30,13 @@ SHARED = {"cross-validate-20", "cross-validate-50", "cross-validate-b-20", "cros
 """Thread pools under a quota: a record does not tell which of the stages side by side had how much of an executor's quota, so
 they end 3 to 8 points late with what it says; the loop that plans again does not depend on that."""
 
+FAR = {
+    "zoo-k-means-100": "its work cost 41% more CPU than in the runs before it; planned again it ends 6% earlier",
+    "zoo-word-count-100": "planned again it ends 11% earlier; the reason is not known",
+}
+"""Runs that planned again end further than `NEAR_PCT` from what was measured. The runs named `zoo` are those at twice the
+base time of the first ten programs in the zoo's half to develop with (docs/results), whatever they show."""
+
 
 def part_pct(run: RecordedRun, end_s: float) -> float:
     """Return how far an end is from the measured one, in percent of the deadline; without one, of the duration."""
@@ -46,7 +53,7 @@ def known(name: str) -> Profile | None:
 
 
 def test_the_runs_are_there() -> None:
-    assert len(RUNS) >= 28
+    assert len(RUNS) >= 38
     assert MENDED.keys() | TAUGHT_BY.keys() | set(TAUGHT_BY.values()) <= RUNS.keys()
 
 
@@ -55,7 +62,14 @@ def test_with_the_cores_that_it_had_a_run_ends_as_it_did(name: str) -> None:
     assert part_pct(RUNS[name], open_loop(RUNS[name]).end_s) == pytest.approx(0, abs=NEAR_PCT)
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name not in MENDED])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=FAR[name])) if name in FAR else name
+        for name in RUNS
+        if name not in MENDED
+    ],
+)
 def test_planned_again_a_run_ends_as_it_did(name: str) -> None:
     assert part_pct(RUNS[name], closed_loop(RUNS[name]).end_s) == pytest.approx(0, abs=NEAR_PCT)
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from controller.wire.command import Change, DriverEnded, Labels, PlanRequest, StartRequest
+from controller.wire.command import Change, DriverEnded, Labels, PlanRequest, ServicesRequest, StartRequest
 from controller.wire.driver import DriverSync, Registration
 from controller.wire.joining import JoinCheck, JoinRequest, NewIdentity
 from controller.wire.message import Message
@@ -32,6 +32,7 @@ MOST: dict[type[Message], int] = {
     StartRequest: 16 * MIB,  # has a plan's request
     Change: MIB // 16,
     DriverEnded: MIB // 16,
+    ServicesRequest: MIB // 16,
     Labels: MIB // 16,
     JoinCheck: MIB // 16,
     JoinRequest: MIB // 16,
