@@ -50,7 +50,7 @@ def explain(request: Request, fleet: Fleet, memory: Memory) -> list[Why]:
                 round(available(worker, request, fleet.most, fleet.weights), 4),
                 round(worker.free_cores(request.priority), 3),
                 bool(worker.host) and worker.host == request.local,
-                not has_room(worker, request),
+                not request.prefer and not has_room(worker, request),
             )
         )
     chosen_from = {worker.worker_id for worker in fleet.located(request, fit)} if fit else set()
