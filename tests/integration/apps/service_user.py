@@ -13,7 +13,9 @@ from pathlib import Path
 python, ready = sys.argv[1:]
 client = Path(__file__).with_name("connect_client.py")
 first, file = (os.environ[f"SPARKPACE_AFTER_SHARED_ADDRESS{end}"] for end in ("", "_FILE"))
-environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_", "PYTHONPATH"))}
+FOREIGN = ("SPARK_", "PYSPARK_", "PYTHONPATH", "MASTER")
+"""What spark-submit sets for a session of its own."""
+environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
 
 
 def query(address: str) -> bool:
