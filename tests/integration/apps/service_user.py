@@ -14,7 +14,7 @@ python, ready = sys.argv[1:]
 client = Path(__file__).with_name("connect_client.py")
 first, file = (os.environ[f"SPARKPACE_AFTER_SHARED_ADDRESS{end}"] for end in ("", "_FILE"))
 FOREIGN = ("SPARK_", "PYSPARK_", "PYTHONPATH", "MASTER")
-"""What spark-submit sets for a session of its own."""
+"""Beginnings of variables that spark-submit sets for its own session."""
 environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
 
 
