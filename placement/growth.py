@@ -178,8 +178,8 @@ class Growth:
         return sum(1 for _ in takewhile(bool, fits))
 
     def want(self, kind: WorkerType, now_s: float, count: int = 1) -> None:
-        """Take in that executors need `count` further workers of that type. Workers on their way that would do count; one is
-        started at a time."""
+        """Take in that executors need `count` further workers of that type. Workers on their way that would do count; each
+        call queues at most one start, so several workers may be starting together."""
         self._wanted.add(kind)
         if self.held(kind, now_s) or self.limits.refuses(kind) or len(self.on_the_way(kind)) >= count:
             return

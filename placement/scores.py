@@ -163,7 +163,9 @@ def available(worker: WorkerState, request: Request, most: Largest, weights: Wei
 
 
 def has_room(worker: WorkerState, request: Request) -> bool:
-    """Check that the cores planned on the worker leave what the executor would use there: its planned peak, or all that the
-    worker has if that is less and no deadline needs the peak."""
+    """Check that the worker is not under pressure, and that the cores planned there leave what the executor would use: its
+    planned peak, or all that the worker has if that is less and no deadline needs the peak."""
+    if worker.pressed:
+        return False
     wanted = request.cores if request.needs_peak else min(request.cores, worker.cores)
     return worker.free_cores(request.priority) >= wanted - 1e-9

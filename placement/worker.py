@@ -51,6 +51,8 @@ class WorkerState:
     pieces: ResourceSet = NOTHING
     location: Location = NOWHERE
     images: Collection[str] = ()
+    pressed: bool = False
+    """True while its machine is short of memory or disk, so that executors there make room."""
     occupants: dict[str, Occupant] = field(init=False, default_factory=dict)
     by_application: dict[str, int] = field(init=False)
     """Number of executors that each application has here."""

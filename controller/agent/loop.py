@@ -156,7 +156,7 @@ class Agent:
                 observed[key] = replace(seen, cpu_s=self._executors.claimed_cpu_s(key, seen))
 
     def _residents(self, observed: Mapping[ExecutorKey, Observed]) -> dict[str, Resident]:
-        """Return the applications with executors here, as far as it matters where the machine is under pressure."""
+        """Return the applications with executors here, with the facts by which relief decides what each gives."""
         residents = {}
         for key, known in self.known.items():
             timed, seen = self.plans.get(key.application_id), observed.get(key)
@@ -243,8 +243,8 @@ class Agent:
         self.plans = {a: plan for a, plan in self.plans.items() if a in applications}
 
     def _end_all(self, application_id: str, end: Standing, observed: Mapping[ExecutorKey, Observed]) -> None:
-        """End all executors of an application, except watched ones; `end` is reported of them. Those of one that keeps too
-        much on the disk share its local directory."""
+        """End all executors of an application here, except watched ones; `end` is reported of them. All of them end together,
+        because they share the application's local directory."""
         for key, seen in observed.items():
             if key.application_id == application_id and seen.running and not seen.watched:
                 if key not in self._ended:

@@ -1,8 +1,8 @@
 """The room that is left on this machine, read for `controller.agent.core.relief`: memory, and the local directory's disk.
 
-Where the kernel counts no waiting (PSI), free memory is all that is looked at. Of pods, which may be on any machine, nothing
-is read, and of executors that other cluster managers start no disk: their local directories are elsewhere. Waiting for disks
-is not looked at: reading and shuffling are ordinary work of Spark.
+If the kernel counts no waiting (PSI), memory is judged only by how much is free. For pods nothing is read, because they may
+be on any machine. For executors that other cluster managers start, no disk is read, because their local directories are
+elsewhere. Waiting for disks is not looked at: reading and shuffling are ordinary work of Spark.
 """
 
 from __future__ import annotations

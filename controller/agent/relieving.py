@@ -1,7 +1,7 @@
 """The relief of a worker's machine from period to period: which applications give memory, cores or executors now.
 
-A shell around `controller.agent.core.relief`. Who asks each period carries it out: `resizing` with the budgets, the core's
-`step` with the cores, the loop with the ends. Not covered: how the machine is read (`machine_room`).
+A shell around `controller.agent.core.relief`. Others carry the decision out each period: `resizing` the budgets, the core's
+`step` the cores, the loop the ends of executors. Not covered: how the machine is read (`machine_room`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Relieving:
         self._relief = Relief()
         self._residents: dict[str, Resident] = {}
         self.floored = self.slowed = self.ended = frozenset[str]()
-        """Applications whose off-heap memory, and whose cores, are at their floors now, and which may have no executors."""
+        """Applications that get only their floor of off-heap memory, only their floor of cores, and no executors here now."""
 
     @property
     def why(self) -> str:
@@ -33,7 +33,7 @@ class Relieving:
     def relieve(self, residents: Mapping[str, Resident], now_s: float) -> None:
         """Look at the machine and decide who gives what."""
         before = self._relief
-        # an application whose executors have ended stays away, though nothing of it is known here for a while
+        # an application whose executors were ended may not come back, even while none of its executors is known here
         self._residents = here = {name: self._residents[name] for name in self.ended} | dict(residents)
         self._relief = now = before.after(self._look(), here, now_s)
         self.floored, self.slowed, self.ended = (now.givers(gives, here) for gives in Gives)

@@ -22,7 +22,7 @@ class Amount:
     share: float | None = None
 
     def of(self, whole: float) -> float | None:
-        """Return the bytes that it is of a whole with this many; None for none."""
+        """Return the amount in bytes, where the whole has `whole` bytes; None for the amount "none"."""
         return self.size if self.share is None else self.share * whole
 
 

@@ -90,7 +90,7 @@ class AgentOptions:
     least_free_memory: str
     """Free memory of the machine below which executors of lower priority are squeezed (`controller.asks.amounts`)."""
     least_free_disk: str
-    """Free space of the local directory's disk below which they are, too."""
+    """Free space of the local directory's disk below which executors of lower priority are squeezed, too."""
     host: str | None
     """Address of its executors; None: loopback with a loopback master, else the way out towards the master."""
     resources: dict[str, int]

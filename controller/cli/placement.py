@@ -108,5 +108,5 @@ def _why(worker: WorkerExplanation) -> str:
     if worker.local:
         parts.append("the driver's host")
     if worker.local and worker.crowded:
-        parts.append("which does not count, because too few of its cores are free")
+        parts.append("which does not count, because too few of its cores are free or it is under pressure")
     return ", ".join(parts)

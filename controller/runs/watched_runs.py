@@ -80,7 +80,8 @@ class NewestSavings:
         return self._last[1]
 
     def _work_out(self, folders: Sequence[Path]) -> SavingsReply:
-        """Leave out each run whose samples do not fit in what the newer ones have left, too."""
+        """Work out the answer, from the newest run to the oldest. A run is left out if its samples have more bytes than the
+        newer runs leave of `most_bytes`."""
         load = functools.cache(self.profiles.load)
         shown, left, left_out = list[RunSavings](), self.most_bytes, 0
         for folder in reversed(folders):

@@ -21,8 +21,8 @@ def address_variables(after: Sequence[After], addresses: Mapping[str, str]) -> d
 
 
 class ServiceFiles:
-    """A file in `folder` for each service that a job comes after: a line with its address, the last one while it does not
-    serve. `variables` name the files to the driver; there are none without services."""
+    """A file in `folder` for each service that a job comes after. Its only line is the newest address of the service, also
+    while the service is away. `variables` name the files to the driver; they are empty without services."""
 
     def __init__(self, folder: Path, after: Sequence[After]) -> None:
         services = [one for one in after if one.up]

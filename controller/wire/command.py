@@ -146,8 +146,9 @@ class PlannedStage(Message, frozen=True, kw_only=True):
 class PlanReply(Message, frozen=True, kw_only=True):
     """The plan. `known` False: no profile, nothing can be said. `least_deadline_s`: with every core the cluster can give.
     `cores`: the least with which the law aims at the deadline. `curve`: up to `cluster_cores`, if it was asked for.
-    `forecast` is the T(c) that all of this follows from. `further_workers`: the least number of workers that would be started
-    for the deadline; the cores are then those with them, and `least_deadline_s` includes their start."""
+    `forecast` is the T(c) that all of this follows from. `further_workers`: the least number of further workers,
+    some of which may be on their way, that the deadline needs; `cores` and `cluster_cores` then count them, and
+    `least_deadline_s` includes their start."""
 
     known: bool
     feasible: bool | None = None

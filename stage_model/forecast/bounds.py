@@ -107,7 +107,7 @@ def _idle(group: Sequence[StageEstimate], slots: int) -> bool:
     """Return True if the tasks of stages that run at the same time leave slots idle for more than the end of a schedule."""
     if sum(stage.tasks for stage in group) < slots:
         return True
-    # of more slots than that, a part with its part of the tasks is as busy
+    # with more slots than MOST_SLOTS, a part of them with its part of the tasks is as busy as all of them
     part, slots = max(1.0, slots / MOST_SLOTS), min(slots, MOST_SLOTS)
     busy = stages_busy([(math.ceil(s.tasks / part), s.work_core_s / part, s.task_cv) for s in group], slots)
     work_core_s = math.fsum(k * lasting for k, lasting in enumerate(busy, 1))

@@ -50,6 +50,12 @@ def test_where_no_worker_has_room_the_policy_chooses_and_the_drivers_host_does_n
     assert decided(request(local="here"), here, far) == Placed("b")
 
 
+def test_a_worker_under_pressure_is_passed_over_while_another_would_do() -> None:
+    idle = worker("idle", host="far")
+    assert decided(request(local="here"), worker("short", host="here", pressed=True), idle) == Placed("idle")
+    assert decided(request(), worker("short", pressed=True)) == Placed("short")
+
+
 def test_a_demand_that_a_deadline_needs_has_no_room_on_a_smaller_worker() -> None:
     small, large = worker("small", host="here"), worker("large", 16.0, host="far")
     assert decided(request(cores=8.0, local="here"), small, large) == Placed("small")

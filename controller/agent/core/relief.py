@@ -23,9 +23,9 @@ STEP_S = 5.0
 EVICT_S = 30.0
 """Time from the last step, and from the beginning of the shortage, to the end of an executor, which costs work."""
 CALM_S = 15.0
-"""Time with ample room before a step is taken back: memory that goes to and fro is evicted cache."""
+"""Time with ample room before a step is taken back: each time that memory is taken and given back costs cached data."""
 MARGIN, MOST_MARGIN = 0.25, 512 << 20
-"""Room is ample from the least and this part of it on, or this many bytes more if that is less."""
+"""Room is ample if it exceeds the least by this part of the least, or by this many bytes if they are fewer."""
 NEAR = 2.0
 """Room of this many times the least is far from short, however long programs wait."""
 MOST_WAITING = 0.1
@@ -62,7 +62,7 @@ class Room(Struct, frozen=True):
 
 
 class Machine(Struct, frozen=True):
-    """The room on a worker's machine; None: not known, or no one asks for any."""
+    """The room on a worker's machine; None: it is not known, or its limit is turned off."""
 
     memory: Room | None = None
     disk: Room | None = None
@@ -128,8 +128,8 @@ def relief_steps(residents: Mapping[str, Resident]) -> list[ReliefStep]:
 
 class Relief(Struct, frozen=True):
     """State from look to look. `taken` are the steps in force, in their order; `why` is the newest shortage, empty once it is
-    over for good; `short_s` is the time since when there is a shortage (None: nothing is short now), `scarce_s` the last time
-    without ample room, `moved_s` the time of the last step, to or fro (monotonic seconds)."""
+    over for good; `short_s` is the time at which the shortage began (None: nothing is short now), `scarce_s` the last time
+    without ample room, `moved_s` the time at which a step was last taken or taken back (monotonic seconds)."""
 
     taken: tuple[ReliefStep, ...] = ()
     why: str = ""

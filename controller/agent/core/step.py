@@ -50,8 +50,8 @@ class TimedPlan(Struct, frozen=True):
 class ExecutorInput(Struct, frozen=True):
     """One executor in this period. `observed` None: it has not started, or is gone. `progress` None: it reported nothing that
     can be believed. `waits`: it is not there yet and may not start. `floor`: cores that it must have. `silent`: its last
-    report is too old to go by. `pressed`: why it has to be content with its floor, because the machine is short of something;
-    empty if it need not."""
+    report is too old to go by. `pressed`: the machine's shortage, as a clause, for which the executor gets only its floor;
+    empty without one."""
 
     slots: int
     observed: Observed | None

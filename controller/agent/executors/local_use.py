@@ -100,7 +100,7 @@ class LocalUse:
     def __init__(self, limit: LocalLimit, root: Path, cpu_clock: Callable[[], float]) -> None:
         self.limit, self.root, self._cpu_clock = limit, root, cpu_clock
         self.disk: Disk | None = None
-        """The disk at the last look; None before the first one."""
+        """The disk at the last look; None before the first one, and where the local directory is not there."""
         self._over: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -126,12 +126,14 @@ class LocalUse:
         while not stop.wait(LOOK_S):
             beat()
             spent_s = self._cpu_clock()
-            with suppress(FileNotFoundError):  # nothing has started yet
+            try:
                 self.disk = disk = disk_of(self.root)
                 if over := self.look(places(), disk, rest):
                     with self._lock:
                         self._over = over
                     wake()
+            except FileNotFoundError:  # nothing has started yet
+                self.disk = None
 
     def look(self, places: Places, disk: Disk, pause: Callable[[], None] = lambda: None) -> dict[str, str]:
         """Return the applications that keep too much now, with the reason."""

@@ -61,6 +61,8 @@ class Agents:
                 with guarded(application, "taking in an agent's report"):
                     executors.take_over(application, worker.info, report, self.registry)
                     self._take_report(worker_id, sync.instance, application, report, now_s)
+        if (worker.relief_steps > 0) is not (sync.relief_steps > 0):
+            self.registry.changes.worker(worker_id)
         worker.reports, worker.timings, worker.relief_steps = sync.executors, sync.timings, sync.relief_steps
         reported = {(report.application_id, report.executor_id) for report in sync.executors}
         for application, executor in self.registry.on(worker_id):

@@ -18,7 +18,7 @@ LEFT_OUT = 1000
 ID = re.compile(r"pace-[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 """An id that the master has given."""
 HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]")
-"""Form of a host of which others are given the address: a name, a number of IPv4, or one of IPv6 in brackets."""
+"""Form of a host whose address may be given to other jobs: a name, an IPv4 address, or an IPv6 address in brackets."""
 
 
 class AppliedChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,8 +78,8 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
 
     @property
     def address(self) -> str:
-        """The address at which its driver serves others, or served last; empty before it does, and where its host is no name
-        or number that others can be given. A host comes from the driver, and reaches the environment of other jobs."""
+        """The address at which its driver serves others, or served last; empty before it does, and if its host does not have
+        the form `HOST`: the host comes from the driver and reaches the environment of other jobs, so its form is checked."""
         host = self.registration.host
         return f"{host}:{self.serves}" if self.serves is not None and HOST.fullmatch(host) else ""
 

@@ -165,9 +165,9 @@ class _WorkLeft:
         return self.remaining.claim(self.target, frozenset(), grown, self.now_s, slots)
 
     def least(self, offer: Offer) -> int:
-        """Return the least number of the offered workers with which the deadline is kept, their start included; 0 if it is
-        not with all of them. The agents' forecast knows more than the work that is left, such as the pace of this run: by as
-        much as it is longer now, it stays longer."""
+        """Return the least number of the offered workers with which the deadline is kept, their start included; 0 if all of
+        them are too few. The agents' forecast knows more than the work that is left, such as the pace of this run. If it is
+        longer than the time that this work takes here, times with further workers are stretched in the same ratio."""
         modelled_s = self.claim(self.most).forecast.time_s(self.most.cores)
         forecast_s = self.end_s - self.remaining.application.elapsed_s(self.now_s)
         longer = max(1.0, forecast_s / modelled_s) if modelled_s > 0 else 1.0

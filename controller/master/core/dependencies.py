@@ -2,8 +2,9 @@
 (`placement.dependencies`).
 
 A name means the newest job that has it, or was submitted with it, when it is first found; that job is kept to. The name of a
-service means the newest that lives. A job that was not submitted yet is waited for. The driver of a submission starts only
-then (`submissions`); an application whose driver was started otherwise gets no executors before."""
+service means the newest live application of the same user that serves, else the newest that may yet serve. A job that was not
+submitted yet is waited for. The driver of a submission starts only after all of these (`submissions`); an application whose
+driver was started otherwise gets no executors before."""
 
 from __future__ import annotations
 
@@ -107,18 +108,18 @@ class KnownJobs:
         return named[-1] if named else ""
 
     def first(self, job: Job, after: After) -> str:
-        """Return the id of what a job comes `after`, that which was found before if any was, except for a service that is
-        there once more; empty if it was not submitted yet."""
+        """Return the id of the job that another one comes `after`; empty if it was not submitted yet. A job that was found
+        before is kept to, unless it is a service that has come again under its name."""
         found_before = job.comes_after.get(after.application, "")
         if after.up:
             return self._service(after.application, job.uid, job.id) or found_before
         return self.find(found_before or after.application, job.id) or found_before
 
     def _service(self, word: str, uid: int, but: str = "") -> str:
-        """Return the id of the application that is to serve a job of that user: the one with that id, else the newest live
-        one with that name that serves, else the newest of them, except for `but`, the job that asks; empty without one. By
-        name, only the user's own applications count: others could take the name, and be sent what is meant for the
-        service."""
+        """Return the id of the application that is to serve a job of that user; empty without such an application. An id is
+        returned as it is. A name stands for the newest live application that serves, else for the newest live job, except
+        for `but`, the job that asks. Only the user's own jobs count by name: other users could take the name, and would be
+        sent what is meant for the service."""
         if word in self.applications or word in self.past or word in self.waiting:
             return word
         live = (one for one in self.present() if not one.ended and one.uid == uid and one.id != but)

@@ -203,7 +203,7 @@ def gone(application: Application, executor: Executor, code: int | None, reason:
 
 
 def lose(application: Application, executor: Executor, reason: str, registry: Registry) -> None:
-    """Count an executor as gone whose worker is lost or was short of room. Its application is not to blame for that."""
+    """Count an executor as gone because its worker is lost or was short of room. Its application is not to blame for that."""
     executor.record.gone = last_word(executor, None, reason)
     application.placement.lost += not executor.record.planned_end
     application.notify(f"executor {executor.record.executor_id} is given up: {reason}")

@@ -1,5 +1,5 @@
-"""The refusal of executors that no worker there is can take, and none that could be started; and the worker that an executor
-needs."""
+"""The refusal of executors that can be neither on a present worker nor on a worker that could be started; and the worker that
+an executor needs."""
 
 from __future__ import annotations
 

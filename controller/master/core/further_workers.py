@@ -1,8 +1,8 @@
-"""The further workers with which a deadline is kept that the workers which are there cannot keep (document 000, section 3.3).
+"""The further workers for a deadline that the present workers cannot keep (document 000, section 3.3).
 
-Workers take time to start. Until then nothing is counted on: with further workers, a deadline is judged on all workers
-together, with that much less time. What is done meanwhile on the workers that are there comes on top. Which workers may be
-started is `growing`'s.
+Workers take time to start. With further workers, a deadline is judged on all workers together, with that much less time. Work
+that the present workers do meanwhile is not counted on, so it is a reserve. Not covered: which workers may be started
+(`deadline_growth`, `placement.growth`).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Offer:
     limit: str
 
     def least(self, kept: Callable[[int], bool]) -> int:
-        """Return the least number of these workers, from 1, with which a deadline is `kept`; 0 if it is not with all. More
-        workers keep what fewer keep."""
+        """Return the least number of these workers, from 1, with which a deadline is `kept`; 0 if all of them are too few. A
+        deadline that is kept with some of them is assumed to be kept with more."""
         numbers = range(1, len(self.kinds) + 1)
         place = bisect_left(numbers, True, key=kept)
         return numbers[place] if place < len(numbers) else 0

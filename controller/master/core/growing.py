@@ -50,8 +50,8 @@ class Growing:
         self._begin(actions)
 
     def _want(self, application: Application, kind: WorkerType, unfit: Collection[str], now_s: float, count: int = 1) -> None:
-        """Want workers for the application, unless one was started as just that and is among the `unfit` workers, which are
-        no good to it: another would be no better."""
+        """Want `count` workers of a kind for the application. If a worker that was started as this kind is among the `unfit`,
+        which the application cannot use, want no other: it would be no better."""
         unlike = [one.name for one in self.growth.started.values() if one.name in unfit and one.kind == kind]
         if unlike:
             application.notify(f"worker {unlike[0]} was started as {kind} and is not that; see `sparkpace explain`")

@@ -59,6 +59,7 @@ class WorkerStates:
         for worker_id in dirty:
             worker = self.fleet.get(worker_id)
             assert worker is not None
+            worker.pressed = self.registry.workers.by_id[worker_id].relief_steps > 0
             there = [placed for placed in self.registry.on(worker_id) if not placed[1].cleaned]
             worker.occupy(self._occupant(application, executor, now_s) for application, executor in there)
             self.needs[worker_id] = needs.needs(there)

@@ -107,6 +107,23 @@ def test_executors_that_made_room_on_a_machine_under_pressure_are_no_fault_of_th
     assert (gone.by_application, gone.planned, gone.reason) == (False, False, "it makes room")
 
 
+ONE = {"0": ExecutorWish(count=1)}
+
+
+def test_a_worker_under_pressure_gets_an_executor_only_if_no_other_would_do(cluster: FakeCluster) -> None:
+    def placed_on() -> str:
+        [executor] = cluster.state.registry.applications[cluster.register(wanted=ONE)].live_executors()
+        return executor.record.worker_id
+
+    cluster.worker("w1", relief_steps=1)
+    assert placed_on() == "w1"
+    cluster.worker("w2")
+    assert placed_on() == "w2"
+    cluster.worker("w1", relief_steps=0)
+    cluster.worker("w2", relief_steps=1)
+    assert placed_on() == "w1"
+
+
 def test_a_plan_says_if_executors_of_lower_priority_may_end_for_the_application(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     evicts = cluster.register(conf={"spark.pace.placement.evict": "true"})

@@ -40,14 +40,14 @@ final class OwnProcess {
   /** `attribute` is "uid" or "gid". */
   static int owner(String attribute) throws IOException { return (Integer) Files.getAttribute(Path.of("/proc/self"), "unix:" + attribute); }
 
-  /** True if this process itself listens at the TCP port, from any of its addresses. */
+  /** True if this process itself listens on the TCP port, at any address. */
   static boolean listens(int port) throws IOException {
     String at = String.format(":%04X", port);
     Set<String> sockets = new HashSet<>();
     for (String table : List.of("tcp", "tcp6")) {
       Path file = Path.of("/proc/self/net", table);
       for (String line : Files.exists(file) ? Files.readAllLines(file) : List.<String>of()) {
-        String[] fields = line.trim().split("\\s+"); // the second has its address, the fourth its state (0A: listens)
+        String[] fields = line.trim().split("\\s+"); // [1]: local address, [3]: state (0A: listens), [9]: inode
         if (fields.length > 9 && fields[1].endsWith(at) && fields[3].equals("0A"))
           sockets.add("socket:[" + fields[9] + "]");
       }

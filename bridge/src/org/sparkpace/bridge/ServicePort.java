@@ -4,8 +4,8 @@ import java.util.Arrays;
 import org.apache.spark.*;
 import org.apache.spark.scheduler.*;
 
-/** The port at which this driver serves others by Spark Connect or Thrift. Spark 4 says on which port Connect has started; of the
- * others the settings say it, and this process must listen there. */
+/** The port at which this driver serves others by Spark Connect or Thrift. In Spark 4, an event names the port of Connect. In all
+ * other cases the settings name it, and it counts once this process listens there. */
 final class ServicePort extends SparkListener {
   private static final String CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer";
   private static final String PLUGIN = "org.apache.spark.sql.connect.SparkConnectPlugin";
