@@ -26,7 +26,7 @@ demo: demo-time setup
 	@$(BIN)/python -m experiments.demo $(if $(RUNTIME),--runtime $(RUNTIME))
 
 demo-time:
-	@echo 'The demo takes about 3 minutes the first time, when Spark is downloaded, and about 2.5 minutes after that.'
+	@echo 'The demo takes about 4 minutes the first time, and longer if the download of Spark is slow; about 3 minutes after that.'
 
 # A second environment holds Spark 3.5. SPARKPACE_SPARK35_PYTHON=... names one of yours instead. JOBS=0: one test at a time.
 JOBS ?= 2
