@@ -26,7 +26,7 @@ class Why:
     """Cores that the executors there leave to one of its priority; below 0 where more are planned than the worker has."""
     local: bool = False
     crowded: bool = False
-    """True if the cores planned there leave too few, so that the driver's host does not count."""
+    """True if being the driver's host does not count: the planned cores leave too few, or the worker is under pressure."""
     kept: bool = False
     """True if the worker is among those that the policy chooses from."""
 

@@ -1,5 +1,5 @@
-"""Every command of ours that a page shows in a block of code is one that the command line takes today, and works if it needs
-nothing but a home and files.
+"""The command line takes every command of ours that a page shows in a block of code, and those that need only a home and
+files work.
 
 Commands that need more are only parsed, for the reasons in `ONLY_PARSED`. What a command then answers is for its own tests.
 Commands in the text of a page, which may be cut short, and those that another program calls are not looked at.

@@ -86,14 +86,14 @@ AGENT = (
     ),
     ServiceOption(
         "least-free-memory",
-        "Squeeze low priorities while the machine has less memory free: a size, a part of it, or none.",
+        "Squeeze low priorities while the machine has less free memory than this: a size, a part of it, or none.",
         kind=Parsed(partial(parse_size_or_part, option="--least-free-memory")),
         default="5%",
         everywhere=False,
     ),
     ServiceOption(
         "least-free-disk",
-        "Squeeze low priorities while the local directory's disk has less space free: a size, a part of it, or none.",
+        "Squeeze low priorities while the disk of the local directory has less free than this: a size, a part, or none.",
         kind=Parsed(partial(parse_size_or_part, option="--least-free-disk")),
         default="1g",
         everywhere=False,

@@ -174,8 +174,8 @@ class Refusal(Message, frozen=True, kw_only=True):
 class WorkerExplanation(Message, frozen=True, kw_only=True):
     """One worker: the application's `executors` there; the refusals of the next one, else its weighted `scores`, the share
     `available` (0.9 (a CPU + b GPU) + 0.1 memory, each divided by the largest worker's), its `free_cores` (below 0 where
-    more are planned), whether it is `local` to the driver, whether it is `crowded`: too few cores are free, so that being
-    local does not count, and whether it is `kept`: among those that the policy chooses from."""
+    more are planned), whether it is `local` to the driver, whether it is `crowded`: too few cores are free, or it is under
+    pressure, so that being local does not count, and whether it is `kept`: among those that the policy chooses from."""
 
     worker_id: str
     executors: tuple[str, ...] = ()

@@ -22,16 +22,16 @@ def heard(classes: str, log: list[bytes]) -> dict[str, dict[str, Any]]:
     """Return what the listener makes of the jobs and tasks of a log."""
     command = ["java", "-cp", classes, "org.sparkpace.bridge.EventListenerHarness"]
     done = subprocess.run(command, input=b"".join(log), stdout=subprocess.PIPE, check=True)
-    told: dict[str, dict[str, Any]] = json.loads(done.stdout)
-    return told
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    return found
 
 
 @pytest.mark.parametrize("log", [lines, leaked])
 def test_the_id_of_a_query_counts_only_while_it_is_under_way(classes: str, log: Callable[[], list[bytes]]) -> None:
-    told = heard(classes, log())["jobs"]
+    jobs = heard(classes, log())["jobs"]
     read = {str(number): job.sql for number, job in read_event_log(log(), "log").run.jobs.items()}
     # ids of these logs count from 0, as do ordinals
-    assert {job: None if sql is None else int(sql) for job, sql in told.items()} == read
+    assert {job: None if sql is None else int(sql) for job, sql in jobs.items()} == read
     assert 0 in read.values()
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.home import Home
-from controller.start import ours
 from stage_model.errors import InfeasibleDeadline
-from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
 from tests.integration.pacing import AIM, assert_late_only_with_all
-from tests.integration.test_placement import STARTER
+from tests.integration.program_provider import grown_by_a_program
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.slow]
 
@@ -26,23 +22,11 @@ JOB = ("stages.py", "--work", "2000", "--tasks", "12", "--rounds", "1")
 @pytest.fixture
 def small(docker_engine: Any, tmp_path: Path) -> Iterator[LocalCluster]:
     """Provide a worker of half a core; another one may be started by a program."""
-    (tmp_path / "shown").mkdir()
-    starter = tmp_path / "starter.py"
-    starter.write_text(STARTER.format(python=sys.executable, command=ours("controller.cli.main")))
-    starter.chmod(0o755)
-    cluster = LocalCluster(Home(tmp_path / "home"), "docker")
-    try:
-        cluster.up(
-            *("--worker", "cores=0.5 memory=3g host=127.0.0.2 id=a", "--network", "host"),
-            *("--provider", "command", "--provider-command", str(starter)),
-            *("--grow-up-to", "cores=1 memory=3g resources=fpga=1", "--idle", "3s"),
-        )
-        engine = Engine(docker_engine, cluster.cluster().cluster_id)
+    worker = ("--worker", "cores=0.5 memory=3g host=127.0.0.2 id=a")
+    with grown_by_a_program(
+        tmp_path, docker_engine, *worker, "--grow-up-to", "cores=1 memory=3g resources=fpga=1"
+    ) as cluster:
         yield cluster
-    finally:
-        cluster.down()
-    assert engine.containers() == [], "`down` left containers behind"
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
 
 
 def test_a_deadline_that_needs_more_cores_starts_a_worker(small: LocalCluster) -> None:

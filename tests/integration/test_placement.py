@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.home import Home
-from controller.start import ours
 from experiments.workloads.hosted import make_jar
-from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
+from tests.integration.program_provider import grown_by_a_program
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.slow]
 
@@ -23,52 +20,17 @@ WORKERS = (
     *("--worker", "cores=0.8 memory=5g labels=zone=a,disk=ssd host=127.0.0.2 id=a"),
     *("--worker", "cores=0.6 memory=5g labels=zone=b host=127.0.0.3 resources=gpu=2 id=b"),
 )
-STARTER = """#!{python}
-import json, os, signal, subprocess, sys
-from pathlib import Path
-
-verb, name, *size = sys.argv[1:]
-home = os.environ["SPARKPACE_HOME"]
-record = Path(home, f"{{name}}.pid")
-if verb == "start":
-    cores, memory, resources, labels = size
-    words = ["agent", "--home", home, "--worker-id", name, "--cores", cores, "--memory", memory, "--runtime", "docker",
-             "--resources", resources, "--labels", labels, "--master", os.environ["SPARKPACE_MASTER"], "--host", "127.0.0.4",
-             "--network", "host"]
-    with open(Path(home, "logs", f"agent-{{name}}.log"), "ab") as log:
-        agent = subprocess.Popen([*{command!r}, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                 start_new_session=True)
-    record.write_text(str(agent.pid))
-elif record.exists():
-    os.kill(int(record.read_text()), signal.SIGTERM)
-    record.unlink()
-"""
 
 
 @pytest.fixture(scope="module")
 def unlike(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Provide two unlike workers with addresses of their own; more are started by a program."""
     folder = tmp_path_factory.mktemp("placement")
-    (folder / "shown").mkdir()
-    starter = folder / "starter.py"
-    starter.write_text(STARTER.format(python=sys.executable, command=ours("controller.cli.main")))
-    starter.chmod(0o755)
     topology = folder / "topology"
     topology.write_text("127.0.0.2 rack=r1\n127.0.0.3 rack=r2\n")
-    cluster = LocalCluster(Home(folder / "home"), "docker")
-    try:
-        cluster.up(
-            *WORKERS,
-            *("--network", "host"),  # workers have names of their own: Spark knows executors by them there alone
-            *("--topology", str(topology), "--provider", "command", "--provider-command", str(starter)),
-            *("--grow-up-to", "cores=0.5 memory=3g resources=fpga=1", "--idle", "3s"),
-        )
-        engine = Engine(docker_engine, cluster.cluster().cluster_id)
+    more = ("--grow-up-to", "cores=0.5 memory=3g resources=fpga=1", "--topology", str(topology))
+    with grown_by_a_program(folder, docker_engine, *WORKERS, *more) as cluster:
         yield cluster
-    finally:
-        cluster.down()
-    assert engine.containers() == [], "`down` left containers behind"
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
 
 
 def where(cluster: LocalCluster, name: str) -> dict[str, list[str]]:

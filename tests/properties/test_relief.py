@@ -1,4 +1,4 @@
-"""Relief of a machine, whatever is short and whoever comes and goes: the order of priorities, and all of it given back."""
+"""Relief of a machine keeps the order of priorities and is taken back wholly, however shortages and applications change."""
 
 from __future__ import annotations
 

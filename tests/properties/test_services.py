@@ -1,6 +1,6 @@
 """Services of a name begin, serve, end and are forgotten, of two users, in any order: a job that comes after the name starts
-only when one of its own user's serves, with that one's address, and never starts only if the one that it waited for did not
-serve."""
+only when a service of its own user serves, with the address of that service, and never starts only if the service that it
+waited for ended without serving."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def judged_with(
     offer: Offer, judge: Judge, deadline_s: float, promised: Promised, refused: PlanReply
 ) -> tuple[PlanReply, int]:
     """Return the verdict on a deadline that is `refused` on the workers that are there, and the least number of the offered
-    workers with which the deadline is kept; 0 if it is not with all of them, or there are none."""
+    workers with which the deadline is kept; 0 if all of them are too few, or no worker is offered."""
 
     def with_first(number: int) -> PlanReply:
         cores = promised.cores + sum(kind.cores for kind in offer.kinds[:number])

@@ -15,8 +15,8 @@ def needs_peak(application: Application) -> bool:
 
 def planned_peak(application: Application, workers: Workers, now_s: float, slots: int | None = None) -> float:
     """Return the peak that is planned for one executor, in cores: its share of the least cores for the deadline as they were
-    at submission. Without a deadline or a profile the peak is all that an executor can use: the `slots` of one that is there,
-    else the mean over the workers that the application may get."""
+    at submission. Without a deadline or a profile the peak is all that an executor can use: its `slots` once it is placed,
+    before that the mean over the workers that the application may get."""
     what, deadline_s = application.estimate, application.options.deadline_s
     if slots is not None and not needs_peak(application):
         return float(slots)

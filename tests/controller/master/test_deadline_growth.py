@@ -131,7 +131,7 @@ def test_no_worker_is_started_for_a_backfill(taught: Scene) -> None:
 
 
 def test_no_worker_is_started_for_cores_over_the_share_of_a_user(taught: Scene) -> None:
-    """The deadline takes 8 / 6 cores of two workers. Of the one that is there it would take all."""
+    """The deadline takes 8 / 6 cores of two workers, and all cores of the present one."""
     taught.cluster.users = (UserLimits("me", os.getuid(), cores=1.2),)
     taught.cluster.restart()
     taught.sync()

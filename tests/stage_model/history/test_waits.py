@@ -87,12 +87,12 @@ def test_no_task_waits_for_longer_than_it_runs_and_no_amount_is_below_0(waits: T
 
 def line(**metrics: Any) -> bytes:
     """Return the line of a task that ran for a second."""
-    told = {
+    event = {
         "Event": "SparkListenerTaskEnd", "Stage ID": 0, "Stage Attempt ID": 0, "Task End Reason": {"Reason": "Success"},
         "Task Info": {"Task ID": 0, "Index": 0, "Launch Time": 0, "Finish Time": 1000, "Executor ID": "1"},
         "Task Metrics": {"Executor Run Time": 1000, **metrics},
     }  # fmt: skip
-    return json.dumps(told).encode()
+    return json.dumps(event).encode()
 
 
 def of_log(**metrics: Any) -> TaskWaits | None:
