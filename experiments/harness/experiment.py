@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,7 +31,17 @@ from experiments.harness.clusters import running
 from experiments.harness.local_cluster import LocalCluster
 from experiments.harness.markdown import table
 from experiments.harness.plot_cdf import plot_cdf
-from experiments.harness.recorded import Condition, Data, JobRecord, Order, RowStep, StepRecord, least_workers, used_core_s
+from experiments.harness.recorded import (
+    Condition,
+    Data,
+    JobRecord,
+    Order,
+    RowStep,
+    StepRecord,
+    first_names,
+    least_workers,
+    used_core_s,
+)
 from experiments.harness.result_folder import Asked, AskedCluster, ResultFolder, Session
 from experiments.scenarios import (
     Ambitious,
@@ -100,7 +111,7 @@ def chosen(steps: Sequence[str], only: Sequence[str]) -> list[str]:
     one. Raise `BadInput` for a word with which no step begins."""
     for word in only:
         if not any(f"{step}-".startswith(f"{word}-") for step in steps):
-            raise BadInput(f"no step begins with {word!r}; there are: {', '.join(steps)}")
+            raise BadInput(f"no step begins with {word!r}; there are: {first_names(steps)}")
     return [step for step in steps if not only or any(f"{step}-".startswith(f"{word}-") for word in only)]
 
 
@@ -279,10 +290,7 @@ def text(
         f"Spec `{what.spec}`{quick}, seed {what.seed}. {held} of {len(conditions)} conditions hold.",
         "",
         "## Conditions",
-        *table(
-            ("condition", "of", "holds", ""),
-            ((c.name, c.of, "yes" if c.holds else "**no**", c.detail) for c in conditions),
-        ),
+        *table(("condition", "of", "holds", ""), _rows(conditions)),
         "## Results",
         scenario.tables(data),
         "",
@@ -292,6 +300,19 @@ def text(
         *(_session(session) for session in sessions),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _rows(conditions: Sequence[Condition]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the rows of the conditions. Where the same is asked of each step of any run, one row counts the steps for which
+    it holds; each step for which it does not has a row of its own."""
+    times = Counter(condition.name for condition in conditions if condition.always)
+    held = Counter(condition.name for condition in conditions if condition.always and condition.holds)
+    counted = {name for name in held if times[name] > 1}
+    for condition in conditions:
+        if not condition.holds or condition.name not in counted:
+            yield condition.name, condition.of, "yes" if condition.holds else "**no**", condition.detail
+    for name in sorted(counted):
+        yield name, f"{held[name]} of {times[name]}", "yes", ""
 
 
 def _cost(scenario: Scenario, data: Data) -> list[str]:

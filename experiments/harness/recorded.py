@@ -22,6 +22,8 @@ TOGETHER_S = 0.3
 """An agent samples all its executors at one moment of its clock, and again a period (1 s) later. Seconds since each
 application's own submission, put on one time axis, show the moments apart but differ by milliseconds within one."""
 SAME_CORES = 1e-6
+MOST_NAMES = 3
+"""Steps that a message names; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +287,14 @@ def judged(goal: Goal, of: str) -> Condition:
 def complete(data: Data, steps: Sequence[str]) -> Condition:
     missing = [name for name in steps if name not in data.done]
     there = f"{len(steps) - len(missing)} of {len(steps)} steps"
-    detail = there + (f"; missing {', '.join(missing)}" if missing else "")
+    detail = there + (f"; missing {first_names(missing)}" if missing else "")
     return Condition("every step was run", "all", not missing, detail, always=True)
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Return the first names as text, and the number of the others."""
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def answers_right(steps: Iterable[StepRecord]) -> list[Condition]:

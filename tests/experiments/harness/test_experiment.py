@@ -245,6 +245,7 @@ def test_only_some_steps_are_run_and_the_others_later(tmp_path: Path, cluster: t
     assert "FAILS  every step was run [all]: 1 of 3 steps; missing base-long-0, both-0" in done.output
     assert call("run", "fig4", "--quick", "--out", tmp_path).exit_code == 0
     assert cluster.performed == ["base-short-0", "base-long-0", "both-0"]
+    assert "| every answer is right | 3 of 3 | yes |  |" in (tmp_path / "report.md").read_text()
     refused = call("run", "fig4", "--quick", "--only", "base-sh", "--out", tmp_path)
     assert isinstance(refused.exception, BadInput)
     assert_names(refused.exception, "'base-sh'", "base-long-0, base-short-0, both-0")

@@ -106,6 +106,7 @@ def test_wrong_answers_and_missing_steps_are_named() -> None:
     assert complete(data, ["s-0"]).holds
     found = complete(data, ["s-0", "s-1"])
     assert (found.holds, found.detail) == (False, "1 of 2 steps; missing s-1")
+    assert complete(data, [f"s-{n}" for n in range(6)]).detail == "1 of 6 steps; missing s-1, s-2, s-3 and 2 more"
 
 
 def test_steps_are_found_by_their_beginning_in_order_of_their_numbers() -> None:
