@@ -1,12 +1,14 @@
 """The estimate of an application, derived from its profile: order, work, gaps and fixed times of its stages.
 
-The order and the sizes are those of the most recent complete run, every other number a median over the runs (of other sizes:
-`scaling`). Container CPU counts where a run has it; other runs then only teach times and counts. Not covered: comparing with
-a live run (`match`), how many cores that needs (`virtual_time`, `laws`). See docs/profiles.md.
+The order and sizes are those of the most recent complete run, every other number a median over the runs that did alike (of
+other sizes: `scaling`), because two programs with the same name and file name have one profile. Container CPU counts where a
+run has it; other runs then only teach times and counts. Not covered: comparing with a live run (`match`), how many cores that
+needs (`virtual_time`, `laws`). See docs/profiles.md.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from statistics import median
@@ -25,6 +27,9 @@ from stage_model.forecast.waiting import HELD_BACK, Shown, held_share, split
 from stage_model.history.amounts import Amounts
 from stage_model.history.profile import CpuSource, Profile, RunRecord, StageRecord, StageWaits
 from stage_model.history.signature import Names, kind, stage_names
+
+LEAST_ALIKE = 0.25
+"""Share of the work of a run or of the reference run: a run that has less of it in common is one of another program."""
 
 _Seen = Sequence[tuple[StageRecord, RunRecord]]
 _Fixed = Mapping[str, Mapping[str, float]]
@@ -135,29 +140,44 @@ def reference_run(profile: Profile, arguments: tuple[str, ...] | None = None) ->
 
 def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> ApplicationEstimate:
     """Return the estimate for what the reference run read: the most recent complete one (of those with the same `arguments`,
-    if given and any). How much this run reads, it shows when it runs (`nominal`). Raise `BadInput` for a profile without a
-    complete run."""
-    runs = [run for run in profile.runs if run.complete]
+    if given and any). How much this run reads, it shows when it runs (`nominal`). Runs with other stages count only in the
+    reserve for arguments that no run had. Raise `BadInput` for a profile without a complete run."""
+    complete = [run for run in profile.runs if run.complete]
     reference = reference_run(profile, arguments)
     seen: list[list[tuple[StageRecord, RunRecord]]] = [[] for _ in reference.stages]
     expected = Expected(record_traits(reference))
-    for run in runs:
+    runs: list[RunRecord] = []
+    for run in complete:
         same = same_stages(expected, record_traits(run))
+        if not _is_like(run, reference, same.places):
+            continue
+        runs.append(run)
         for record, place in zip(run.stages, same.places, strict=True):
             if place is not None and place not in same.alike:
                 seen[place].append((record, run))
     startup_s, fixed = median(run.startup_s for run in runs), {run.id: fixed_times(run) for run in runs}
     measured = any(run.cpu_source == "container" for run in runs)
+    count = runs if arguments is None or reference.arguments == arguments else complete
     disturbed = sum(1 for records in seen if not any(record.teaches for record, _ in records))
     return ApplicationEstimate(
         startup_s=startup_s,
         tail_s=median(run.tail_s for run in runs),
         stages=_placed(reference, seen, startup_s, fixed),
         cpu_source="container" if measured else "executor",
-        grounds=msgspec.structs.replace(grounds(runs, reference, arguments), disturbed=disturbed),
+        grounds=msgspec.structs.replace(
+            grounds(count, reference, arguments), disturbed=disturbed, others=len(complete) - len(count)
+        ),
         used_core_s=_used_core_s(runs, reference, arguments),
         rest_s=0.0 if measured else median(_rest_s(run, fixed) for run in runs),
     )
+
+
+def _is_like(run: RunRecord, reference: RunRecord, places: Sequence[int | None]) -> bool:
+    """Return True if `LEAST_ALIKE` of the work of one of the two runs is in stages that both have: a run with other arguments
+    may have a few rounds of many. `places` are those of the run's stages in the reference run."""
+    both = [(record, reference.stages[place]) for record, place in zip(run.stages, places, strict=True) if place is not None]
+    shared = math.fsum(record.work_core_s for record, _ in both), math.fsum(stage.work_core_s for _, stage in both)
+    return shared[0] >= LEAST_ALIKE * run.work_core_s or shared[1] >= LEAST_ALIKE * reference.work_core_s
 
 
 def _placed(reference: RunRecord, seen: Sequence[_Seen], startup_s: float, fixed: _Fixed) -> tuple[StageEstimate, ...]:

@@ -22,17 +22,19 @@ MOST_FURTHER = 100.0
 
 
 class Grounds(msgspec.Struct, frozen=True, kw_only=True):
-    """The grounds of a forecast: the complete `runs` of the profile, of which `same_arguments` had this run's arguments
+    """The grounds of a forecast: the `runs` of the profile that count, of which `same_arguments` had this run's arguments
     (None: the arguments of this run, or of all the profile's runs, are not known).
 
     `further` is how much more than planned the run may need, as a share of the plan; it is 0 where a run with its arguments
     has taught, or where arguments are not known. `disturbed` are the stages that no run teaches, because in each run they
-    failed, were tried again or lack events."""
+    failed, were tried again or lack events. `others` are the complete runs that do not count, because
+    they had other stages."""
 
     runs: int
     same_arguments: int | None
     further: float = 0.0
     disturbed: int = 0
+    others: int = 0
 
     @property
     def other_arguments(self) -> bool:
@@ -41,7 +43,7 @@ class Grounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def grounds(runs: Sequence[RunRecord], reference: RunRecord, arguments: Arguments | None) -> Grounds:
-    """Return the grounds for a run with these `arguments` that is planned as `reference` went, one of the complete `runs`."""
+    """Return the grounds for a run with these `arguments` that is planned as `reference` went, one of the `runs`."""
     known = [run for run in runs if run.arguments is not None]
     if arguments is None or not known:
         return Grounds(runs=len(runs), same_arguments=None)

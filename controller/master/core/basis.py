@@ -14,6 +14,9 @@ def basis(grounds: Grounds | None, recognised: float | None = None, late_since_s
     if grounds is not None and grounds.disturbed:
         stages = "1 stage" if grounds.disturbed == 1 else f"{grounds.disturbed} stages"
         parts.append(f"no run is known in which {stages} ran undisturbed")
+    if grounds is not None and grounds.others:
+        others = "1 run with other stages does" if grounds.others == 1 else f"{grounds.others} runs with other stages do"
+        parts.append(f"{others} not count (--profile keeps programs of one name apart)")
     if recognised is not None:
         parts.append(f"{recognised:.0%} of the work seen is recognised")
     if late_since_s is not None:

@@ -7,7 +7,7 @@ from stage_model.errors import BadInput
 from stage_model.forecast.curve import whole
 from stage_model.forecast.estimate import estimate
 from stage_model.forecast.scaling import Fitted, at_size
-from stage_model.history.profile import CoresThere, profile
+from stage_model.history.profile import CoresThere, RunRecord, profile
 from tests.fakes.records import run, stage
 
 
@@ -47,6 +47,25 @@ def test_retries_and_incomplete_runs_do_not_teach() -> None:
     assert [estimate(profile("k", some)).grounds.disturbed for some in (runs, runs[1:])] == [0, 1]
     with pytest.raises(BadInput, match="no complete run"):
         estimate(profile("k", runs[2:]))
+
+
+def test_a_run_of_another_program_with_the_same_name_has_no_say() -> None:
+    own = run("b", 2, stage("x", name="x"), used_core_s=12.0, arguments=())
+    other = run("a", 1, stage("y", name="y"), stage("z", name="z"), used_core_s=90.0, startup_s=9.0, arguments=())
+    found, without = (estimate(profile("k", runs), ()) for runs in ([other, own], [own]))
+    assert structs.replace(found, grounds=without.grounds) == without
+    assert found.grounds == structs.replace(without.grounds, others=1)
+    # its work may come for arguments that no run had
+    assert estimate(profile("k", [other, own]), ("new",)).grounds.runs == 2
+
+
+@pytest.mark.parametrize(("shared_core_s", "others"), [(10.0, 0), (9.0, 1)])
+def test_a_quarter_of_the_work_of_either_run_makes_them_runs_of_one_program(shared_core_s: float, others: int) -> None:
+    def ran(name: str, when_ms: int, shared: float, *own: str) -> RunRecord:
+        return run(name, when_ms, stage("x", name="x", work_core_s=shared), *(stage(one, name=one) for one in own))
+
+    runs = [ran("a", 1, shared_core_s, "p", "q", "r"), ran("b", 2, 1.0, "u", "v", "w")]
+    assert estimate(profile("k", runs)).grounds.others == others
 
 
 def test_container_cpu_counts_where_there_is_some() -> None:

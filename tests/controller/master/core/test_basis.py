@@ -47,3 +47,11 @@ def test_stages_that_no_run_teaches_are_said() -> None:
     assert "undisturbed" not in basis(Grounds(runs=1, same_arguments=1)).sentence
     assert "1 stage " in basis(Grounds(runs=1, same_arguments=1, disturbed=1)).sentence
     assert "2 stages " in basis(Grounds(runs=1, same_arguments=1, disturbed=2)).sentence
+
+
+def test_runs_of_another_program_are_counted_with_the_way_to_keep_them_apart() -> None:
+    assert "--profile" not in basis(Grounds(runs=1, same_arguments=1)).sentence
+    for others, value in ((1, "1 run "), (3, "3 runs ")):
+        sentence = basis(Grounds(runs=1, same_arguments=1, others=others)).sentence
+        assert value in sentence
+        assert "--profile" in sentence
