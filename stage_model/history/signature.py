@@ -21,6 +21,8 @@ _CALL_SITE = re.compile(r"^(?P<function>.*) at (?P<file>.*?)(?::\d+)?$", re.DOTA
 _NOTEBOOK = re.compile(r"ipykernel_\d+|<ipython-input|<stdin>|<console>")
 _COUNTERS = re.compile(r"\$\d+|#\d+L?")
 """Numbers that Spark and the JVM hand out in order of appearance: lambdas, expression ids."""
+_BATCH_TIME = re.compile(r"\s@ \d\d:\d\d:\d\d(?:\.\d+)?$")
+"""The time of a micro-batch at the end of its RDDs' scopes (Spark's class DStream, makeScope)."""
 _CODEGEN = re.compile(r"(?:(?<!\s)\s+)?\*?\(\d+\)\s*")
 """The number of a code generation stage. The plan fixes it for stages that read tables, and there only the number tells two
 tables apart whose jobs AQE starts at once in any order. Later stages have it by completion order, and there parents tell them
@@ -68,11 +70,11 @@ def call_site(name: str) -> str:
 
 
 def folded_scopes(scopes: Iterable[str], *, leaf: bool) -> tuple[str, ...]:
-    """Return the scopes without counters and paths; of consecutive equal scopes one stays. `leaf`: the stage has no
-    parents."""
+    """Return the scopes without counters, paths and times of micro-batches; of consecutive equal scopes one stays. `leaf`:
+    the stage has no parents."""
     folded: list[str] = []
     for full in scopes:
-        scope = full if leaf else _CODEGEN.sub("", full)
+        scope = _BATCH_TIME.sub("", full if leaf else _CODEGEN.sub("", full))
         plain = _COUNTERS.sub("", _PATH.sub("", scope)).strip()[:_LONGEST_SCOPE]
         if not folded or folded[-1] != plain:
             folded.append(plain)

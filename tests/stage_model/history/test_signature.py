@@ -29,6 +29,14 @@ def test_a_call_site_loses_line_path_and_counters(name: str, expected: str) -> N
     assert not re.search(r":\d+$|/", call_site(name))
 
 
+def test_micro_batches_of_one_stream_have_the_same_scopes() -> None:
+    # as Spark names them: a long operation's time is on a line of its own, and short batches have milliseconds
+    first = folded_scopes(("map @ 19:26:33", "queue stream [0]\n@ 19:26:33"), leaf=True)
+    assert first == folded_scopes(("map @ 19:26:34.500", "queue stream [0]\n@ 19:26:34.500"), leaf=True)
+    assert first == ("map", "queue stream [0]")
+    assert folded_scopes(("load @ noon",), leaf=True) == ("load @ noon",)
+
+
 def test_consecutive_equal_scopes_fold_and_only_leaves_keep_code_generation_numbers() -> None:
     scopes = ("Scan parquet /data/a", "WholeStageCodegen (1)", "WholeStageCodegen (1)", "Exchange", "Exchange")
     assert folded_scopes(scopes, leaf=True) == ("Scan parquet a", "WholeStageCodegen (1)", "Exchange")
