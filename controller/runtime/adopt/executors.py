@@ -19,16 +19,12 @@ from controller.machine import proc, process_tree
 from controller.machine.process import Process
 from controller.runtime import executor_record, launching
 from controller.runtime.base import Adopter, Adoption, ExecutorKey, Observed
-from controller.runtime.cgroup.files import OpenFiles
-from controller.runtime.cgroup.group import Group, quota_us
+from controller.runtime.cgroup.group import ROUNDS, Group, OpenFiles, quota_us
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.claimed_process import find_claimed
 from controller.runtime.executor_record import AdoptedRecord
 from controller.runtime.pacer import Pacer
 from stage_model.errors import RuntimeFailed, RuntimeRefused
-
-ROUNDS = 20
-"""Largest number of rounds that move what an executor has forked meanwhile."""
 
 
 @dataclass(slots=True)

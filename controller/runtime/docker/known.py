@@ -20,8 +20,7 @@ from docker.errors import NotFound
 from controller.machine.process import Process, find_process
 from controller.runtime import executor_record, launching
 from controller.runtime.base import ExecutorKey, Observed
-from controller.runtime.cgroup.files import OpenFiles
-from controller.runtime.cgroup.group import Group
+from controller.runtime.cgroup.group import Group, OpenFiles
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker import container
 from controller.runtime.executor_record import ContainerRecord

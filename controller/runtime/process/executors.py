@@ -26,8 +26,7 @@ from controller.machine.class_sharing import java_identity
 from controller.machine.process import find_process
 from controller.runtime import executor_record, launching
 from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
-from controller.runtime.cgroup.files import OpenFiles
-from controller.runtime.cgroup.group import Group
+from controller.runtime.cgroup.group import Group, OpenFiles
 from controller.runtime.cgroup.tree import PARENT, CgroupTree
 from controller.runtime.pacer import Pacer
 from stage_model.errors import RuntimeFailed, RuntimeRefused

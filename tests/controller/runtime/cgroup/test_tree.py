@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from controller.machine.waiting import wait_until
-from controller.runtime.cgroup.files import OpenFiles
-from controller.runtime.cgroup.group import Group, quota_us
+from controller.runtime.cgroup.group import Group, OpenFiles, quota_us
 from controller.runtime.cgroup.tree import CgroupTree
 
 PID = 4711
