@@ -9,8 +9,7 @@ import pytest
 
 from controller.runtime import networks
 from controller.runtime.base import OwnNetwork
-from controller.runtime.docker.packet_rules import METADATA, both, chains, restore_text
-from controller.runtime.networks import DEFAULT_POOL, free_subnet, parse_pool, room_for
+from controller.runtime.networks import DEFAULT_POOL, METADATA, both, chains, free_subnet, parse_pool, restore_text, room_for
 from stage_model.errors import BadInput, RuntimeFailed
 
 OWN = OwnNetwork("172.17.0.1", (40_001, 40_002))
