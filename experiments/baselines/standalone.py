@@ -308,7 +308,7 @@ def _start(cluster: Standalone, tags: Mapping[str, str], name: str, cores: float
         uid=os.getuid(),
         gid=os.getgid(),
     )
-    built = image.ensure_executor_image(cluster.client, None, folder / "image.lock")
+    built = image.ensure_executor_image(cluster.client, None)
     digest = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
     created = docker_container.create(
         cluster.client, f"standalone-{name}-{digest}", launch, docker_container.ContainerSetting(built, tags)

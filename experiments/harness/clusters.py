@@ -76,7 +76,7 @@ def _kubernetes(folder: Path) -> Iterator[Elsewhere]:
     is no Kubernetes."""
     kubeconfig = find_kubeconfig(os.environ)
     with closing(connect(None)) as engine:
-        image = ensure_executor_image(engine, os.environ.get("SPARKPACE_BASE_IMAGE"), folder / "image.lock")
+        image = ensure_executor_image(engine, os.environ.get("SPARKPACE_BASE_IMAGE"))
     load_image(image)
     with fresh_namespace(kubeconfig, namespace_of(folder), folder / "kubernetes") as cluster:
         shown = (bridge_jar().parent, folder, *own_python_roots())

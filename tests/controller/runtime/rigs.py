@@ -393,17 +393,18 @@ class DockerRig(StartingRig[DockerRuntime]):
     base_url: str | None = None
     """URL of the engine; None: the engine's own."""
 
-    def make(self, worker: str) -> DockerRuntime:
-        return DockerRuntime(self.cluster, worker, records=self.records(worker), base_url=self.base_url)
+    def make(self, worker: str, **settings: Any) -> DockerRuntime:
+        given: dict[str, Any] = {"records": self.records(worker), "base_url": self.base_url, **settings}
+        return DockerRuntime(self.cluster, worker, **given)
+
+    def runtime(self, worker: str = "w1", **settings: Any) -> DockerRuntime:
+        """Make a runtime with arguments of its own."""
+        made = self.make(worker, **settings)
+        self._open.append(made)
+        return made
 
     def records(self, worker: str = "w1") -> Path:
         return self.directory / "records" / worker
-
-    def docker(self, worker: str = "w1") -> DockerRuntime:
-        """Make a docker runtime for a test of what only this runtime has."""
-        made = self.make(worker)
-        self._open.append(made)
-        return made
 
     def close(self) -> None:
         for runtime in self._open:

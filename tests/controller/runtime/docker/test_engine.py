@@ -117,23 +117,22 @@ def test_a_container_writes_to_its_mounts_and_to_bounded_memory_alone(rig: Docke
     launch = dataclasses.replace(rig.launch(program), uid=uid, gid=uid, memory_bytes=4 * rigs.MEMORY_BYTES)
     launch.log_dir.mkdir(parents=True)
     os.chown(launch.log_dir, uid, uid)
-    runtime = DockerRuntime(rig.cluster, "w1", tmp_mb=20)
+    runtime = rig.runtime(tmp_mb=20)
     runtime.start(launch)
     rig.ended(runtime, launch.key)
-    runtime.close()
     *folders_seen, runs, size, core, files, home = (launch.log_dir / "stdout").read_text().splitlines()
     assert set(folders_seen) - {"/dev", "/dev/pts"} == set(WRITABLE)
     assert (runs, int(size), core, home) == ("runs", 20 << 20, "0", "/tmp")
-    assert runtime._limits.files in (None, int(files))
+    assert runtime._most_files in (None, int(files))
     assert docker_container.most_files() <= 65_536
 
 
 def test_an_engine_that_may_not_allow_so_many_files_starts_executors_with_its_own_limit(rig: DockerRig) -> None:
-    runtime = rig.docker()
-    runtime._limits = dataclasses.replace(runtime._limits, files=(1 << 30) + 1)  # more than a kernel has (fs.nr_open)
+    runtime = rig.runtime()
+    runtime._most_files = (1 << 30) + 1  # more than a kernel has (fs.nr_open)
     key = rig.start(runtime, rigs.IDLE)
     assert runtime.observe()[key].running
-    assert runtime._limits.files is None
+    assert runtime._most_files is None
 
 
 def test_a_tmp_that_is_a_mount_stays_what_was_asked_for(rig: DockerRig) -> None:
@@ -196,8 +195,7 @@ def test_too_much_memory_is_an_end_with_a_reason(rig: DockerRig) -> None:
 
 def test_without_kernel_files_the_engine_is_asked(rig: DockerRig, tmp_path: Path) -> None:
     """An agent in a container sees neither the pids nor the control groups of its executors."""
-    runtime = DockerRuntime(rig.cluster, "w1", cgroups=CgroupTree(tmp_path / "no-cgroups"))
-    rig._open.append(runtime)
+    runtime = rig.runtime(cgroups=CgroupTree(tmp_path / "no-cgroups"))
     key = rig.start(runtime, rigs.BUSY, cores=0.3)
     rig.until(lambda: runtime.observe()[key].cpu_s > 0)
     seen = runtime.observe()[key]
@@ -222,22 +220,20 @@ def test_a_container_removed_by_others_is_gone(rig: DockerRig, client: docker.AP
 
 def test_the_list_is_asked_for_every_ten_seconds_only(rig: DockerRig, docker_engine: docker.DockerClient) -> None:
     now = 100.0
-    watcher = DockerRuntime(rig.cluster, "w1", clock=lambda: now)
+    watcher = rig.runtime(clock=lambda: now)
     assert watcher.observe() == {}
     key = rig.start(rig.runtime(), rigs.IDLE)
     now += LIST_EVERY_S - 0.1
     assert watcher.observe() == {}
     now += 0.1
     assert rig.until(watcher.observe)[key].running
-    watcher.close()
 
 
 def test_one_thread_may_start_while_another_observes(rig: DockerRig) -> None:
     """The engine is asked for a list at every observation: a container between create and start must not look like an ended
     executor."""
     ticks = itertools.count(step=LIST_EVERY_S)
-    runtime = DockerRuntime(rig.cluster, "w1", clock=lambda: next(ticks))
-    rig._open.append(runtime)
+    runtime = rig.runtime(clock=lambda: next(ticks))
     key = rig.start(runtime, rigs.EXITS_WITH_3)
     rig.ended(runtime, key)
     keys = [ExecutorKey("app-1", str(number)) for number in range(2, 6)]
@@ -251,19 +247,17 @@ def test_one_thread_may_start_while_another_observes(rig: DockerRig) -> None:
 
 
 def test_a_name_taken_by_a_foreign_container_is_refused(rig: DockerRig, client: docker.APIClient) -> None:
-    runtime = DockerRuntime(rig.cluster, "w1")
+    runtime = rig.runtime()
     taken = client.create_container(runtime.prepare_image(), ["true"], name=launching.unique_name(rig.cluster, "w1", KEY))
     try:
         with pytest.raises(RuntimeRefused, match="foreign"):
             runtime.start(rig.launch(rigs.IDLE))
     finally:
         client.remove_container(taken["Id"])
-        runtime.close()
 
 
 def test_a_container_that_was_never_started_is_replaced(rig: DockerRig, client: docker.APIClient) -> None:
-    first = DockerRuntime(rig.cluster, "w1")
-    rig._open.append(first)
+    first = rig.runtime(records=rig.directory / "forgotten")
     key = rig.start(first, rigs.IDLE)
     labels, name = inspect(client, rig)["Config"]["Labels"], launching.unique_name(rig.cluster, "w1", KEY)
     client.remove_container(name, force=True)
@@ -283,30 +277,23 @@ def test_an_image_that_does_not_exist_is_refused(rig: DockerRig) -> None:
     assert runtime.observe() == {}
 
 
-@pytest.mark.parametrize("lock", ["lock", "."])
+@pytest.mark.parametrize("room", [True, False])
 def test_a_base_that_cannot_be_built_on_is_refused_with_the_last_lines_whether_or_not_there_is_place_for_a_lock(
-    rig: DockerRig, lock: str
+    rig: DockerRig, room: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime = DockerRuntime(rig.cluster, "w1", base_image="localhost:9/no-base:1", lock_file=rig.directory / lock)
+    """The lock lies where no other user can be before us."""
+    cache = rig.directory / "cache"
+    if not room:
+        cache.touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     with pytest.raises(RuntimeRefused, match=r"localhost:9/no-base:1(?s:.*)Last lines"):
-        runtime.prepare_image()
-    runtime.close()
+        rig.runtime(base_image="localhost:9/no-base:1").prepare_image()
+    assert not room or (cache / "sparkpace" / "image.lock").stat().st_mode & 0o777 == 0o600
 
 
-def test_the_lock_of_the_image_lies_where_no_other_user_can_be_before_us(
-    rig: DockerRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(rig.directory / "cache"))
-    runtime = DockerRuntime(rig.cluster, "w1", base_image="localhost:9/no-base:1")
-    with pytest.raises(RuntimeRefused, match="no-base"):
-        runtime.prepare_image()
-    runtime.close()
-    assert (rig.directory / "cache" / "sparkpace" / "image.lock").stat().st_mode & 0o777 == 0o600
-
-
-def test_no_engine_is_unavailable() -> None:
+def test_no_engine_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="make engine"):
-        DockerRuntime("c", "w", base_url="tcp://127.0.0.1:9")
+        DockerRuntime("c", "w", tmp_path / "records", base_url="tcp://127.0.0.1:9")
 
 
 def test_the_tag_follows_the_base() -> None:

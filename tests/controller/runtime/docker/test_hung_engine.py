@@ -30,7 +30,7 @@ from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker import client as engine_client
 from controller.runtime.docker import engine as docker_engine
 from controller.runtime.docker.engine import DockerRuntime
-from controller.runtime.docker.observing import EXIT_S
+from controller.runtime.docker.state import EXIT_S
 from stage_model.errors import RuntimeFailed, Unavailable
 from tests.controller.runtime import rigs
 from tests.controller.runtime.docker.hanging_engine import HangingEngine
@@ -122,7 +122,7 @@ def without_waiting(engine: HangingEngine, call: Callable[[], T]) -> T:
 def test_quotas_move_while_the_engine_hangs_and_it_learns_the_newest_when_it_answers(
     rig: DockerRig, engine: HangingEngine, client: docker.APIClient
 ) -> None:
-    runtime = rig.docker()
+    runtime = rig.runtime()
     started(rig, runtime)
     group = group_of(client, rig)
     engine.hang()
@@ -146,7 +146,7 @@ def test_an_older_value_that_the_engine_writes_late_is_put_right(
     rig: DockerRig, engine: HangingEngine, client: docker.APIClient
 ) -> None:
     """The update of 0.9 is under way when 0.3 is written; it reaches the kernel after that."""
-    runtime = rig.docker()
+    runtime = rig.runtime()
     started(rig, runtime)
     group = group_of(client, rig)
     engine.hang()
@@ -162,20 +162,20 @@ def test_an_older_value_that_the_engine_writes_late_is_put_right(
 @pytest.mark.groups
 def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: DockerRig, client: docker.APIClient) -> None:
     """The engine rewrites the quota with each update, whatever that is about."""
-    runtime = rig.docker()
+    runtime = rig.runtime()
     started(rig, runtime)
     group = group_of(client, rig)
     assert runtime.set_quota(KEY, 0.3)
     rig.until(lambda: runtime.chores.settle(0.1))
     known = runtime._known.by_key[KEY]
     assert CgroupTree().write_quota(group, 0.5)  # as an update of the engine's own would
-    runtime._limiter.inform(KEY, known, "memory")
+    runtime._states.inform(known, "memory")
     rig.until(lambda: quota_of(group) == pytest.approx(0.3))
 
 
 @pytest.mark.groups
 def test_memory_limits_move_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine, client: docker.APIClient) -> None:
-    runtime = rig.docker()
+    runtime = rig.runtime()
     started(rig, runtime)
     engine.hang()
     for limit in (2 * MEMORY_BYTES, 3 * MEMORY_BYTES // 4, 3 * MEMORY_BYTES):
@@ -191,8 +191,7 @@ def test_memory_limits_move_while_the_engine_hangs(rig: DockerRig, engine: Hangi
 
 def test_nothing_of_a_period_waits_for_an_engine_that_hangs(rig: DockerRig, engine: HangingEngine) -> None:
     now = 100.0
-    runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), base_url=engine.url, clock=lambda: now)
-    rig._open.append(runtime)
+    runtime = rig.runtime(clock=lambda: now)
     started(rig, runtime, KEY, OTHER, program=rigs.STUBBORN)
     engine.hang()
     now += docker_engine.LIST_EVERY_S
@@ -218,7 +217,7 @@ def test_nothing_of_a_period_waits_for_an_engine_that_hangs(rig: DockerRig, engi
 def test_what_was_removed_while_the_engine_hung_goes_when_it_answers(
     rig: DockerRig, engine: HangingEngine, client: docker.APIClient
 ) -> None:
-    runtime = rig.docker()
+    runtime = rig.runtime()
     started(rig, runtime, program=rigs.EXITS_WITH_3)
     rig.ended(runtime, KEY)
     engine.hang()
@@ -231,8 +230,7 @@ def test_what_was_removed_while_the_engine_hung_goes_when_it_answers(
 
 def test_an_exit_code_arrives_when_the_engine_answers_again(rig: DockerRig, engine: HangingEngine) -> None:
     now = 100.0
-    runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), base_url=engine.url, clock=lambda: now)
-    rig._open.append(runtime)
+    runtime = rig.runtime(clock=lambda: now)
     started(rig, runtime, KEY, OTHER, program=rigs.STUBBORN)
     engine.hang()
     runtime.stop(KEY)
@@ -260,7 +258,7 @@ def _exit_code(runtime: DockerRuntime, key: ExecutorKey) -> int | None:
 
 @pytest.mark.groups
 def test_a_new_agent_adopts_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine, client: docker.APIClient) -> None:
-    first = rig.docker()
+    first = rig.runtime()
     started(rig, first, KEY, OTHER)
     assert first.set_quota(KEY, 0.75)
     rig.until(lambda: first.chores.settle(0.1))
@@ -283,7 +281,7 @@ def test_a_new_agent_without_records_says_that_no_engine_answers(rig: DockerRig,
 
 def test_a_record_that_names_another_process_adopts_nothing_of_it(rig: DockerRig, engine: HangingEngine) -> None:
     """A process that could write there could otherwise have an agent signal and pace any process."""
-    first = rig.docker()
+    first = rig.runtime()
     started(rig, first)
     first.close()
     rig._open.remove(first)
@@ -296,7 +294,7 @@ def test_a_record_that_names_another_process_adopts_nothing_of_it(rig: DockerRig
     foreign = [structs.replace(record.process, start_ticks=1), structs.replace(mine, boot_id="another"), mine]
     for process in foreign:
         _rewritten(path, record, process)
-        runtime = rig.docker()
+        runtime = rig.runtime()
         known = runtime._known.by_key[KEY]
         assert known.group is None
         assert known.process is None or not known.lives()  # so nothing would be signalled
@@ -304,7 +302,7 @@ def test_a_record_that_names_another_process_adopts_nothing_of_it(rig: DockerRig
         rig._open.remove(runtime)
     _rewritten(path, record, record.process)
     path.chmod(0o666)
-    assert rig.docker().observe() == {}
+    assert rig.runtime().observe() == {}
 
 
 def _rewritten(path: Path, record: executor_record.ContainerRecord, process: Process) -> None:
@@ -317,8 +315,7 @@ def test_the_opener_opens_every_quota_while_the_engine_hangs(
 ) -> None:
     options = agent_options(tmp_path, cores=1.7, runtime="docker")
     directory = tmp_path / "agents" / "w1"
-    runtime = DockerRuntime(rig.cluster, "w1", records=directory / "containers", base_url=engine.url)
-    rig._open.append(runtime)
+    runtime = rig.runtime(records=directory / "containers")
     started(rig, runtime, KEY, OTHER)
     (directory / "cluster_id").write_text(rig.cluster + "\n")
     engine.hang()
@@ -350,8 +347,7 @@ class _Refusing(CgroupTree):
 @pytest.mark.groups
 def test_one_executors_failing_quota_leaves_the_others_opened(rig: DockerRig, client: docker.APIClient) -> None:
     tree = _Refusing()
-    runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), cgroups=tree)
-    rig._open.append(runtime)
+    runtime = rig.runtime(cgroups=tree)
     third = ExecutorKey("app-1", "3")
     started(rig, runtime, KEY, OTHER, third)
     tree.refused = group_of(client, rig, OTHER).cpu
@@ -363,8 +359,7 @@ def test_one_executors_failing_quota_leaves_the_others_opened(rig: DockerRig, cl
 def test_an_agent_that_may_not_write_the_files_has_the_engine_do_it(rig: DockerRig, client: docker.APIClient) -> None:
     tree = _Refusing()
     tree.number = errno.EACCES
-    runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), cgroups=tree)
-    rig._open.append(runtime)
+    runtime = rig.runtime(cgroups=tree)
     started(rig, runtime)
     group = group_of(client, rig)
     tree.refused = group.cpu
@@ -375,8 +370,7 @@ def test_an_agent_that_may_not_write_the_files_has_the_engine_do_it(rig: DockerR
 def test_without_kernel_files_quotas_wait_for_the_engine_and_nobody_else_does(
     rig: DockerRig, engine: HangingEngine, client: docker.APIClient, tmp_path: Path
 ) -> None:
-    runtime = DockerRuntime(rig.cluster, "w1", base_url=engine.url, cgroups=CgroupTree(tmp_path / "no-cgroups"))
-    rig._open.append(runtime)
+    runtime = rig.runtime(cgroups=CgroupTree(tmp_path / "no-cgroups"))
     started(rig, runtime, KEY, OTHER)
     engine.hang()
     assert without_waiting(engine, runtime.observe)[KEY].running

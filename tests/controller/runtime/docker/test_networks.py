@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -69,9 +70,9 @@ class NetworkRig(DockerRig):
 
     pool = POOL
 
-    def make(self, worker: str) -> DockerRuntime:
+    def make(self, worker: str, **settings: Any) -> DockerRuntime:
         own = DockerNetworks(self.cluster, self.pool, self.directory / "networks.lock")
-        return DockerRuntime(self.cluster, worker, records=self.records(worker), networks=own)
+        return super().make(worker, networks=own, **settings)
 
     def python(self, program: str, *words: str, application: str = "app", executor: str = "1", own: OwnNetwork) -> Launch:
         launch = self.launch("", key=ExecutorKey(application, executor))
@@ -228,7 +229,7 @@ def _own_address() -> str:
 def test_an_executor_reaches_its_driver_its_application_and_what_is_outside_if_that_is_open(
     rig: NetworkRig, client: docker.APIClient, ruled: None, outside: None, surroundings: Surroundings, closed: bool
 ) -> None:
-    own, first, second = replace(surroundings.own, closed=closed), rig.docker("w1"), rig.docker("w2")
+    own, first, second = replace(surroundings.own, closed=closed), rig.runtime("w1"), rig.runtime("w2")
     beside = rig.listening(first, own)
     stranger = rig.listening(first, own, application="another")
     gateway = str(IPv4Address(int(IPv4Address(beside)) & ~15 | 1))
@@ -254,7 +255,7 @@ def test_without_packet_rules_the_driver_is_reached_and_what_must_be_closed_does
 ) -> None:
     """Engines keep their networks apart in any case."""
     monkeypatch.setattr(packet_filter, "ADMIN_PATH", str(rig.directory))
-    runtime = rig.docker()
+    runtime = rig.runtime()
     stranger = rig.listening(runtime, surroundings.own, application="another")
     assert rig.reached(runtime, surroundings.own, [*surroundings.drivers, (stranger, PORT)]) == [True, True, False]
     assert "iptables" in caplog.text
@@ -268,7 +269,7 @@ def test_without_packet_rules_the_driver_is_reached_and_what_must_be_closed_does
 def test_rules_that_somebody_flushed_are_there_again_with_the_next_executor(
     rig: NetworkRig, client: docker.APIClient, ruled: None, surroundings: Surroundings
 ) -> None:
-    runtime, targets = rig.docker(), [*surroundings.drivers, *surroundings.forbidden.values()]
+    runtime, targets = rig.runtime(), [*surroundings.drivers, *surroundings.forbidden.values()]
     rig.listening(runtime, surroundings.own)
     before = left(client, rig.cluster)[1]
     chain = networks.network_names(rig.cluster, "app").chain
@@ -278,7 +279,7 @@ def test_rules_that_somebody_flushed_are_there_again_with_the_next_executor(
     assert left(client, rig.cluster)[1] == before
     # and what the first agent did is not done twice by the next one
     runtime.close()
-    after = rig.docker()
+    after = rig.runtime()
     assert rig.reached(after, surroundings.own, targets[:2], "again") == [True, True]
     assert left(client, rig.cluster)[1] == before
 
@@ -286,7 +287,7 @@ def test_rules_that_somebody_flushed_are_there_again_with_the_next_executor(
 def test_a_network_goes_with_its_last_executor_and_not_before(
     rig: NetworkRig, client: docker.APIClient, surroundings: Surroundings
 ) -> None:
-    runtime = rig.docker()
+    runtime = rig.runtime()
     for executor in ("1", "2"):
         rig.listening(runtime, surroundings.own, executor=executor)
     for executor, rest in (("1", 1), ("2", 0)):
@@ -303,7 +304,7 @@ def test_a_network_goes_with_its_last_executor_and_not_before(
 def test_two_workers_that_start_at_once_make_one_network(
     rig: NetworkRig, client: docker.APIClient, surroundings: Surroundings
 ) -> None:
-    workers = [rig.docker(f"w{number}") for number in range(4)]
+    workers = [rig.runtime(f"w{number}") for number in range(4)]
     with ThreadPoolExecutor(4) as threads:
         found = threads.map(lambda n: rig.listening(workers[n], surroundings.own, executor=str(n)), range(4))
     addresses = {IPv4Address(one) for one in found}
@@ -316,7 +317,7 @@ def test_a_pool_that_is_used_up_is_told_and_served_again_when_an_application_has
     rig: NetworkRig, surroundings: Surroundings
 ) -> None:
     rig.pool = parse_pool("10.231.255.0/28")
-    runtime = rig.docker()
+    runtime = rig.runtime()
     rig.listening(runtime, surroundings.own)
     second = rig.python(LISTEN, OWN_ADDRESS, application="second", own=surroundings.own)
     with pytest.raises(RuntimeFailed, match=r"10\.231\.255\.0/28.*--network-pool"):
@@ -332,7 +333,7 @@ def test_a_pool_that_is_used_up_is_told_and_served_again_when_an_application_has
 def test_fifty_applications_at_once_have_a_network_each(
     rig: NetworkRig, client: docker.APIClient, surroundings: Surroundings
 ) -> None:
-    runtime = rig.docker()
+    runtime = rig.runtime()
     names = [f"app-{number}" for number in range(50)]
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda name: rig.listening(runtime, surroundings.own, application=name), names))
