@@ -16,7 +16,7 @@ import pwd
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -43,30 +43,18 @@ class _Known:
     record: executor_record.Record
     last: Observed
     child: subprocess.Popen[bytes] | None = None
-    kill_at: float | None = None
+    kill_at: float = math.inf
     files: OpenFiles = field(default_factory=OpenFiles)
 
 
 class ProcessRuntime(Starter):
-    """Runtime for plain processes. `state_dir` holds the records. Without `use_cgroups` signals pace even where control
-    groups could."""
+    """Runtime for plain processes. `state_dir` holds the records."""
 
-    def __init__(
-        self,
-        cluster_id: str,
-        worker_id: str,
-        state_dir: Path,
-        *,
-        use_cgroups: bool = True,
-        cgroups: CgroupTree | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, cluster_id: str, worker_id: str, state_dir: Path, *, cgroups: CgroupTree | None = None) -> None:
         self._cluster_id = cluster_id
         self._worker_id = worker_id
         self._state_dir = state_dir
-        self._use_cgroups = use_cgroups
         self._cgroups = cgroups or CgroupTree()
-        self._clock = clock
         self._pacer = Pacer()
         self._known: dict[ExecutorKey, _Known] = {}
         for path, record in executor_record.read_all(state_dir, executor_record.Record, cluster_id, worker_id):
@@ -89,7 +77,7 @@ class ProcessRuntime(Starter):
         self._refuse(launch)
         launching.ensure_log_dir(launch)
         name = launching.unique_name(self._cluster_id, self._worker_id, launch.key)
-        group = self._cgroups.create(f"{PARENT}/{name}") if self._use_cgroups else None
+        group = self._cgroups.create(f"{PARENT}/{name}")
         child: subprocess.Popen[bytes] | None = None
         try:
             child = _spawn(launch)
@@ -155,7 +143,7 @@ class ProcessRuntime(Starter):
         known = self._known.get(key)
         if known is None or not self._look(known).running:
             return
-        known.kill_at = min(known.kill_at if known.kill_at is not None else math.inf, self._clock() + grace_s)
+        known.kill_at = min(known.kill_at, time.monotonic() + grace_s)
         if grace_s <= 0:
             self._kill(known)
         elif known.record.process.is_alive():
@@ -219,7 +207,7 @@ class ProcessRuntime(Starter):
         seen: dict[ExecutorKey, Observed] = {}
         for key, known in list(self._known.items()):
             seen[key] = self._look(known)
-            if seen[key].running and known.kill_at is not None and self._clock() >= known.kill_at:
+            if seen[key].running and time.monotonic() >= known.kill_at:
                 self._kill(known)
         return seen
 
@@ -248,13 +236,11 @@ class ProcessRuntime(Starter):
                 "throttled_s": used.throttled_s,
             }
         cpu_s, resident = process_tree.usage(process_tree.members(known.record.process))
-        quota = self._pacer.cores(known.record.key)
-        stopped_s = self._pacer.stopped_s(known.record.key)
         return {
-            "quota_cores": quota,
+            "quota_cores": self._pacer.cores(known.record.key),
             "cpu_s": max(cpu_s, known.last.cpu_s),
             "memory_bytes": resident,
-            "throttled_s": stopped_s,
+            "throttled_s": self._pacer.stopped_s(known.record.key),
         }
 
     def _end(self, known: _Known) -> None:

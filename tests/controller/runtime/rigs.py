@@ -68,6 +68,8 @@ class Rig(ABC, Generic[R]):
     limits_memory = True
     sees_processes = True
     counts_throttled = True
+    uses_groups = True
+    """True if control groups pace; else signals do."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -119,6 +121,10 @@ class Rig(ABC, Generic[R]):
     def again(self, runtime: R) -> None:
         """Repeat the last `start` of `IDLE` on a runtime."""
 
+    def cgroups(self) -> CgroupTree:
+        """Return this machine's control groups, or a tree without any."""
+        return CgroupTree() if self.uses_groups else CgroupTree(self.directory / "no-groups")
+
     def now(self) -> float:
         return time.monotonic()
 
@@ -147,6 +153,8 @@ class Rig(ABC, Generic[R]):
     def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
         """Check that an executor's quota keeps its program from running, since the last look or right now."""
         seen = runtime.observe()[key]
+        if not self.uses_groups:
+            return psutil.Process(seen.pid).status() == psutil.STATUS_STOPPED
         group = CgroupTree().group_of(seen.pid or 0)
         assert group is not None
         counts = dict(line.split() for line in Path(group.cpu, "cpu.stat").read_text().splitlines())
@@ -223,19 +231,14 @@ class FakeRig(StartingRig[FakeRuntime]):
 class ProcessRig(StartingRig[ProcessRuntime]):
     knows_exit_of_adopted = False
     limits_memory = False
-    use_cgroups = False
+    uses_groups = False
 
     def make(self, worker: str) -> ProcessRuntime:
-        return ProcessRuntime(self.cluster, worker, self.directory / "state", use_cgroups=self.use_cgroups)
-
-    def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
-        if self.use_cgroups:
-            return super().held_back(runtime, key)
-        return psutil.Process(runtime.observe()[key].pid).status() == psutil.STATUS_STOPPED
+        return ProcessRuntime(self.cluster, worker, self.directory / "state", cgroups=self.cgroups())
 
 
 class CgroupProcessRig(ProcessRig):
-    use_cgroups = True
+    uses_groups = True
     limits_memory = True
 
 
@@ -253,6 +256,7 @@ class AdoptRig(Rig[AdoptRuntime]):
     knows_exit_of_adopted = False
     SERVES = Serves("app-20261122-0001", KEY.executor_id, "spark://CoarseGrainedScheduler@127.0.0.1:4040")
     signals = True
+    uses_groups = False
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -262,10 +266,6 @@ class AdoptRig(Rig[AdoptRuntime]):
         return AdoptRuntime(
             self.cluster, worker, self.directory / "state" / worker, signals=self.signals, cgroups=self.cgroups()
         )
-
-    def cgroups(self) -> CgroupTree:
-        """Return a tree without groups."""
-        return CgroupTree(self.directory / "no-groups")
 
     def spawn(self, program: str) -> ProcessClaim:
         """Spawn a program that waits until it may begin."""
@@ -302,9 +302,6 @@ class AdoptRig(Rig[AdoptRuntime]):
         self.processes[-1].poll()
         return super().ended(runtime, key)
 
-    def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
-        return psutil.Process(runtime.observe()[key].pid).status() == psutil.STATUS_STOPPED
-
     def close(self) -> None:
         super().close()
         for child in self.processes:
@@ -315,12 +312,7 @@ class AdoptRig(Rig[AdoptRuntime]):
 
 class CgroupAdoptRig(AdoptRig):
     signals = False
-
-    def cgroups(self) -> CgroupTree:
-        return CgroupTree()
-
-    def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
-        return Rig.held_back(self, runtime, key)
+    uses_groups = True
 
 
 class KubernetesRig(Rig[KubernetesRuntime]):

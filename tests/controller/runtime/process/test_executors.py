@@ -18,7 +18,6 @@ from controller.machine import process_tree
 from controller.machine.process import find_process
 from controller.runtime import launching
 from controller.runtime.base import Program
-from controller.runtime.process.executors import ProcessRuntime
 from stage_model.errors import RuntimeRefused
 from tests.controller.runtime import rigs
 from tests.controller.runtime.rigs import ProcessRig
@@ -94,9 +93,7 @@ def test_a_record_of_another_boot_kills_nobody(rig: ProcessRig) -> None:
     stale = json.loads(path.read_text())
     stale["process"]["boot_id"] = "another"
     path.write_text(json.dumps(stale))
-    second = ProcessRuntime(rig.cluster, "w1", path.parent, use_cgroups=False)
-    assert not second.observe()[key].running
-    second.close()
+    assert not rig.runtime().observe()[key].running
     assert first.observe()[key].running
     assert psutil.pid_exists(pid or 0)
 
