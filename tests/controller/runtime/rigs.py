@@ -170,6 +170,13 @@ class Rig(ABC, Generic[R]):
             runtime.close()
 
 
+def output(rig: Rig[Any], runtime: Starter, launch: Launch) -> str:
+    """Run a program to its end; return what it has written to stdout."""
+    runtime.start(launch)
+    rig.ended(runtime, launch.key)
+    return (launch.log_dir / "stdout").read_text()
+
+
 def _removed(runtime: Runtime, key: ExecutorKey) -> bool:
     runtime.observe()
     try:
