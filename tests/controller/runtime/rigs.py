@@ -29,6 +29,7 @@ from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.executors import KubernetesRuntime
 from controller.runtime.kubernetes.paced_pods import PacedExecutor
+from controller.runtime.launching import unique_name
 from controller.runtime.process.executors import ProcessRuntime
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server
@@ -392,6 +393,10 @@ class DockerRig(StartingRig[DockerRuntime]):
     base_url: str | None = None
     """URL of the engine; None: the engine's own."""
 
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.client = connect(None)  # past `base_url`
+
     def make(self, worker: str, **settings: Any) -> DockerRuntime:
         given: dict[str, Any] = {"records": self.records(worker), "base_url": self.base_url, **settings}
         return DockerRuntime(self.cluster, worker, **given)
@@ -405,11 +410,16 @@ class DockerRig(StartingRig[DockerRuntime]):
     def records(self, worker: str = "w1") -> Path:
         return self.directory / "records" / worker
 
+    def inspect(self, key: ExecutorKey = KEY, worker: str = "w1") -> dict[str, Any]:
+        """Return what the engine says of an executor's container."""
+        found: dict[str, Any] = self.client.inspect_container(unique_name(self.cluster, worker, key))
+        return found
+
     def close(self) -> None:
         for runtime in self._open:
             runtime.close()
-        with contextlib.closing(connect(None)) as client:
-            docker_container.clear(client, {docker_container.CLUSTER: self.cluster})
+        docker_container.clear(self.client, {docker_container.CLUSTER: self.cluster})
+        self.client.close()
 
 
 RIGS: Mapping[str, Callable[[Path], Rig[Any]]] = {

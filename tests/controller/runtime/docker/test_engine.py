@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
 
 from controller.agent.executors.masks import Place, Secret, ShowReason, Wanted, masked
@@ -42,36 +41,21 @@ def rig(tmp_path: Path) -> Iterator[DockerRig]:
     made.close()
 
 
-@pytest.fixture
-def client(docker_engine: docker.DockerClient) -> docker.APIClient:
-    return docker_engine.api
-
-
-def inspect(client: docker.APIClient, rig: DockerRig) -> dict[str, Any]:
-    found: dict[str, Any] = client.inspect_container(launching.unique_name(rig.cluster, "w1", KEY))
-    return found
-
-
 def test_a_submitter_who_is_not_root_has_a_name_inside(rig: DockerRig) -> None:
     launch = rig.launch("id -u; id -un")
     uid = os.getuid() or 54_321
-    launch.log_dir.mkdir(parents=True, exist_ok=True)
-    if os.getuid() == 0:
-        os.chown(launch.log_dir, uid, uid)
-    runtime = rig.runtime()
-    runtime.start(dataclasses.replace(launch, uid=uid, gid=uid if os.getuid() == 0 else os.getgid()))
-    rig.ended(runtime, launch.key)
-    number, name = (launch.log_dir / "stdout").read_text().splitlines()
+    launch = dataclasses.replace(launch, uid=uid, gid=uid if os.getuid() == 0 else os.getgid())
+    number, name = rigs.output(rig, rig.runtime(), launch).splitlines()
     assert number == str(uid)
     assert name == (f"uid-{uid}" if os.getuid() == 0 else pwd.getpwuid(uid).pw_name)
 
 
-def test_containers_are_confined_and_labelled(rig: DockerRig, client: docker.APIClient) -> None:
+def test_containers_are_confined_and_labelled(rig: DockerRig) -> None:
     read_only = rig.directory / "read-only"
     read_only.mkdir()
     launch = rig.launch(f"touch {read_only}/file; {rigs.IDLE}", environment={"SECRET": SECRET})
     rig.runtime().start(dataclasses.replace(launch, binds=[Bind(read_only)], labels={"mine": "too"}))
-    seen = inspect(client, rig)
+    seen = rig.inspect()
     host, config = seen["HostConfig"], seen["Config"]
     assert host["NetworkMode"] == "host"
     assert host["CapDrop"] == ["ALL"]
@@ -115,12 +99,8 @@ def test_a_container_writes_to_its_mounts_and_to_bounded_memory_alone(rig: Docke
         f"head -c 100000000 /dev/zero >/tmp/big; stat -c %s /tmp/big; ulimit -c; ulimit -n; echo $HOME"
     )
     launch = dataclasses.replace(rig.launch(program), uid=uid, gid=uid, memory_bytes=4 * rigs.MEMORY_BYTES)
-    launch.log_dir.mkdir(parents=True)
-    os.chown(launch.log_dir, uid, uid)
     runtime = rig.runtime(tmp_mb=20)
-    runtime.start(launch)
-    rig.ended(runtime, launch.key)
-    *folders_seen, runs, size, core, files, home = (launch.log_dir / "stdout").read_text().splitlines()
+    *folders_seen, runs, size, core, files, home = rigs.output(rig, runtime, launch).splitlines()
     assert set(folders_seen) - {"/dev", "/dev/pts"} == set(WRITABLE)
     assert (runs, int(size), core, home) == ("runs", 20 << 20, "0", "/tmp")
     assert runtime._most_files in (None, int(files))
@@ -178,11 +158,11 @@ def test_what_is_masked_cannot_be_read_and_what_is_bound_below_a_mask_can(rig: D
     assert (home / ".netrc").read_text() == "<.netrc>\n"
 
 
-def test_docker_inspect_tells_the_quota(rig: DockerRig, client: docker.APIClient) -> None:
+def test_docker_inspect_tells_the_quota(rig: DockerRig) -> None:
     runtime = rig.runtime()
     key = rig.start(runtime, rigs.IDLE)
     assert runtime.set_quota(key, 0.29)
-    rig.until(lambda: inspect(client, rig)["HostConfig"]["CpuQuota"] == 29_000)
+    rig.until(lambda: rig.inspect()["HostConfig"]["CpuQuota"] == 29_000)
 
 
 def test_too_much_memory_is_an_end_with_a_reason(rig: DockerRig) -> None:
@@ -210,15 +190,15 @@ def test_without_kernel_files_the_engine_is_asked(rig: DockerRig, tmp_path: Path
     assert not runtime.set_quota(key, 1.0)
 
 
-def test_a_container_removed_by_others_is_gone(rig: DockerRig, client: docker.APIClient) -> None:
+def test_a_container_removed_by_others_is_gone(rig: DockerRig) -> None:
     runtime = rig.runtime()
     key = rig.start(runtime, rigs.IDLE)
-    client.remove_container(inspect(client, rig)["Id"], force=True)
+    rig.client.remove_container(rig.inspect()["Id"], force=True)
     assert not runtime.set_quota(key, 1.0)
     rig.until(lambda: not runtime.observe())
 
 
-def test_the_list_is_asked_for_every_ten_seconds_only(rig: DockerRig, docker_engine: docker.DockerClient) -> None:
+def test_the_list_is_asked_for_every_ten_seconds_only(rig: DockerRig) -> None:
     now = 100.0
     watcher = rig.runtime(clock=lambda: now)
     assert watcher.observe() == {}
@@ -246,22 +226,22 @@ def test_one_thread_may_start_while_another_observes(rig: DockerRig) -> None:
     assert {seen.key for seen in runtime.observe().values() if seen.running} == set(keys)
 
 
-def test_a_name_taken_by_a_foreign_container_is_refused(rig: DockerRig, client: docker.APIClient) -> None:
+def test_a_name_taken_by_a_foreign_container_is_refused(rig: DockerRig) -> None:
     runtime = rig.runtime()
-    taken = client.create_container(runtime.prepare_image(), ["true"], name=launching.unique_name(rig.cluster, "w1", KEY))
+    taken = rig.client.create_container(runtime.prepare_image(), ["true"], name=launching.unique_name(rig.cluster, "w1", KEY))
     try:
         with pytest.raises(RuntimeRefused, match="foreign"):
             runtime.start(rig.launch(rigs.IDLE))
     finally:
-        client.remove_container(taken["Id"])
+        rig.client.remove_container(taken["Id"])
 
 
-def test_a_container_that_was_never_started_is_replaced(rig: DockerRig, client: docker.APIClient) -> None:
+def test_a_container_that_was_never_started_is_replaced(rig: DockerRig) -> None:
     first = rig.runtime(records=rig.directory / "forgotten")
     key = rig.start(first, rigs.IDLE)
-    labels, name = inspect(client, rig)["Config"]["Labels"], launching.unique_name(rig.cluster, "w1", KEY)
-    client.remove_container(name, force=True)
-    client.create_container(first.prepare_image(), ["true"], name=name, labels=labels)
+    labels, name = rig.inspect()["Config"]["Labels"], launching.unique_name(rig.cluster, "w1", KEY)
+    rig.client.remove_container(name, force=True)
+    rig.client.create_container(first.prepare_image(), ["true"], name=name, labels=labels)
     second = rig.restart(first)
     seen = rig.until(lambda: [one for one in second.observe().values() if not one.running])[0]
     assert (seen.running, seen.exit_code, seen.reason) == (False, None, "created but never started")
@@ -307,8 +287,7 @@ def test_the_image_has_java_and_python(rig: DockerRig) -> None:
     launch = rig.launch(f"java -version && echo $HOME; {rigs.IDLE}")
     # A JVM reserves more than the other tests' limit.
     runtime.start(dataclasses.replace(launch, memory_bytes=512 << 20, cores=1.0))
-    rig.until(lambda: (launch.log_dir / "stdout").exists() and (launch.log_dir / "stdout").read_text())
-    assert (launch.log_dir / "stdout").read_text() == "/tmp\n"
+    assert rig.until(lambda: rig.said(launch.key)) == "/tmp\n"
     assert 'version "17' in (launch.log_dir / "stderr").read_text()
     assert runtime.java("/some/where", None).program == "java"
 
@@ -336,8 +315,13 @@ def swap(path: Path, target: Path) -> None:
     path.symlink_to(target)
 
 
+def reads(runtime: DockerRuntime, folder: Path, bind: Bind) -> str:
+    """Return what a program reads in a folder that it sees by `bind`."""
+    return runtime.run_program(Program(["/bin/cat", f"{folder}/which"], os.getuid(), os.getgid(), [bind]))
+
+
 def test_a_directory_swapped_between_check_and_start_is_shown_as_it_was_checked(
-    rig: DockerRig, client: docker.APIClient, swappable: tuple[Path, Path]
+    rig: DockerRig, swappable: tuple[Path, Path]
 ) -> None:
     data, secret = swappable
     volumes: set[str] = set()
@@ -349,26 +333,22 @@ def test_a_directory_swapped_between_check_and_start_is_shown_as_it_was_checked(
         assert not bind.firm
         runtime = rig.runtime(f"w-{writable}")
         swap(data, secret)
-        runtime.start(dataclasses.replace(launch, binds=[bind]))
-        rig.ended(runtime, launch.key)
-        assert rig.said(launch.key).split() == (["checked", "wrote"] if writable else ["checked"])
-        seen = client.inspect_container(launching.unique_name(rig.cluster, f"w-{writable}", launch.key))
+        said = rigs.output(rig, runtime, dataclasses.replace(launch, binds=[bind]))
+        assert said.split() == (["checked", "wrote"] if writable else ["checked"])
+        seen = rig.inspect(launch.key, f"w-{writable}")
         volumes |= {mount["Name"] for mount in seen["Mounts"] if mount["Type"] == "volume"}
         data.unlink()
         data.with_name("moved").rename(data)
-        told = runtime.run_program(Program(["/bin/cat", f"{data}/which"], os.getuid(), os.getgid(), [looked_at(data)]))
-        assert told == "checked\n"
+        assert reads(runtime, data, looked_at(data)) == "checked\n"
     assert len(volumes) == 2
-    rig.close()
-    rig.until(lambda: not volumes & {volume["Name"] for volume in client.volumes()["Volumes"] or ()})
+    docker_container.clear(rig.client, {docker_container.CLUSTER: rig.cluster})
+    rig.until(lambda: not volumes & {volume["Name"] for volume in rig.client.volumes()["Volumes"] or ()})
     # what the engine removed with the container was its volume, not what was mounted there
     assert sorted(path.name for path in data.iterdir()) == ["made-True", "which"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root looks into a container's files")
-def test_a_file_swapped_between_check_and_start_ends_the_executor(
-    rig: DockerRig, client: docker.APIClient, swappable: tuple[Path, Path]
-) -> None:
+def test_a_file_swapped_between_check_and_start_ends_the_executor(rig: DockerRig, swappable: tuple[Path, Path]) -> None:
     data, secret = swappable
     data.chmod(0o777)
     launch = rig.launch(rigs.IDLE)
@@ -378,7 +358,7 @@ def test_a_file_swapped_between_check_and_start_ends_the_executor(
     with pytest.raises(RuntimeRefused, match="app-1/1"):
         runtime.start(dataclasses.replace(launch, binds=[bind]))
     assert runtime.observe() == {}
-    assert client.containers(all=True, filters={"label": f"sparkpace.cluster={rig.cluster}"}) == []
+    assert rig.client.containers(all=True, filters={"label": f"sparkpace.cluster={rig.cluster}"}) == []
 
 
 def test_masks_and_deeper_binds_lie_over_a_held_directory(rig: DockerRig, swappable: tuple[Path, Path]) -> None:
@@ -391,10 +371,7 @@ def test_masks_and_deeper_binds_lie_over_a_held_directory(rig: DockerRig, swappa
     )
     inner = looked_at(data / "inner", writable=True)
     launch = rig.launch(f"ls {data}/hidden; cat {data}/which; touch {data}/inner/file; ls {data}/inner")
-    runtime = rig.runtime()
-    runtime.start(dataclasses.replace(launch, binds=[bind, inner]))
-    rig.ended(runtime, launch.key)
-    assert rig.said(launch.key).split() == ["file"]
+    assert rigs.output(rig, rig.runtime(), dataclasses.replace(launch, binds=[bind, inner])).split() == ["file"]
 
 
 def test_an_engine_that_does_not_see_what_is_held_mounts_by_name_and_the_log_says_so(
@@ -404,8 +381,7 @@ def test_an_engine_that_does_not_see_what_is_held_mounts_by_name_and_the_log_say
     monkeypatch.setattr(EngineClients, "pid", lambda _: None)  # as that of an engine in another namespace, or remote
     runtime = rig.runtime()
     for _ in range(2):
-        program = Program(["/bin/cat", f"{data}/which"], os.getuid(), os.getgid(), [looked_at(data)])
-        assert runtime.run_program(program) == "checked\n"
+        assert reads(runtime, data, looked_at(data)) == "checked\n"
     assert caplog.text.count("mounted by name") == 1
 
 
@@ -424,5 +400,4 @@ def test_where_namespaces_cannot_be_compared_the_engine_is_tried(
     monkeypatch.setattr(Path, "samefile", refuses)
     bind = looked_at(data)
     swap(data, swappable[1])
-    told = rig.runtime().run_program(Program(["/bin/cat", f"{data}/which"], os.getuid(), os.getgid(), [bind]))
-    assert told == "checked\n"
+    assert reads(rig.runtime(), data, bind) == "checked\n"

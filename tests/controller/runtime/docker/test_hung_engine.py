@@ -15,15 +15,14 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import docker
 import pytest
 from msgspec import structs
 
 from controller.agent.open_quotas import open_all
 from controller.machine.process import Process, find_process
-from controller.runtime import executor_record, launching
+from controller.runtime import executor_record
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup.group import Group
 from controller.runtime.cgroup.tree import CgroupTree
@@ -66,24 +65,13 @@ def short_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.runtime.docker.updates.TIMEOUT_S", 1.0)
 
 
-@pytest.fixture
-def client(docker_engine: docker.DockerClient) -> docker.APIClient:
-    """Provide a client of the engine that goes past the hanging socket."""
-    return docker_engine.api
-
-
 def started(rig: DockerRig, runtime: DockerRuntime, *keys: ExecutorKey, program: str = rigs.IDLE) -> None:
     for key in keys or (KEY,):
         runtime.start(rig.launch(program, key=key))
 
 
-def inspect(client: docker.APIClient, rig: DockerRig, key: ExecutorKey = KEY) -> dict[str, Any]:
-    found: dict[str, Any] = client.inspect_container(launching.unique_name(rig.cluster, "w1", key))
-    return found
-
-
-def group_of(client: docker.APIClient, rig: DockerRig, key: ExecutorKey = KEY) -> Group:
-    seen = inspect(client, rig, key)
+def group_of(rig: DockerRig, key: ExecutorKey = KEY) -> Group:
+    seen = rig.inspect(key)
     group = CgroupTree().group_of(seen["State"]["Pid"], must_contain=seen["Id"])
     assert group is not None
     return group
@@ -93,8 +81,8 @@ def quota_of(group: Group) -> float | None:
     return CgroupTree().read_quota(group)
 
 
-def host(client: docker.APIClient, rig: DockerRig, name: str) -> int:
-    return int(inspect(client, rig)["HostConfig"][name])
+def host(rig: DockerRig, name: str) -> int:
+    return int(rig.inspect()["HostConfig"][name])
 
 
 def without_waiting(engine: HangingEngine, call: Callable[[], T]) -> T:
@@ -120,11 +108,11 @@ def without_waiting(engine: HangingEngine, call: Callable[[], T]) -> T:
 
 @pytest.mark.groups
 def test_quotas_move_while_the_engine_hangs_and_it_learns_the_newest_when_it_answers(
-    rig: DockerRig, engine: HangingEngine, client: docker.APIClient
+    rig: DockerRig, engine: HangingEngine
 ) -> None:
     runtime = rig.runtime()
     started(rig, runtime)
-    group = group_of(client, rig)
+    group = group_of(rig)
     engine.hang()
     for cores in (0.9, 0.35, 0.8, 0.41):
         assert without_waiting(engine, partial(runtime.set_quota, KEY, cores))
@@ -132,39 +120,37 @@ def test_quotas_move_while_the_engine_hangs_and_it_learns_the_newest_when_it_ans
         assert without_waiting(engine, runtime.observe)[KEY].quota_cores == pytest.approx(cores)
     rig.until(lambda: runtime.chores.away)
     assert runtime.set_quota(KEY, 0.42)
-    assert host(client, rig, "CpuQuota") == 50_000
+    assert host(rig, "CpuQuota") == 50_000
     engine.resume()
     rig.until(lambda: runtime.chores.settle(0.1))
-    assert host(client, rig, "CpuQuota") == 42_000
+    assert host(rig, "CpuQuota") == 42_000
     assert quota_of(group) == pytest.approx(0.42)
     updates = [line for line in engine.requests if line.endswith("/update HTTP/1.1")]
     assert len(updates) <= 4  # the first, which hung; the newest; once more; an engine slow enough for one repetition
 
 
 @pytest.mark.groups
-def test_an_older_value_that_the_engine_writes_late_is_put_right(
-    rig: DockerRig, engine: HangingEngine, client: docker.APIClient
-) -> None:
+def test_an_older_value_that_the_engine_writes_late_is_put_right(rig: DockerRig, engine: HangingEngine) -> None:
     """The update of 0.9 is under way when 0.3 is written; it reaches the kernel after that."""
     runtime = rig.runtime()
     started(rig, runtime)
-    group = group_of(client, rig)
+    group = group_of(rig)
     engine.hang()
     assert runtime.set_quota(KEY, 0.9)
     rig.until(lambda: any(line.endswith("/update HTTP/1.1") for line in engine.requests))
     assert runtime.set_quota(KEY, 0.3)
     engine.resume()
     rig.until(lambda: runtime.chores.settle(0.1))
-    assert host(client, rig, "CpuQuota") == 30_000
+    assert host(rig, "CpuQuota") == 30_000
     assert quota_of(group) == pytest.approx(0.3)
 
 
 @pytest.mark.groups
-def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: DockerRig, client: docker.APIClient) -> None:
+def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: DockerRig) -> None:
     """The engine rewrites the quota with each update, whatever that is about."""
     runtime = rig.runtime()
     started(rig, runtime)
-    group = group_of(client, rig)
+    group = group_of(rig)
     assert runtime.set_quota(KEY, 0.3)
     rig.until(lambda: runtime.chores.settle(0.1))
     known = runtime._known.by_key[KEY]
@@ -174,18 +160,18 @@ def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: Docker
 
 
 @pytest.mark.groups
-def test_memory_limits_move_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine, client: docker.APIClient) -> None:
+def test_memory_limits_move_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine) -> None:
     runtime = rig.runtime()
     started(rig, runtime)
     engine.hang()
     for limit in (2 * MEMORY_BYTES, 3 * MEMORY_BYTES // 4, 3 * MEMORY_BYTES):
         assert without_waiting(engine, partial(runtime.set_memory_limit, KEY, limit))
         assert without_waiting(engine, runtime.observe)[KEY].memory_limit_bytes == limit
-    with_swap = CgroupTree().read_memory_limit(group_of(client, rig))
+    with_swap = CgroupTree().read_memory_limit(group_of(rig))
     assert with_swap == 3 * MEMORY_BYTES
     engine.resume()
     rig.until(lambda: runtime.chores.settle(0.1))
-    assert host(client, rig, "Memory") == host(client, rig, "MemorySwap") == 3 * MEMORY_BYTES
+    assert host(rig, "Memory") == host(rig, "MemorySwap") == 3 * MEMORY_BYTES
     assert runtime.observe()[KEY].memory_limit_bytes == 3 * MEMORY_BYTES
 
 
@@ -214,17 +200,15 @@ def test_nothing_of_a_period_waits_for_an_engine_that_hangs(rig: DockerRig, engi
     rig._open.remove(runtime)
 
 
-def test_what_was_removed_while_the_engine_hung_goes_when_it_answers(
-    rig: DockerRig, engine: HangingEngine, client: docker.APIClient
-) -> None:
+def test_what_was_removed_while_the_engine_hung_goes_when_it_answers(rig: DockerRig, engine: HangingEngine) -> None:
     runtime = rig.runtime()
     started(rig, runtime, program=rigs.EXITS_WITH_3)
     rig.ended(runtime, KEY)
     engine.hang()
     without_waiting(engine, lambda: runtime.remove(KEY))
-    assert inspect(client, rig)["State"]["ExitCode"] == 3
+    assert rig.inspect()["State"]["ExitCode"] == 3
     engine.resume()
-    rig.until(lambda: not client.containers(all=True, filters={"label": f"sparkpace.cluster={rig.cluster}"}))
+    rig.until(lambda: not rig.client.containers(all=True, filters={"label": f"sparkpace.cluster={rig.cluster}"}))
     assert runtime.observe() == {}
 
 
@@ -257,7 +241,7 @@ def _exit_code(runtime: DockerRuntime, key: ExecutorKey) -> int | None:
 
 
 @pytest.mark.groups
-def test_a_new_agent_adopts_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine, client: docker.APIClient) -> None:
+def test_a_new_agent_adopts_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine) -> None:
     first = rig.runtime()
     started(rig, first, KEY, OTHER)
     assert first.set_quota(KEY, 0.75)
@@ -270,7 +254,7 @@ def test_a_new_agent_adopts_while_the_engine_hangs(rig: DockerRig, engine: Hangi
     assert (seen[KEY].running, seen[KEY].pid) == (True, pid)
     assert seen[KEY].quota_cores == pytest.approx(0.75)
     assert without_waiting(engine, lambda: second.set_quota(KEY, 0.2))
-    assert quota_of(group_of(client, rig)) == pytest.approx(0.2)
+    assert quota_of(group_of(rig)) == pytest.approx(0.2)
 
 
 def test_a_new_agent_without_records_says_that_no_engine_answers(rig: DockerRig, engine: HangingEngine) -> None:
@@ -310,9 +294,7 @@ def _rewritten(path: Path, record: executor_record.ContainerRecord, process: Pro
 
 
 @pytest.mark.groups
-def test_the_opener_opens_every_quota_while_the_engine_hangs(
-    rig: DockerRig, engine: HangingEngine, client: docker.APIClient, tmp_path: Path
-) -> None:
+def test_the_opener_opens_every_quota_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine, tmp_path: Path) -> None:
     options = agent_options(tmp_path, cores=1.7, runtime="docker")
     directory = tmp_path / "agents" / "w1"
     runtime = rig.runtime(records=directory / "containers")
@@ -329,7 +311,7 @@ def test_the_opener_opens_every_quota_while_the_engine_hangs(
     )
     assert done.returncode == 0, done.stderr.decode()
     for key in (KEY, OTHER):
-        assert quota_of(group_of(client, rig, key)) == pytest.approx(1.7)
+        assert quota_of(group_of(rig, key)) == pytest.approx(1.7)
 
 
 class _Refusing(CgroupTree):
@@ -345,30 +327,30 @@ class _Refusing(CgroupTree):
 
 
 @pytest.mark.groups
-def test_one_executors_failing_quota_leaves_the_others_opened(rig: DockerRig, client: docker.APIClient) -> None:
+def test_one_executors_failing_quota_leaves_the_others_opened(rig: DockerRig) -> None:
     tree = _Refusing()
     runtime = rig.runtime(cgroups=tree)
     third = ExecutorKey("app-1", "3")
     started(rig, runtime, KEY, OTHER, third)
-    tree.refused = group_of(client, rig, OTHER).cpu
+    tree.refused = group_of(rig, OTHER).cpu
     assert not open_all(runtime, 1.6)
-    quotas = {key: quota_of(group_of(client, rig, key)) for key in (KEY, OTHER, third)}
+    quotas = {key: quota_of(group_of(rig, key)) for key in (KEY, OTHER, third)}
     assert quotas == {KEY: pytest.approx(1.6), OTHER: pytest.approx(0.5), third: pytest.approx(1.6)}
 
 
-def test_an_agent_that_may_not_write_the_files_has_the_engine_do_it(rig: DockerRig, client: docker.APIClient) -> None:
+def test_an_agent_that_may_not_write_the_files_has_the_engine_do_it(rig: DockerRig) -> None:
     tree = _Refusing()
     tree.number = errno.EACCES
     runtime = rig.runtime(cgroups=tree)
     started(rig, runtime)
-    group = group_of(client, rig)
+    group = group_of(rig)
     tree.refused = group.cpu
     assert runtime.set_quota(KEY, 0.35)
     rig.until(lambda: quota_of(group) == pytest.approx(0.35))
 
 
 def test_without_kernel_files_quotas_wait_for_the_engine_and_nobody_else_does(
-    rig: DockerRig, engine: HangingEngine, client: docker.APIClient, tmp_path: Path
+    rig: DockerRig, engine: HangingEngine, tmp_path: Path
 ) -> None:
     runtime = rig.runtime(cgroups=CgroupTree(tmp_path / "no-cgroups"))
     started(rig, runtime, KEY, OTHER)
@@ -383,5 +365,5 @@ def test_without_kernel_files_quotas_wait_for_the_engine_and_nobody_else_does(
         without_waiting(engine, lambda: runtime.stop(OTHER))
     engine.resume()
     rig.until(lambda: runtime.observe()[KEY].quota_cores == pytest.approx(0.2))
-    assert host(client, rig, "CpuQuota") == 20_000
+    assert host(rig, "CpuQuota") == 20_000
     assert rig.ended(runtime, OTHER).exit_code == 128 + signal.SIGKILL
