@@ -334,22 +334,23 @@ def test_new_files_lack_the_permissions_that_the_launch_names(rig: AnyRig, runti
     assert int(rigs.output(rig, runtime, launch), 8) == umask
 
 
-def test_an_executor_has_the_groups_that_the_launch_names(rig: AnyRig, runtime: Starter) -> None:
+def test_an_executor_has_the_user_and_the_groups_that_the_launch_names(rig: AnyRig, runtime: Starter) -> None:
     if os.geteuid() != 0:
-        pytest.skip("only root gives groups")
+        pytest.skip("only root starts executors as another user")
     nobody = pwd.getpwnam("nobody")
     with tempfile.TemporaryDirectory() as name:  # a test's own folder is root's, as are those above it
         folder = Path(name)
         folder.chmod(0o755)
         launch = dataclasses.replace(
-            rig.launch("id -G"),
+            rig.launch("id -u; id -G"),
             working_dir=folder,
             log_dir=folder / "logs",
             uid=nobody.pw_uid,
             gid=nobody.pw_gid,
             groups=(nobody.pw_gid, 54321),
         )
-        assert set(rigs.output(rig, runtime, launch).split()) == {str(nobody.pw_gid), "54321"}
+        user, groups = rigs.output(rig, runtime, launch).splitlines()
+        assert (user, set(groups.split())) == (str(nobody.pw_uid), {str(nobody.pw_gid), "54321"})
 
 
 def test_an_executor_ends_with_its_children(rig: AnyRig, runtime: Starter) -> None:

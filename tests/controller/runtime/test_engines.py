@@ -7,7 +7,6 @@ import re
 import socketserver
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -54,31 +53,23 @@ class _Broken(_Answers):
         self._send(500, {"message": "broken"})
 
 
-@dataclass
-class Served:
-    path: Path
-
-    @property
-    def url(self) -> str:
-        return f"unix://{self.path}"
-
-
-def _serve(path: Path, handler: type[_Answers]) -> Iterator[Served]:
+def _serve(path: Path, handler: type[_Answers]) -> Iterator[str]:
+    """Serve at a socket; yield its URL."""
     with socketserver.ThreadingUnixStreamServer(str(path), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield Served(path)
+        yield f"unix://{path}"
         server.shutdown()
         thread.join()
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Served]:
+def engine(tmp_path: Path) -> Iterator[str]:
     yield from _serve(tmp_path / "new.sock", _Answers)
 
 
 @pytest.fixture
-def broken(tmp_path: Path) -> Iterator[Served]:
+def broken(tmp_path: Path) -> Iterator[str]:
     yield from _serve(tmp_path / "broken.sock", _Broken)
 
 
@@ -102,13 +93,13 @@ def context(folder: Path, name: str, url: str) -> None:
 
 
 class TestVersions:
-    def test_an_engine_that_refuses_old_clients_is_used(self, engine: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("DOCKER_HOST", engine.url)
+    def test_an_engine_that_refuses_old_clients_is_used(self, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DOCKER_HOST", engine)
         assert docker_version().startswith("29.0.0 ")
         assert choose_runtime("auto").name == "docker"
 
-    def test_clients_speak_the_engines_own_version(self, engine: Served) -> None:
-        clients = EngineClients(engine.url)
+    def test_clients_speak_the_engines_own_version(self, engine: str) -> None:
+        clients = EngineClients(engine)
         assert clients.quick().api_version == f"1.{NEWEST}"
         clients.close()
 
@@ -120,9 +111,9 @@ class TestAuto:
         assert choice.name == "process"
         assert f"{tmp_path}/none.sock" in choice.why_not_better
 
-    def test_what_answers_and_cannot_be_used_is_an_error(self, broken: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("DOCKER_HOST", broken.url)
-        with pytest.raises(Unusable, match=re.escape(broken.url)):
+    def test_what_answers_and_cannot_be_used_is_an_error(self, broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DOCKER_HOST", broken)
+        with pytest.raises(Unusable, match=re.escape(broken)):
             choose_runtime("auto")
         assert choose_runtime("process").name == "process"
 
@@ -134,10 +125,10 @@ class TestPlace:
         monkeypatch.setenv("DOCKER_CONTEXT", "other")
         assert engine_place().url.endswith("/run/mine.sock")
 
-    def test_the_context_in_use_is_followed(self, no_configuration: Path, engine: Served) -> None:
-        context(no_configuration, "colima", engine.url)
+    def test_the_context_in_use_is_followed(self, no_configuration: Path, engine: str) -> None:
+        context(no_configuration, "colima", engine)
         (no_configuration / "config.json").write_text('{"currentContext": "colima"}')
-        assert engine_place().url == engine.url
+        assert engine_place().url == engine
         assert "29.0.0" in docker_version()
         assert "colima" in docker_version()
 

@@ -155,17 +155,6 @@ def test_while_nobody_answers_only_knocks_are_sent_and_then_everything(engine: E
     assert not engine.chores.away
 
 
-def test_an_error_that_nobody_foresaw_is_counted_and_the_job_tried_again(engine: Engine) -> None:
-    engine.error = ZeroDivisionError("surprise")
-    engine.ask("a")
-    engine.turns()
-    assert engine.chores.failures == 1
-    engine.error = None
-    engine.now += BACK_OFF.first_s
-    engine.turns()
-    assert engine.done == ["a"]
-
-
 def test_threads_outlive_errors_that_nobody_foresaw() -> None:
     chores = Chores(lambda: None, threads=2)
     over = threading.Event()

@@ -158,13 +158,6 @@ def test_what_is_masked_cannot_be_read_and_what_is_bound_below_a_mask_can(rig: D
     assert (home / ".netrc").read_text() == "<.netrc>\n"
 
 
-def test_docker_inspect_tells_the_quota(rig: DockerRig) -> None:
-    runtime = rig.runtime()
-    key = rig.start(runtime, rigs.IDLE)
-    assert runtime.set_quota(key, 0.29)
-    rig.until(lambda: rig.inspect()["HostConfig"]["CpuQuota"] == 29_000)
-
-
 def test_too_much_memory_is_an_end_with_a_reason(rig: DockerRig) -> None:
     runtime = rig.runtime()
     key = rig.start(runtime, "exec python3 -c 'b = bytearray(500_000_000)'", cores=1.0)

@@ -20,7 +20,6 @@ from typing import TypeVar
 import pytest
 from msgspec import structs
 
-from controller.agent.open_quotas import open_all
 from controller.machine.process import Process, find_process
 from controller.runtime import executor_record
 from controller.runtime.base import ExecutorKey
@@ -127,22 +126,6 @@ def test_quotas_move_while_the_engine_hangs_and_it_learns_the_newest_when_it_ans
     assert quota_of(group) == pytest.approx(0.42)
     updates = [line for line in engine.requests if line.endswith("/update HTTP/1.1")]
     assert len(updates) <= 4  # the first, which hung; the newest; once more; an engine slow enough for one repetition
-
-
-@pytest.mark.groups
-def test_an_older_value_that_the_engine_writes_late_is_put_right(rig: DockerRig, engine: HangingEngine) -> None:
-    """The update of 0.9 is under way when 0.3 is written; it reaches the kernel after that."""
-    runtime = rig.runtime()
-    started(rig, runtime)
-    group = group_of(rig)
-    engine.hang()
-    assert runtime.set_quota(KEY, 0.9)
-    rig.until(lambda: any(line.endswith("/update HTTP/1.1") for line in engine.requests))
-    assert runtime.set_quota(KEY, 0.3)
-    engine.resume()
-    rig.until(lambda: runtime.chores.settle(0.1))
-    assert host(rig, "CpuQuota") == 30_000
-    assert quota_of(group) == pytest.approx(0.3)
 
 
 @pytest.mark.groups
@@ -314,37 +297,17 @@ def test_the_opener_opens_every_quota_while_the_engine_hangs(rig: DockerRig, eng
         assert quota_of(group_of(rig, key)) == pytest.approx(1.7)
 
 
-class _Refusing(CgroupTree):
-    """A kernel that refuses to write the quota of one group."""
-
-    refused: Path | None = None
-    number = errno.EINVAL
+class _Forbidden(CgroupTree):
+    """Control groups of which this process may not write the quotas."""
 
     def write_quota(self, group: Group, cores: float) -> bool:
-        if group.cpu == self.refused:
-            raise OSError(self.number, os.strerror(self.number))
-        return super().write_quota(group, cores)
-
-
-@pytest.mark.groups
-def test_one_executors_failing_quota_leaves_the_others_opened(rig: DockerRig) -> None:
-    tree = _Refusing()
-    runtime = rig.runtime(cgroups=tree)
-    third = ExecutorKey("app-1", "3")
-    started(rig, runtime, KEY, OTHER, third)
-    tree.refused = group_of(rig, OTHER).cpu
-    assert not open_all(runtime, 1.6)
-    quotas = {key: quota_of(group_of(rig, key)) for key in (KEY, OTHER, third)}
-    assert quotas == {KEY: pytest.approx(1.6), OTHER: pytest.approx(0.5), third: pytest.approx(1.6)}
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def test_an_agent_that_may_not_write_the_files_has_the_engine_do_it(rig: DockerRig) -> None:
-    tree = _Refusing()
-    tree.number = errno.EACCES
-    runtime = rig.runtime(cgroups=tree)
+    runtime = rig.runtime(cgroups=_Forbidden())
     started(rig, runtime)
     group = group_of(rig)
-    tree.refused = group.cpu
     assert runtime.set_quota(KEY, 0.35)
     rig.until(lambda: quota_of(group) == pytest.approx(0.35))
 

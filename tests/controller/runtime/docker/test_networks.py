@@ -23,7 +23,6 @@ import pytest
 from controller.runtime import networks
 from controller.runtime.base import OWN_ADDRESS, ExecutorKey, Launch, OwnNetwork
 from controller.runtime.docker import packet_filter
-from controller.runtime.docker.client import connect
 from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.docker.networks import DockerNetworks, bridge_address
 from controller.runtime.docker.runtime import end_all
@@ -341,10 +340,3 @@ def test_fifty_applications_at_once_have_a_network_each(
     assert len(subnets) == 50
     assert all(any(subnet.subnet_of(base) for base in POOL.bases) for subnet in subnets)
     assert len(left(client, rig.cluster)[0]) == 50
-
-
-def test_the_driver_address_is_this_machines(host: str) -> None:
-    with listener(host) as (address, port):
-        socket.create_connection((address, port), 10).close()
-    with connect(None) as client:
-        assert bridge_address(client) == host

@@ -1,4 +1,4 @@
-"""Quotas over an engine's socket: the request, connections that an engine closed, refusals. The engine is made up."""
+"""Quotas over an engine's socket: the request, and refusals. The engine is made up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from controller.runtime.docker.updates import Updates
 
 
 class Engine(ThreadingUnixStreamServer):
-    """An engine with the answer `status`; with `hang_up` it closes a connection after each."""
+    """An engine with the answer `status`."""
 
     daemon_threads = True
     block_on_close = False
@@ -26,7 +26,7 @@ class Engine(ThreadingUnixStreamServer):
         super().__init__(str(path), Handler)
         self.asked: list[tuple[str, dict[str, int]]] = []
         self.connections = 0
-        self.status, self.hang_up = 200, False
+        self.status = 200
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -44,7 +44,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-        self.close_connection = self.server.hang_up
 
     def log_message(self, *_: object) -> None:
         """Keep stderr quiet."""
@@ -77,13 +76,6 @@ def test_quotas_are_set_over_one_connection(engine: Engine, updates: Updates) ->
     assert engine.connections == 1
 
 
-def test_a_connection_that_the_engine_closed_is_opened_anew(engine: Engine, updates: Updates) -> None:
-    engine.hang_up = True
-    for _ in range(3):
-        updates.set_quota("abc", 50_000)
-    assert len(engine.asked) == engine.connections == 3
-
-
 def test_each_thread_has_a_connection_of_its_own(engine: Engine, updates: Updates) -> None:
     both = threading.Barrier(2)
 
@@ -105,10 +97,3 @@ def test_a_refusal_is_the_librarys_error(engine: Engine, updates: Updates) -> No
     engine.status = 404
     with pytest.raises(APIError, match=r"status 404.*no such container"):
         updates.set_quota("abc", 50_000)
-
-
-def test_without_an_engine_it_is_an_error_of_the_system(tmp_path: Path) -> None:
-    client = docker.APIClient(base_url=f"unix://{tmp_path}/none.sock", version="1.41")
-    with pytest.raises(OSError, match="No such file"):
-        Updates(lambda: client).set_quota("abc", 50_000)
-    client.close()
