@@ -54,13 +54,6 @@ def test_a_route_over_a_whole_base_sends_networks_to_the_next() -> None:
     assert str(free_subnet(parse_pool(DEFAULT_POOL), [IPv4Network("10.0.0.0/8")])) == "172.30.0.0/28"
 
 
-def test_fifty_applications_have_networks_apart() -> None:
-    pool, found = parse_pool("10.201.0.0/16"), list[IPv4Network]()
-    for _ in range(50):
-        found.append(free_subnet(pool, found))
-    assert not any(a.overlaps(b) for a in found for b in found if a is not b)
-
-
 def test_routes_are_read_and_default_routes_left_out() -> None:
     table = (
         "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"

@@ -284,22 +284,32 @@ def test_a_group_of_its_own_gets_its_quota_and_no_children_and_what_it_had_after
     assert tree.read_quota(container) == pytest.approx(0.9)
 
 
-@pytest.mark.parametrize("given", [0.9, math.inf])
+@pytest.mark.parametrize(
+    ("given", "raised", "recorded", "owners"),
+    [
+        (0.9, None, True, 0.9),
+        (math.inf, None, True, math.inf),
+        pytest.param(0.9, 1.7, True, 1.7, id="its owner has raised it meanwhile"),
+        pytest.param(0.9, None, False, 0.2, id="without a record what is there counts"),
+    ],
+)
 def test_what_an_agent_of_another_cluster_left_is_not_taken_for_its_owners_quota(
-    grouped: CgroupAdoptRig, container: Group, given: float
+    grouped: CgroupAdoptRig, container: Group, given: float, raised: float | None, recorded: bool, owners: float
 ) -> None:
     """The agent of the other cluster was killed, and its master has a new cluster by now. The agent's record is in the folder
     still."""
     what, tree = contained(grouped, container, given), CgroupTree()
     grouped.runtime().adopt(dataclasses.replace(what, cores=0.2))
     assert tree.read_quota(container) == pytest.approx(0.2)
-    successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "state/w1")
+    if raised is not None:
+        tree.write_quota(container, raised)
+    successor = AdoptRuntime("another-cluster", "w1", grouped.directory / ("state/w1" if recorded else "elsewhere"))
     assert successor.observe() == {}
     successor.adopt(what)
     successor.set_quota(KEY, 4.0)
-    assert tree.read_quota(container) == pytest.approx(min(given, 4.0))
+    assert tree.read_quota(container) == pytest.approx(min(owners, 4.0))
     successor.stop(KEY)
-    assert tree.read_quota(container) == pytest.approx(given)
+    assert tree.read_quota(container) == pytest.approx(owners)
 
 
 def _control_files(group: Group) -> dict[Path, str]:
@@ -323,27 +333,6 @@ def test_of_a_watched_executor_every_control_file_is_as_before(grouped: CgroupAd
     assert let_go_all(runtime)
     assert _control_files(container) == before
     assert len(before) > 5
-
-
-def test_a_quota_that_its_owner_has_raised_meanwhile_counts(grouped: CgroupAdoptRig, container: Group) -> None:
-    what, tree = contained(grouped, container, 0.9), CgroupTree()
-    grouped.runtime().adopt(what)
-    tree.write_quota(container, 1.7)
-    successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "state/w1")
-    successor.adopt(what)
-    successor.stop(KEY)
-    assert tree.read_quota(container) == pytest.approx(1.7)
-
-
-def test_without_a_record_the_quota_that_is_there_counts_as_its_owners(
-    grouped: CgroupAdoptRig, container: Group, tmp_path: Path
-) -> None:
-    what, tree = contained(grouped, container, 0.9), CgroupTree()
-    grouped.runtime().adopt(dataclasses.replace(what, cores=0.2))
-    successor = AdoptRuntime("another-cluster", "w2", tmp_path / "elsewhere")
-    successor.adopt(what)
-    successor.set_quota(KEY, 4.0)
-    assert tree.read_quota(container) == pytest.approx(0.2)
 
 
 def test_a_process_has_one_application(grouped: CgroupAdoptRig) -> None:

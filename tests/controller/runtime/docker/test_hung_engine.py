@@ -9,18 +9,21 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import pytest
 from msgspec import structs
 
-from controller.machine.process import Process, find_process
+from controller.machine.process import find_process
 from controller.runtime import executor_record
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup.group import Group
@@ -31,7 +34,6 @@ from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.docker.state import EXIT_S
 from stage_model.errors import RuntimeFailed, Unavailable
 from tests.controller.runtime import rigs
-from tests.controller.runtime.docker.hanging_engine import HangingEngine
 from tests.controller.runtime.rigs import KEY, MEMORY_BYTES, DockerRig
 from tests.fakes.options import agent_options
 
@@ -39,6 +41,73 @@ pytestmark = pytest.mark.docker
 
 T = TypeVar("T")
 OTHER = ExecutorKey("app-1", "2")
+
+
+class HangingEngine:
+    """A socket in front of the real engine, through which a test can have it hang: requests are taken and never answered,
+    including those under way. No test stops the engine itself, because others use it.
+
+    `hang` and `resume` as often as needed. What clients sent meanwhile reaches the engine when it resumes, as the requests
+    in a stopped engine's sockets do. `url` is the `base_url` of clients, `requests` every request's first line."""
+
+    def __init__(self, path: Path) -> None:
+        self.url = f"unix://{path}"
+        self.requests: list[str] = []
+        self._flowing = threading.Event()
+        self._flowing.set()
+        self._sockets: list[socket.socket] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen(128)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def flows(self) -> bool:
+        return self._flowing.is_set()
+
+    def hang(self) -> None:
+        self._flowing.clear()
+
+    def resume(self) -> None:
+        self._flowing.set()
+
+    def close(self) -> None:
+        self._flowing.set()
+        for one in (self._listener, *self._sockets):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            engine = _connected()
+            self._sockets += [client, engine]
+            threading.Thread(target=self._pump, args=(client, engine, True), daemon=True).start()
+            threading.Thread(target=self._pump, args=(engine, client, False), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, to_engine: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                if to_engine:
+                    self.requests.append(data.split(b"\r\n", 1)[0].decode(errors="replace"))
+                self._flowing.wait()
+                sink.sendall(data)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
+
+
+def _connected() -> socket.socket:
+    where = urlsplit(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock")
+    if where.scheme == "unix":
+        engine = socket.socket(socket.AF_UNIX)
+        engine.connect(where.path)
+        return engine
+    assert where.hostname, f"DOCKER_HOST {where.geturl()!r} is neither a socket nor an address"
+    return socket.create_connection((where.hostname, where.port or 2375))
 
 
 @pytest.fixture
@@ -260,20 +329,16 @@ def test_a_record_that_names_another_process_adopts_nothing_of_it(rig: DockerRig
     engine.hang()
     foreign = [structs.replace(record.process, start_ticks=1), structs.replace(mine, boot_id="another"), mine]
     for process in foreign:
-        _rewritten(path, record, process)
+        executor_record.write(path, structs.replace(record, process=process))
         runtime = rig.runtime()
         known = runtime._known.by_key[KEY]
         assert known.group is None
         assert known.process is None or not known.lives()  # so nothing would be signalled
         without_waiting(engine, runtime.close)
         rig._open.remove(runtime)
-    _rewritten(path, record, record.process)
+    executor_record.write(path, record)
     path.chmod(0o666)
     assert rig.runtime().observe() == {}
-
-
-def _rewritten(path: Path, record: executor_record.ContainerRecord, process: Process) -> None:
-    executor_record.write(path, structs.replace(record, process=process))
 
 
 @pytest.mark.groups

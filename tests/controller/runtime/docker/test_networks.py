@@ -326,17 +326,3 @@ def test_a_pool_that_is_used_up_is_told_and_served_again_when_an_application_has
     runtime.remove(ExecutorKey("app", "1"))
     rig.until(lambda: runtime.chores.settle(1.0))
     rig.listening(runtime, surroundings.own, application="second")
-
-
-@pytest.mark.slow
-def test_fifty_applications_at_once_have_a_network_each(
-    rig: NetworkRig, client: docker.APIClient, surroundings: Surroundings
-) -> None:
-    runtime = rig.runtime()
-    names = [f"app-{number}" for number in range(50)]
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda name: rig.listening(runtime, surroundings.own, application=name), names))
-    subnets = {IPv4Network((int(IPv4Address(one)) & ~15, 28)) for one in found}
-    assert len(subnets) == 50
-    assert all(any(subnet.subnet_of(base) for base in POOL.bases) for subnet in subnets)
-    assert len(left(client, rig.cluster)[0]) == 50
