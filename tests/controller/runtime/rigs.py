@@ -19,7 +19,7 @@ from msgspec import structs
 
 from controller.machine import proc
 from controller.machine.process import Process, find_process
-from controller.runtime.adopt.executors import AdoptRuntime
+from controller.runtime.adopt.runtime import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey, Launch, Observed, Runtime, Starter
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.claimed_process import BACKENDS, ProcessClaim, Serves
@@ -30,7 +30,7 @@ from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.executors import KubernetesRuntime
 from controller.runtime.kubernetes.paced_pods import PacedExecutor
 from controller.runtime.launching import unique_name
-from controller.runtime.process.executors import ProcessRuntime
+from controller.runtime.process.runtime import ProcessRuntime
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server
 from tests.fakes.runtime import FakeHost, FakeRuntime

@@ -21,7 +21,7 @@ from msgspec import structs
 from controller.agent.open_quotas import let_go_all
 from controller.machine import proc
 from controller.machine.process import Process, find_process
-from controller.runtime.adopt.executors import AdoptRuntime
+from controller.runtime.adopt.runtime import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey
 from controller.runtime.cgroup.group import ADOPTED, Group
 from controller.runtime.cgroup.tree import CgroupTree
