@@ -234,7 +234,7 @@ def standalone(folder: Path, *, workers: int, cores_each: float, slots: int = 1)
     `cores_each`."""
     if slots > 1:
         refuse_without_shares(CgroupTree())
-    client = connect(None)
+    client = connect()
     tags = {LABEL: str(folder)}
     docker_container.clear(client, tags)
     names = [f"w{number}" for number in range(1, workers + 1)]

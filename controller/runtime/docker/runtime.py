@@ -90,7 +90,7 @@ def end_containers(labels: Mapping[str, str]) -> int:
 @contextmanager
 def _answering(what: str) -> Iterator[APIClient]:
     """Provide a client whose answers are awaited for a while. Raise `Unavailable` instead of its errors."""
-    client = connect(None)
+    client = connect()
     try:
         client.timeout = ENGINE_S
         yield client

@@ -395,7 +395,7 @@ class DockerRig(StartingRig[DockerRuntime]):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.client = connect(None)  # past `base_url`
+        self.client = connect()  # past `base_url`
 
     def make(self, worker: str, **settings: Any) -> DockerRuntime:
         given: dict[str, Any] = {"records": self.records(worker), "base_url": self.base_url, **settings}
