@@ -23,7 +23,7 @@ from controller.machine import proc
 from controller.machine.process import Process, find_process
 from controller.runtime.adopt.runtime import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey
-from controller.runtime.cgroup.group import ADOPTED, Group
+from controller.runtime.cgroup.group import ADOPTED, Group, removed
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.cgroup.v2 import DELEGATE, REST
 from controller.runtime.claimed_process import BACKENDS, ProcessClaim, Serves, find_claimed
@@ -265,7 +265,7 @@ def inner(grouped: CgroupAdoptRig, container: Group) -> Iterator[Group]:
     for group in (*(Group(path, path, None) for path in made.cpu.glob(f"{ADOPTED}/*")), made):
         tree.kill_all(group)
     for path in [path for directory in made.directories() for path in (*directory.glob(f"{ADOPTED}/*"), directory / ADOPTED)]:
-        grouped.until(lambda path=path: not path.exists() or not _removed_fails(path))  # type: ignore[misc]
+        grouped.until(partial(removed, path))
     grouped.until(lambda: tree.remove(made))
 
 
@@ -435,7 +435,7 @@ def test_a_container_as_yarns_node_manager_makes_it_can_be_removed_by_it_while_i
         assert seen.memory_bytes < 1 << 30
         os.kill(executor, signal.SIGKILL)  # its shell reaps it; an orphan would stay in the group until init comes to it
         shell.wait()
-        grouped.until(lambda: not _removed_fails(container))
+        grouped.until(partial(removed, container))
         assert not grouped.ended(runtime, KEY).running
         runtime.remove(KEY)
     finally:
@@ -494,15 +494,6 @@ def test_a_child_that_begins_or_ends_during_a_look_does_not_make_the_group_anoth
         os.killpg(executor.pid, signal.SIGKILL)
         executor.communicate()
         grouped.until(lambda: CgroupTree().remove(group))
-
-
-def _removed_fails(directory: Path) -> bool:
-    """Check that a group cannot be removed yet: the kernel first has to be done with its last process."""
-    try:
-        directory.rmdir()
-    except OSError:
-        return True
-    return False
 
 
 def test_a_group_with_somebody_else_in_it_is_not_its_own(grouped: CgroupAdoptRig, container: Group) -> None:

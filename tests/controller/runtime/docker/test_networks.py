@@ -20,6 +20,7 @@ from typing import Any
 import docker
 import pytest
 
+from controller.machine.addresses import LOOPBACK, address_towards
 from controller.runtime import networks
 from controller.runtime.base import OWN_ADDRESS, ExecutorKey, Launch, OwnNetwork
 from controller.runtime.docker import packet_filter
@@ -97,6 +98,13 @@ class NetworkRig(DockerRig):
         found, addresses = (launch.log_dir / "stdout").read_text().splitlines()
         assert "eth0" not in addresses, "it has an IPv6 address, which no rule is for"
         return list(json.loads(found))
+
+    def removed(self, runtime: DockerRuntime, key: ExecutorKey) -> None:
+        """End an executor and remove it, also from the engine."""
+        runtime.stop(key)
+        self.ended(runtime, key)
+        runtime.remove(key)
+        self.until(lambda: runtime.chores.settle(1.0))
 
     def close(self) -> None:
         super().close()
@@ -216,12 +224,10 @@ def surroundings(host: str, client: docker.APIClient) -> Iterator[Surroundings]:
 
 def _own_address() -> str:
     """Return the address of this machine towards others."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("198.51.100.1", 9))
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
+    try:
+        return address_towards("https://198.51.100.1")
+    except OSError:
+        return LOOPBACK
 
 
 @pytest.mark.parametrize("closed", [False, True])
@@ -290,11 +296,7 @@ def test_a_network_goes_with_its_last_executor_and_not_before(
     for executor in ("1", "2"):
         rig.listening(runtime, surroundings.own, executor=executor)
     for executor, rest in (("1", 1), ("2", 0)):
-        key = ExecutorKey("app", executor)
-        runtime.stop(key)
-        rig.ended(runtime, key)
-        runtime.remove(key)
-        rig.until(lambda: runtime.chores.settle(1.0))
+        rig.removed(runtime, ExecutorKey("app", executor))
         names, rules = left(client, rig.cluster)
         assert len(names) == rest
         assert bool(rules) is (bool(rest) and not packet_filter.why_not())
@@ -321,8 +323,5 @@ def test_a_pool_that_is_used_up_is_told_and_served_again_when_an_application_has
     second = rig.python(LISTEN, OWN_ADDRESS, application="second", own=surroundings.own)
     with pytest.raises(RuntimeFailed, match=r"10\.231\.255\.0/28.*--network-pool"):
         runtime.start(second)
-    runtime.stop(ExecutorKey("app", "1"))
-    rig.ended(runtime, ExecutorKey("app", "1"))
-    runtime.remove(ExecutorKey("app", "1"))
-    rig.until(lambda: runtime.chores.settle(1.0))
+    rig.removed(runtime, ExecutorKey("app", "1"))
     rig.listening(runtime, surroundings.own, application="second")
