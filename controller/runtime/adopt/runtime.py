@@ -75,7 +75,7 @@ class AdoptRuntime(Adopter):
         process = find_claimed(adoption.claim, adoption.serves)
         for other in self._known.values():
             if other.record.process == process and other.record.key != key and self._look(other).running:
-                raise RuntimeRefused(f"its process is paced as executor {'/'.join(other.record.key)} already")
+                raise RuntimeRefused(f"its process is paced as executor {other.record.key.text} already")
         outer = self._cgroups.group_of(process.pid)
         outer = None if outer is None else self._cgroups.undivided(outer)
         record = AdoptedRecord(
@@ -104,7 +104,7 @@ class AdoptRuntime(Adopter):
             self._take(path, record)
             self.set_quota(key, adoption.cores)
         except OSError as error:
-            raise RuntimeFailed(f"executor {'/'.join(key)} was not taken over ({error}); tried again later") from error
+            raise RuntimeFailed(f"executor {key.text} was not taken over ({error}); tried again later") from error
 
     def _child(self, record: AdoptedRecord, outer: Group, path: Path, slots: int) -> AdoptedRecord:
         """Make a child group with the executor's processes in it; the record is written first, so that the group is never
@@ -195,7 +195,7 @@ class AdoptRuntime(Adopter):
             else:
                 self._gone(record)
         except OSError as error:
-            raise RuntimeFailed(f"executor {'/'.join(record.key)} was not let go ({error}); tried again later") from error
+            raise RuntimeFailed(f"executor {record.key.text} was not let go ({error}); tried again later") from error
         known.last = replace(
             known.last, running=False, quota_cores=None, memory_bytes=0, memory_limit_bytes=None, pid=None, reason=reason
         )
@@ -212,7 +212,7 @@ class AdoptRuntime(Adopter):
             raise launching.still_runs(key)
         record = known.record
         if not self._gone(record):
-            raise RuntimeFailed(f"the control group of executor {'/'.join(key)} is not empty yet; try later")
+            raise RuntimeFailed(f"the control group of executor {key.text} is not empty yet; try later")
         known.path.unlink(missing_ok=True)
         self._known.pop(key, None)
 
@@ -234,7 +234,7 @@ class AdoptRuntime(Adopter):
         try:
             written = self._cgroups.write_quota(record.group, cores)
         except OSError as error:
-            raise RuntimeFailed(f"the quota of executor {'/'.join(key)} was not written ({error}); try later") from error
+            raise RuntimeFailed(f"the quota of executor {key.text} was not written ({error}); try later") from error
         known.written = cores if written else known.written
         return written
 

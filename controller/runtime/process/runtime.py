@@ -113,7 +113,7 @@ class ProcessRuntime(Starter):
             mine = os.geteuid()
             reason = f"it belongs to uid {launch.uid}, the agent to uid {mine}; run the agent as {launch.uid} or root"
         if reason is not None:
-            raise RuntimeRefused(f"executor {'/'.join(launch.key)} cannot start: {reason}")
+            raise RuntimeRefused(f"executor {launch.key.text} cannot start: {reason}")
 
     def _register(self, launch: Launch, child: subprocess.Popen[bytes], group: Group | None, path: Path) -> _Known:
         """Give the waiting child its quota and its record."""
@@ -161,7 +161,7 @@ class ProcessRuntime(Starter):
         if self._look(known).running:
             raise launching.still_runs(key)
         if known.record.group is not None and not self._cgroups.remove(known.record.group):
-            raise RuntimeFailed(f"executor {'/'.join(key)} ended, but some of its processes are still going; try later")
+            raise RuntimeFailed(f"executor {key.text} ended, but some of its processes are still going; try later")
         known.path.unlink(missing_ok=True)
         self._known.pop(key, None)
 
@@ -201,7 +201,7 @@ class ProcessRuntime(Starter):
         try:
             return self._cgroups.write_memory_limit(known.record.group, memory_bytes)
         except OSError as error:  # v1: EBUSY while more is in use than can be dropped
-            raise RuntimeFailed(f"the memory limit of executor {'/'.join(key)} was not set ({error}); try later") from error
+            raise RuntimeFailed(f"the memory limit of executor {key.text} was not set ({error}); try later") from error
 
     def observe(self) -> dict[ExecutorKey, Observed]:
         seen: dict[ExecutorKey, Observed] = {}
