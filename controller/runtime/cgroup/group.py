@@ -12,10 +12,10 @@ import errno
 import os
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from controller.runtime.base import CPU_PERIOD_US
+from controller.runtime.base import CPU_PERIOD_US, Observed
 
 ADOPTED = "sparkpace-adopted"
 """Name of the group in which the groups of adopted executors lie; these are emptied, never killed."""
@@ -56,6 +56,18 @@ class Usage:
     memory_bytes: int | None
     memory_limit_bytes: int | None = None
     throttled_s: float | None = None
+
+
+def with_usage(last: Observed, usage: Usage) -> Observed:
+    """Return the state of an executor with a reading of its group."""
+    return replace(
+        last,
+        quota_cores=usage.quota_cores,
+        cpu_s=usage.cpu_s,
+        memory_bytes=usage.memory_bytes or 0,
+        memory_limit_bytes=usage.memory_limit_bytes,
+        throttled_s=usage.throttled_s,
+    )
 
 
 def quota_us(cores: float) -> int:

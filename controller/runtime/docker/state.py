@@ -18,7 +18,7 @@ from docker.errors import APIError, NotFound
 
 from controller.runtime import launching
 from controller.runtime.base import CPU_PERIOD_US, Observed
-from controller.runtime.cgroup.group import Group, quota_us
+from controller.runtime.cgroup.group import Group, quota_us, with_usage
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker import container
 from controller.runtime.docker.chores import Chores, NoAnswer, NotYet
@@ -64,14 +64,7 @@ class ContainerStates:
             return self._ended(known)
         usage = self._cgroups.read(known.group, known.files.text) if known.group is not None else None
         if usage is not None:
-            known.last = replace(
-                known.last,
-                quota_cores=usage.quota_cores,
-                cpu_s=usage.cpu_s,
-                memory_bytes=usage.memory_bytes or 0,
-                memory_limit_bytes=usage.memory_limit_bytes,
-                throttled_s=usage.throttled_s,
-            )
+            known.last = with_usage(known.last, usage)
         return known.last
 
     def _ended(self, known: KnownContainer) -> Observed:

@@ -25,7 +25,7 @@ from controller.machine.class_sharing import java_identity
 from controller.machine.process import find_process
 from controller.runtime import ending, executor_record, launching
 from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
-from controller.runtime.cgroup.group import Group, OpenFiles
+from controller.runtime.cgroup.group import Group, OpenFiles, with_usage
 from controller.runtime.cgroup.tree import PARENT, CgroupTree
 from controller.runtime.pacer import Pacer
 from controller.runtime.table import Owner
@@ -215,33 +215,26 @@ class ProcessRuntime(Starter):
         if not known.last.running:
             return known.last
         alive = known.record.process.is_alive()
-        known.last = replace(known.last, **self._usage(known))
+        known.last = self._measured(known)
         if known.child is not None:
             alive = known.child.poll() is None
         if not alive:
             self._end(known)
         return known.last
 
-    def _usage(self, known: _Known) -> dict[str, Any]:
-        """Return the fields of `Observed` that move, counters never backwards."""
+    def _measured(self, known: _Known) -> Observed:
+        """Return the state with what moves, counters never backwards."""
         if known.record.group is not None:
             used = self._cgroups.read(known.record.group, known.files.text)
-            if used is None:
-                return {}
-            return {
-                "quota_cores": used.quota_cores,
-                "cpu_s": used.cpu_s,
-                "memory_bytes": used.memory_bytes or 0,
-                "memory_limit_bytes": used.memory_limit_bytes,
-                "throttled_s": used.throttled_s,
-            }
+            return known.last if used is None else with_usage(known.last, used)
         cpu_s, resident = process_tree.usage(process_tree.members(known.record.process))
-        return {
-            "quota_cores": self._pacer.cores(known.record.key),
-            "cpu_s": max(cpu_s, known.last.cpu_s),
-            "memory_bytes": resident,
-            "throttled_s": self._pacer.stopped_s(known.record.key),
-        }
+        return replace(
+            known.last,
+            quota_cores=self._pacer.cores(known.record.key),
+            cpu_s=max(cpu_s, known.last.cpu_s),
+            memory_bytes=resident,
+            throttled_s=self._pacer.stopped_s(known.record.key),
+        )
 
     def _end(self, known: _Known) -> None:
         """End the rest of the tree: its first process has ended."""
