@@ -19,7 +19,7 @@ from controller.machine import proc, process_tree
 from controller.machine.process import Process
 from controller.runtime import ending, executor_record, launching
 from controller.runtime.base import Adopter, Adoption, ExecutorKey, Observed
-from controller.runtime.cgroup.group import ROUNDS, Group, OpenFiles, quota_us
+from controller.runtime.cgroup.group import ROUNDS, Group, OpenFiles, quota_us, with_usage
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.claimed_process import find_claimed
 from controller.runtime.executor_record import AdoptedRecord
@@ -257,32 +257,29 @@ class AdoptRuntime(Adopter):
         if not known.record.process.is_alive():
             self._let_go(known, "it ended")
             return known.last
-        record = known.record
-        cpu_s, resident, limit, most = known.last.cpu_s, 0, None, math.inf
-        throttled_s: float | None
+        record, last = known.record, known.last
+        cpu_s, resident = last.cpu_s, 0
         if record.group is None or not record.counted:
             own_s, resident = process_tree.usage(process_tree.descendants(record.process))
             cpu_s = max(cpu_s, own_s)
         if record.group is None:
-            quota = self._pacer.cores(record.key)
-            throttled_s = None if record.watched else self._pacer.stopped_s(record.key)
-        else:
-            used = self._cgroups.read(record.group, known.files.text)
-            if used is None:  # its owner has removed it: the process has ended, or is about to
-                return known.last
-            quota, limit, most = used.quota_cores, used.memory_limit_bytes, self._most_cores(record, record.group)
-            cpu_s = record.before_cpu_s + used.cpu_s if record.counted else cpu_s
-            throttled_s = used.throttled_s
-            resident = used.memory_bytes if used.memory_bytes is not None else process_tree.resident(record.process)
+            known.last = replace(
+                last,
+                quota_cores=self._pacer.cores(record.key),
+                cpu_s=cpu_s,
+                memory_bytes=resident,
+                throttled_s=None if record.watched else self._pacer.stopped_s(record.key),
+            )
+            return known.last
+        used = self._cgroups.read(record.group, known.files.text)
+        if used is None:  # its owner has removed it: the process has ended, or is about to
+            return last
         known.last = replace(
-            known.last,
-            quota_cores=quota,
-            cpu_s=cpu_s,
-            memory_bytes=resident,
-            memory_limit_bytes=limit,
-            remark=self._other_writer(known, quota),
-            most_cores=most,
-            throttled_s=throttled_s,
+            with_usage(last, used),
+            cpu_s=record.before_cpu_s + used.cpu_s if record.counted else cpu_s,
+            memory_bytes=used.memory_bytes if used.memory_bytes is not None else process_tree.resident(record.process),
+            remark=self._other_writer(known, used.quota_cores),
+            most_cores=self._most_cores(record, record.group),
         )
         return known.last
 
