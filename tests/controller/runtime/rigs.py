@@ -19,6 +19,7 @@ from msgspec import structs
 
 from controller.machine import proc
 from controller.machine.process import Process, find_process
+from controller.runtime import launching
 from controller.runtime.adopt.runtime import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey, Launch, Observed, Runtime, Starter
 from controller.runtime.cgroup.tree import CgroupTree
@@ -29,7 +30,6 @@ from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.executors import KubernetesRuntime
 from controller.runtime.kubernetes.paced_pods import PacedExecutor
-from controller.runtime.launching import unique_name
 from controller.runtime.process.runtime import ProcessRuntime
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server
@@ -412,7 +412,7 @@ class DockerRig(StartingRig[DockerRuntime]):
 
     def inspect(self, key: ExecutorKey = KEY, worker: str = "w1") -> dict[str, Any]:
         """Return what the engine says of an executor's container."""
-        found: dict[str, Any] = self.client.inspect_container(unique_name(self.cluster, worker, key))
+        found: dict[str, Any] = self.client.inspect_container(launching.unique_name(self.cluster, worker, key))
         return found
 
     def close(self) -> None:
