@@ -14,7 +14,6 @@ from pathlib import Path
 
 LARGEST = 10 << 20
 """Bytes from which on a log is put aside as NAME.1, and the former NAME.1 as NAME.2."""
-KEPT = 2
 STDERR = 2
 
 
@@ -54,19 +53,18 @@ def _too_large(descriptor: int, largest: int) -> bool:
 
 
 def _put_aside(path: Path, source: int, descriptor: int) -> None:
-    kept = [path.with_name(f"{path.name}.{number}") for number in range(1, KEPT + 1)]
-    copy = kept[0].with_name(f".{kept[0].name}")
+    newer, older = (path.with_name(f"{path.name}.{number}") for number in (1, 2))
+    copy = newer.with_name(f".{newer.name}")
     try:
         _copy(source, copy)
-        for newer, older in zip(reversed(kept[:-1]), reversed(kept[1:]), strict=True):
-            with contextlib.suppress(FileNotFoundError):
-                newer.replace(older)
-        copy.replace(kept[0])
+        with contextlib.suppress(FileNotFoundError):
+            newer.replace(older)
+        copy.replace(newer)
     except OSError:
         with contextlib.suppress(OSError):
             copy.unlink()
     os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"what was said before is in {kept[0]}\n".encode())
+    os.write(descriptor, f"what was said before is in {newer}\n".encode())
 
 
 def _copy(source: int, copy: Path) -> None:

@@ -109,7 +109,7 @@ class DockerProvider:
     def __init__(self, grown: GrowthOptions, cluster_id: str, master_url: str, home: Path) -> None:
         from controller.runtime.docker.client import connect
 
-        self._client = connect(None)
+        self._client = connect()
         self._grown, self._cluster_id, self._url, self._home = grown, cluster_id, master_url, home
         passed = ("SPARKPACE_BASE_IMAGE", "XDG_CACHE_HOME", "HOME", "TMPDIR")
         self._environment = {name: os.environ[name] for name in passed if name in os.environ}

@@ -126,13 +126,13 @@ def checked_memory(memory_bytes: int) -> int:
 def in_use(key: ExecutorKey, used_bytes: int, memory_bytes: int) -> RuntimeFailed:
     """Return the error of a memory limit below what is in use."""
     return RuntimeFailed(
-        f"executor {'/'.join(key)} uses {used_bytes} bytes, more than the limit of {memory_bytes} it was to have; try later"
+        f"executor {key.text} uses {used_bytes} bytes, more than the limit of {memory_bytes} it was to have; try later"
     )
 
 
 def still_runs(key: ExecutorKey) -> RuntimeFailed:
     """Return the error of `remove` for an executor that has not ended."""
-    return RuntimeFailed(f"executor {'/'.join(key)} still runs and cannot be removed; stop it first")
+    return RuntimeFailed(f"executor {key.text} still runs and cannot be removed; stop it first")
 
 
 def does_not_run(program: Program, where: str, reason: str) -> RuntimeRefused:

@@ -1,14 +1,22 @@
-"""The network that an application's executors have on a host: its names, and its subnet out of a pool. Pure."""
+"""The network that an application's executors have on a host: its names, its subnet out of a pool, and the rules of iptables'
+table `filter` for the packets that the host takes in and hands on from it. Pure.
+
+Two chains per network, which only its packets come through. To this host: to the driver's ports and to name servers, and
+answers to what the host began. Beyond it: to the application's other executors, and outside unless that is closed; never to a
+cloud's metadata address. The engine keeps its networks apart by itself, and containers without NET_ADMIN and NET_RAW, in a
+network without IPv6, have no other way out.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 
+from controller.runtime.base import OwnNetwork
 from stage_model.errors import BadInput, RuntimeFailed
 
 DEFAULT_POOL = "10.201.0.0/16,172.30.0.0/16,192.168.224.0/19"
@@ -16,6 +24,10 @@ DEFAULT_POOL = "10.201.0.0/16,172.30.0.0/16,192.168.224.0/19"
 SUBNET_BITS = 28
 LOST_ADDRESSES = 3
 """Number of addresses that each subnet loses: its own, the gateway's, the broadcast's."""
+METADATA = ("169.254.0.0/16", "100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32")
+"""Addresses where clouds hand out credentials: link-local (most), Alibaba, Oracle, Azure."""
+ANSWERS = ("-m", "conntrack", "--ctstate", "RELATED,ESTABLISHED")
+Rule = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +119,6 @@ def chain_prefix(cluster_id: str) -> str:
     return f"SPARKPACE-{_digest(cluster_id)}"
 
 
-def interface_of(chain: str) -> str:
-    """Return the interface of the network that a chain (or the beginning of its name) belongs to."""
-    return f"sp{chain.removeprefix('SPARKPACE-')[:12]}"
-
-
 def resolvers(texts: Collection[str]) -> tuple[str, ...]:
     """Return the name servers of resolv.conf files (their texts) that containers ask by themselves; the engine asks those on
     loopback for them."""
@@ -121,6 +128,54 @@ def resolvers(texts: Collection[str]) -> tuple[str, ...]:
         with suppress(ValueError):  # containers cannot ask it, either
             named.add(IPv4Address(one))
     return tuple(str(one) for one in sorted(named) if not one.is_loopback)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A chain of rules. `parents`: the first of these that exists leads here, by `jump`."""
+
+    name: str
+    parents: tuple[str, ...]
+    jump: Rule
+    rules: tuple[Rule, ...] = ()
+
+
+def chains(names: NetworkNames, own: OwnNetwork, name_servers: Sequence[str]) -> tuple[Chain, Chain]:
+    """Return the chain of packets to the host and that of packets handed on. `name_servers` are addresses."""
+    servers = () if own.closed else name_servers
+    names_asked = [("-p", kind, "-d", server, "--dport", "53") for server in servers for kind in ("udp", "tcp")]
+    ports = ",".join(map(str, sorted(set(own.ports))))
+    to_host = (
+        (*ANSWERS, "-j", "ACCEPT"),
+        ("-p", "tcp", "-d", own.address, "-m", "multiport", "--dports", ports, "-j", "ACCEPT"),
+        *((*asked, "-j", "ACCEPT") for asked in names_asked),
+        ("-j", "DROP"),
+    )
+    handed_on = (
+        ("-o", names.interface, "-j", "RETURN"),
+        (*ANSWERS, "-j", "RETURN"),
+        *((*asked, "-j", "RETURN") for asked in names_asked),
+        *(("-d", network, "-j", "DROP") for network in METADATA),
+        *([("-j", "DROP")] if own.closed else []),
+    )
+    host, on = both(names.chain)
+    return replace(host, rules=to_host), replace(on, rules=handed_on)
+
+
+def both(chain: str) -> tuple[Chain, Chain]:
+    """Return the two chains of a network without their rules."""
+    interface = f"sp{chain.removeprefix('SPARKPACE-')[:12]}"  # as `network_names` says
+    # DOCKER-USER is where the engine lets others decide before it does; an engine that keeps no rules does not have it
+    places = (("H", ("INPUT",)), ("F", ("DOCKER-USER", "FORWARD")))
+    made = [Chain(f"{chain}-{end}", parents, ("-i", interface, "-j", f"{chain}-{end}")) for end, parents in places]
+    return made[0], made[1]
+
+
+def restore_text(chains: Sequence[Chain]) -> str:
+    """Return text for `iptables-restore --noflush`: all of these chains at once, whatever was in them before."""
+    made = [f":{chain.name} - [0:0]" for chain in chains]
+    rules = [" ".join(("-A", chain.name, *rule)) for chain in chains for rule in chain.rules]
+    return "\n".join(("*filter", *made, *rules, "COMMIT", ""))
 
 
 def _digest(*parts: str) -> str:

@@ -234,7 +234,7 @@ def standalone(folder: Path, *, workers: int, cores_each: float, slots: int = 1)
     `cores_each`."""
     if slots > 1:
         refuse_without_shares(CgroupTree())
-    client = connect(None)
+    client = connect()
     tags = {LABEL: str(folder)}
     docker_container.clear(client, tags)
     names = [f"w{number}" for number in range(1, workers + 1)]
@@ -308,7 +308,7 @@ def _start(cluster: Standalone, tags: Mapping[str, str], name: str, cores: float
         uid=os.getuid(),
         gid=os.getgid(),
     )
-    built = image.ensure_executor_image(cluster.client, None, folder / "image.lock")
+    built = image.ensure_executor_image(cluster.client, None)
     digest = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
     created = docker_container.create(
         cluster.client, f"standalone-{name}-{digest}", launch, docker_container.ContainerSetting(built, tags)

@@ -75,8 +75,8 @@ def _kubernetes(folder: Path) -> Iterator[Elsewhere]:
     folder and keep shuffle files to themselves; without a limit of CPU, only we set quotas. Raise `Unavailable` where there
     is no Kubernetes."""
     kubeconfig = find_kubeconfig(os.environ)
-    with closing(connect(None)) as engine:
-        image = ensure_executor_image(engine, os.environ.get("SPARKPACE_BASE_IMAGE"), folder / "image.lock")
+    with closing(connect()) as engine:
+        image = ensure_executor_image(engine, os.environ.get("SPARKPACE_BASE_IMAGE"))
     load_image(image)
     with fresh_namespace(kubeconfig, namespace_of(folder), folder / "kubernetes") as cluster:
         shown = (bridge_jar().parent, folder, *own_python_roots())

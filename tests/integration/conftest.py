@@ -180,10 +180,9 @@ def node_image(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="session")
-def executor_image(docker_engine: Any, kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+def executor_image(docker_engine: Any, kubeconfig: Path) -> str:
     """Load the project's own image onto the cluster's node."""
-    lock = tmp_path_factory.mktemp("image") / "lock"
-    image = ensure_executor_image(docker_engine.api, os.environ.get("SPARKPACE_BASE_IMAGE"), lock)
+    image = ensure_executor_image(docker_engine.api, os.environ.get("SPARKPACE_BASE_IMAGE"))
     load_image(image)
     return image
 

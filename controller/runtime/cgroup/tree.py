@@ -2,7 +2,7 @@
 
 A hybrid machine (v1 controllers plus an empty v2 tree) counts as v1. A missing file means that the group is gone, which
 is ordinary: readers return None, writers False. `math.inf` is "no limit". Not here: which process is whose executor, which
-files a version has (`v1`, `v2`), and how a file is read (`files`).
+files a version has (`v1`, `v2`), and how a file is read (`group`).
 """
 
 from __future__ import annotations
@@ -12,21 +12,17 @@ import math
 import os
 import signal
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from controller.machine.waiting import wait_until
 from controller.runtime.base import CPU_PERIOD_US
-from controller.runtime.cgroup.files import Text, move_all, removed, text_of, write_text
-from controller.runtime.cgroup.group import ADOPTED, Group, Usage
+from controller.runtime.cgroup.group import ADOPTED, ROUNDS, Group, Text, Usage, move_all, removed, text_of, write_text
 from controller.runtime.cgroup.v1 import V1
 from controller.runtime.cgroup.v2 import REST, V2
 
 PARENT = "sparkpace"
 """Name of the group in which executors' groups lie; it goes with the last of them."""
-MAKE_ROUNDS = 20
-KILL_ROUNDS = 20
-"""Largest number of rounds of SIGKILL: a group that forks while it is killed is empty after a few; a process in
-uninterruptible sleep may not be."""
 EMPTY_S = 10.0
 """Longest wait for a group to be empty after SIGKILL."""
 
@@ -178,14 +174,14 @@ class CgroupTree:
         return group
 
     def _make(self, base: Group, name: str, group: Group) -> None:
-        for attempt in range(MAKE_ROUNDS):
+        for attempt in range(ROUNDS):
             try:
                 self._files.hand_down(base.cpu, name)
                 for directory in group.directories():
                     directory.mkdir(parents=True, exist_ok=True)
                 return
             except FileNotFoundError:  # another home's `clear` took the empty `PARENT` from under it
-                if attempt == MAKE_ROUNDS - 1:
+                if attempt == ROUNDS - 1:
                     raise
 
     def clear(self, names: Iterable[str]) -> dict[str, bool]:
@@ -195,7 +191,9 @@ class CgroupTree:
         for parent in self._parents():
             for directory in [parent / name for name in wanted if (parent / name).is_dir()]:
                 self.kill_all(Group(directory, directory, None))
-                gone[directory.name] = _removed_soon(directory) and gone.get(directory.name, True)
+                # its processes stay in it until they have let go of their memory
+                soon = wait_until(partial(removed, directory), EMPTY_S, 0.05)
+                gone[directory.name] = soon and gone.get(directory.name, True)
             removed(parent)  # another home may have groups there
         return gone
 
@@ -241,7 +239,7 @@ class CgroupTree:
         signal."""
         if (group.cpu / "cgroup.kill").exists():
             return write_text(group.cpu / "cgroup.kill", "1")
-        for _ in range(KILL_ROUNDS):
+        for _ in range(ROUNDS):
             found = self.pids(group)
             for pid in found:
                 with contextlib.suppress(ProcessLookupError):
@@ -254,8 +252,3 @@ class CgroupTree:
         """Remove an empty group; return False when processes are still in it. A missing group counts as removed."""
         results = [removed(directory) for directory in group.directories()]  # each is tried, whatever the others say
         return all(results)
-
-
-def _removed_soon(directory: Path) -> bool:
-    """Remove a killed group: its processes stay in it until they have let go of their memory. Return True if it is gone."""
-    return wait_until(lambda: removed(directory), EMPTY_S, 0.05)

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from controller.runtime.base import CPU_PERIOD_US
-from controller.runtime.cgroup.files import Text, number_of, text_of, weights_in, write_text
-from controller.runtime.cgroup.group import ADOPTED, Group, quota_us
+from controller.runtime.cgroup.group import ADOPTED, Group, Text, number_of, quota_us, text_of, weights_in, write_text
 
 THREAD_SHARES = 1024
 """Weight of one thread: as much as a group has by default, however many threads it has."""

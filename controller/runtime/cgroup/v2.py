@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from controller.runtime.base import CPU_PERIOD_US
-from controller.runtime.cgroup.files import Text, attribute, move_all, number_of, removed, weights_in, write_text
-from controller.runtime.cgroup.group import ADOPTED, Group, quota_us
+from controller.runtime.cgroup.group import ADOPTED, Group, Text, move_all, number_of, quota_us, weights_in, write_text
 
 REST = "sparkpace-rest"
 """Name of the group for the processes that were in a group that got children."""
@@ -105,7 +104,7 @@ class V2:
 
     def delegated(self, outer: Group) -> bool:
         """Return True if groups may be made below `outer`, which holds processes: systemd has handed it to its service."""
-        return any(attribute(outer.cpu, name) == b"1" for name in DELEGATE)
+        return any(_attribute(outer.cpu, name) == b"1" for name in DELEGATE)
 
     def divide(self, outer: Group) -> None:
         """Let `outer` have children for CPU: its processes go to `REST`."""
@@ -127,7 +126,7 @@ class V2:
         with contextlib.suppress(OSError):
             (outer.cpu / "cgroup.subtree_control").write_text("-cpu")
             move_all(outer.cpu / REST, outer.cpu)
-            removed(outer.cpu / REST)
+            (outer.cpu / REST).rmdir()
 
     def weigh(self, directory: Path, threads: int) -> None:
         """Write the group's weight; do nothing where the group is gone."""
@@ -138,3 +137,11 @@ class V2:
         whose threads weighed one by one before, weighs as many threads as run at once."""
         self.weigh(outer.cpu / ADOPTED, max(1, weights_in(outer.cpu / ADOPTED, "cpu.weight") // THREAD_WEIGHT))
         self.weigh(outer.cpu / REST, os.cpu_count() or 1)
+
+
+def _attribute(directory: Path, name: str) -> bytes:
+    """Return the value of an extended attribute, empty without it."""
+    try:
+        return os.getxattr(directory, name)
+    except OSError:
+        return b""

@@ -3,8 +3,8 @@
 A key waits once, however often it is asked for, and is never under way twice; asked for while it is under way, it is done
 once more. A job that fails is tried again with back-off. When a job raises `NoAnswer` the engine is away: all jobs wait while
 one thread knocks, with back-off, and go on together once the engine answers. So an engine that hangs is not buried under
-requests which it would carry out later. An unforeseen error is logged with its stack, counted, and the job is tried again: no
-thread ends by it.
+requests which it would carry out later. An unforeseen error is logged with its stack, and the job is tried again: no thread
+ends by it.
 """
 
 from __future__ import annotations
@@ -40,14 +40,12 @@ class _Chore:
 
 
 class Chores:
-    """Jobs and the threads that do them. `knock` asks whether the engine answers and raises `NoAnswer` if not. `failures`
-    counts unforeseen errors.
+    """Jobs and the threads that do them. `knock` asks whether the engine answers and raises `NoAnswer` if not.
 
     Threads start with the first chore. `threads` 0: `turn` does the work, on the caller's thread.
     """
 
     def __init__(self, knock: Callable[[], None], *, threads: int = 4, clock: Callable[[], float] = time.monotonic) -> None:
-        self.failures = 0
         self._knock, self._clock = knock, clock
         self._lock = threading.Lock()
         self._work, self._quiet = threading.Condition(self._lock), threading.Condition(self._lock)
@@ -141,7 +139,6 @@ class Chores:
                 if not self.turn():
                     self._sleep()
             except Exception:
-                self.failures += 1
                 log.exception("a background thread failed and goes on")
                 time.sleep(BACK_OFF.first_s)
 
@@ -173,7 +170,7 @@ class Chores:
         error: Exception | None = None
         try:
             chore.job()
-        except Exception as raised:  # noqa: BLE001 - see the module: logged, counted, tried again
+        except Exception as raised:  # noqa: BLE001 - see the module: logged, tried again
             error = raised
         with self._lock:
             self._under_way.discard(key)
@@ -199,7 +196,6 @@ class Chores:
             case NotYet():
                 log.warning("%s; tried again", error)
             case _:
-                self.failures += 1
                 log.error("%s failed in an unforeseen way and is tried again", key, exc_info=error)
 
     # ---------------------------------------------------------------- an engine that is away
@@ -225,7 +221,6 @@ class Chores:
                 self._away_since, self._knock_at = None, math.inf
             else:
                 if not isinstance(error, NoAnswer):
-                    self.failures += 1
                     log.error("knocking failed in an unforeseen way and is tried again", exc_info=error)
                 self._go_away(error)
             self._work.notify_all()

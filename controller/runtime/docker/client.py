@@ -46,6 +46,12 @@ class EnginePlace:
     def url(self) -> str:
         return str(self.settings.get("base_url") or DEFAULT_URL)
 
+    @property
+    def socket_path(self) -> str | None:
+        """The engine's socket on this host; None for an engine that is reached in another way."""
+        kind, _, path = self.url.partition("://")
+        return "/" + path.lstrip("/") if kind in ("unix", "http+unix") else None
+
 
 def engine_place(environment: Mapping[str, str] = os.environ) -> EnginePlace:
     """Return the engine that the `docker` command uses: DOCKER_HOST names it, else the context that DOCKER_CONTEXT or the
@@ -75,9 +81,10 @@ def engine_place(environment: Mapping[str, str] = os.environ) -> EnginePlace:
 class EngineClients:
     """Clients of one engine, made when they are first needed: making them takes the engine's version."""
 
-    def __init__(self, base_url: str | None) -> None:
-        """Find the engine. Raise `Unavailable` where `engine_place` does."""
-        self.settings: Mapping[str, Any] = {"base_url": base_url} if base_url else engine_place().settings
+    def __init__(self, base_url: str | None = None) -> None:
+        """Find the engine, by default that of the `docker` command. Raise `Unavailable` where `engine_place` does."""
+        self.place = EnginePlace({"base_url": base_url}, "its caller") if base_url else engine_place()
+        self.settings = self.place.settings
         self._clients: dict[int, docker.APIClient] = {}
 
     def patient(self) -> docker.APIClient:
@@ -114,14 +121,13 @@ class EngineClients:
     def pid(self) -> int | None:
         """Return the process of the engine or of whatever made its socket, as it is numbered here; None if it is not on this
         host or not in sight. The number comes from the kernel."""
-        url = str(self.settings.get("base_url") or DEFAULT_URL)
-        kind, _, path = url.partition("://")
-        if kind not in ("unix", "http+unix"):
+        path = self.place.socket_path
+        if path is None:
             return None
         with socket.socket(socket.AF_UNIX) as knocking:
             knocking.settimeout(QUICK_TIMEOUT_S)
             try:
-                knocking.connect("/" + path.lstrip("/"))
+                knocking.connect(path)
                 told = knocking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
             except OSError:
                 return None
@@ -132,9 +138,9 @@ class EngineClients:
             client.close()
 
 
-def connect(base_url: str | None) -> docker.APIClient:
+def connect() -> docker.APIClient:
     """Return a client that speaks the engine's own API version. Raise `Unavailable` when no engine answers."""
-    engine = EngineClients(base_url)
+    engine = EngineClients()
     with there(engine.settings):
         return engine.patient()
 
@@ -174,11 +180,11 @@ def for_chores(what: str) -> Iterator[None]:
 def docker_version() -> str:
     """Return the version and place of the engine that the `docker` command uses (`engine_place`). Raise `Unavailable` when no
     engine answers there, `Unusable` when the server there does not speak our protocol."""
-    place = engine_place()
+    engine = EngineClients()
+    place = engine.place
     where = f"at {place.url}, by {place.chosen_by}"
-    engine = EngineClients(None)
     try:
-        _knock(place.url)
+        _knock(place)
         return f"{engine.quick().version()['Version']} {where}"
     except (ConnectionError, FileNotFoundError, PermissionError, requests.ConnectionError) as error:
         raise Unavailable(
@@ -193,13 +199,12 @@ def docker_version() -> str:
         engine.close()
 
 
-def _knock(url: str) -> None:
+def _knock(place: EnginePlace) -> None:
     """Connect to a local engine's socket once: the docker package leaves its own open where none answers."""
-    for scheme in ("http+unix://", "unix://"):
-        if url.startswith(scheme):
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.settimeout(10)
-                probe.connect("/" + url.removeprefix(scheme).lstrip("/"))
+    if place.socket_path is not None:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(10)
+            probe.connect(place.socket_path)
 
 
 def _first_line(error: BaseException) -> str:

@@ -5,16 +5,16 @@ The environment may hold secrets of the user: it goes into the create request an
 
 from __future__ import annotations
 
-import contextlib
 import math
 import resource
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import docker
-from docker.errors import APIError, NotFound
+from docker.errors import APIError
 from docker.types import LogConfig, Mount, Ulimit
 from requests.exceptions import ConnectionError as NoAnswer
 from requests.exceptions import ReadTimeout
@@ -50,19 +50,6 @@ PERMANENT = ("no such file", "not a directory", "permission denied", "executable
 """Words in the engine's 500 on start that mean that trying again cannot help."""
 
 
-def labels(cluster_id: str, worker_id: str, key: ExecutorKey) -> dict[str, str]:
-    return {CLUSTER: cluster_id, WORKER: worker_id, APPLICATION: key.application_id, EXECUTOR: key.executor_id}
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerLimits:
-    """Limits of an executor's container in addition to those of its `Launch`. `files`: open files of a process, None for the
-    engine's own limit, for which this one may be too high."""
-
-    tmp_mb: int = TMP_MB
-    files: int | None = None
-
-
 def most_files() -> int:
     """Return the number of open files for a process in a container: an engine mostly may have as many as an agent."""
     return min(MOST_FILES, max(LEAST_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
@@ -70,13 +57,15 @@ def most_files() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSetting:
-    """A worker's settings for an executor's container in addition to its `Launch`. `network` is an id, `users` its
+    """A worker's settings for an executor's container in addition to its `Launch`. `network` is an id, `files` the number of
+    open files of a process (None: the engine's own limit, for which another may be too high), `users` the container's
     /etc/passwd (None: the image's). `hold`: the engine finds this process's descriptors (`Holding`)."""
 
     image: str
     labels: Mapping[str, str]
     network: str = "host"
-    limits: ContainerLimits = ContainerLimits()
+    tmp_mb: int = TMP_MB
+    files: int | None = None
     users: Path | None = None
     hold: bool = False
 
@@ -97,7 +86,7 @@ def create(client: docker.APIClient, name: str, launch: Launch, setting: Contain
         pids_limit=PIDS_LIMIT,
         log_config=LogConfig(type="none"),
         group_add=[str(group) for group in launch.groups],
-        **hardening(shown, setting.limits.tmp_mb, setting.limits.files),
+        **hardening(shown, setting.tmp_mb, setting.files),
     )
     created = client.create_container(
         setting.image,
@@ -221,15 +210,28 @@ def run_program(
         raise launching.does_not_run(program, where, f"no end within {program.timeout_s:g} s") from error
     finally:
         if created is not None:
-            with contextlib.suppress(NotFound):
+            with unless_over():
                 client.remove_container(created, force=True, v=True)
     if code != 0:
         raise launching.does_not_run(program, where, f"exit code {code}: {output}{errors}")
     return output[-launching.OUTPUT_LIMIT :]
 
 
-def clear(client: docker.APIClient, tags: Mapping[str, str]) -> None:
-    """End and remove the containers that have these labels."""
-    for found in client.containers(all=True, filters={"label": [f"{name}={value}" for name, value in tags.items()]}):
-        with contextlib.suppress(NotFound):
-            client.remove_container(found["Id"], force=True, v=True)
+def clear(client: docker.APIClient, tags: Mapping[str, str]) -> list[str]:
+    """End and remove the containers that have these labels; return their ids."""
+    labels = [f"{name}={value}" for name, value in tags.items()]
+    found = [str(one["Id"]) for one in client.containers(all=True, filters={"label": labels})]
+    for identity in found:
+        with unless_over():
+            client.remove_container(identity, force=True, v=True)
+    return found
+
+
+@contextmanager
+def unless_over() -> Iterator[None]:
+    """Suppress the engine's refusal where a container is gone, no longer runs, or is being removed."""
+    try:
+        yield
+    except APIError as error:
+        if error.status_code not in (404, 409):
+            raise

@@ -1,9 +1,9 @@
 """The docker runtime: every executor is a container of the local Docker engine, found again by its labels and by records.
 
-Nothing that runs every control period waits for the engine, which may hang. Containers are read (`observing`), paced and
-limited (`limiting`) through the kernel's files. The engine is informed afterwards, in the background (`chores`). The list of
-containers, how a container ended and removals are left to the background, too. Records (`known`) let an agent find its
-containers while the engine does not answer.
+Nothing that runs every control period waits for the engine, which may hang. Containers are read, paced and limited through
+the kernel's files (`state`). The engine is informed afterwards, in the background (`chores`). The list of containers, how a
+container ended and removals are left to the background, too. Records (`known`) let an agent find its containers while the
+engine does not answer.
 
 Where the files are not visible (agent in a container, Docker Desktop), `observe` shows the engine's last answer to the
 background, and quotas wait for the engine. One thread may start and stop while another observes and removes. Not here:
@@ -13,18 +13,14 @@ building the image (`image`), container options (`container`).
 from __future__ import annotations
 
 import logging
-import math
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import docker
 from docker.errors import APIError, NotFound
 
-from controller.machine.files import cache_root
 from controller.runtime import launching
 from controller.runtime.base import TMP_MB, ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
 from controller.runtime.cgroup.tree import CgroupTree
@@ -33,10 +29,9 @@ from controller.runtime.docker import image as images
 from controller.runtime.docker.chores import Chores, NotYet
 from controller.runtime.docker.client import EngineClients, for_callers, for_chores, there
 from controller.runtime.docker.known import KnownContainer, KnownContainers
-from controller.runtime.docker.limiting import Limiter
-from controller.runtime.docker.mounting import Holding, UsersFiles, changed
+from controller.runtime.docker.mounting import Holding, changed, users_file
 from controller.runtime.docker.networks import DockerNetworks
-from controller.runtime.docker.observing import Observer
+from controller.runtime.docker.state import ContainerStates
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 LIST_EVERY_S = 10.0
@@ -49,8 +44,8 @@ log = logging.getLogger(__name__)
 
 
 class DockerRuntime(Starter):
-    """The runtime, see the module. `image` is for launches that name none (None: the executor image, built on `base_image`).
-    `records` is a directory only for its records; `networks` are for launches that have one. `tmp_mb`: of /tmp in each
+    """The runtime, see the module. `records` is a directory only for its records. `image` is for launches that name none
+    (None: the executor image, built on `base_image`). `networks` are for launches that have one. `tmp_mb`: of /tmp in each
     container.
 
     `base_url` None means DOCKER_HOST and its kin, else the default socket. Raises `Unavailable` when no engine answers and
@@ -61,11 +56,10 @@ class DockerRuntime(Starter):
         self,
         cluster_id: str,
         worker_id: str,
+        records: Path,
         *,
         image: str | None = None,
         base_image: str | None = None,
-        lock_file: Path | None = None,
-        records: Path | None = None,
         networks: DockerNetworks | None = None,
         tmp_mb: int = TMP_MB,
         base_url: str | None = None,
@@ -74,19 +68,18 @@ class DockerRuntime(Starter):
     ) -> None:
         self._image = image
         self._base_image = base_image
-        self._lock_file = lock_file or cache_root() / "image.lock"
+        self._records = records
         self._networks = networks
-        self._limits = container.ContainerLimits(tmp_mb, container.most_files())
-        self._users = UsersFiles(records, container.TMP)
+        self._tmp_mb = tmp_mb
+        self._most_files: int | None = container.most_files()
         self._clock = clock
         self._engine = EngineClients(base_url)
         self.chores = Chores(self._engine.knock)
         cgroups = cgroups or CgroupTree()
         self._known = KnownContainers(cluster_id, worker_id, records, cgroups, self._leave_network)
-        self._limiter = Limiter(self._known, self._engine, self.chores, cgroups)
-        self._observer = Observer(self._known, self._engine, self.chores, cgroups, clock)
-        self._list_at = -math.inf
-        self._program_labels = {container.CLUSTER: cluster_id, container.WORKER: worker_id, container.PROGRAM: "1"}
+        self._states = ContainerStates(self._known, self._engine, self.chores, cgroups, clock)
+        self._list_at = 0.0
+        self._program_labels = {**self._known.labels, container.PROGRAM: "1"}
         self._holding = Holding(self._engine, self._run)
         if not self._known.listed:
             with there(self._engine.settings):
@@ -100,7 +93,7 @@ class DockerRuntime(Starter):
         with for_callers(f"image {image or 'of executors'}"):
             if image is not None:
                 return images.ensure_named_image(self._engine.patient(), image)
-            return images.ensure_executor_image(self._engine.patient(), self._base_image, self._lock_file)
+            return images.ensure_executor_image(self._engine.patient(), self._base_image)
 
     def java(self, java_home: str, image: str | None) -> JavaProgram:  # noqa: ARG002 - the driver's Java is not in the image
         """Return the image's own `java`, by PATH: the default image and the usual public ones have it there."""
@@ -121,7 +114,7 @@ class DockerRuntime(Starter):
     def start(self, launch: Launch) -> None:
         launching.checked_cores(launch.cores)
         known = self._find(launch.key)
-        if known is not None and self._observer.look(known).running:
+        if known is not None and self._states.look(known).running:
             return
         # A list made meanwhile would show a container that is created but not started yet: an ended executor.
         self._known.starting.add(launch.key)
@@ -138,15 +131,21 @@ class DockerRuntime(Starter):
         image = self.prepare_image(launch.image)
         launching.ensure_log_dir(launch)
         name = self._known.name_of(launch.key)
-        labels = {**launch.labels, **self._known.labels_of(launch.key)}
         with for_callers(f"executor {launch.key.text}"):
             client, network = self._engine.patient(), "host"
             if launch.network is not None:
                 if self._networks is None:
                     raise RuntimeRefused(f"executor {launch.key.text} is to have a network and this worker makes none")
                 network = self._networks.ensure(client, launch.key.application_id, launch.network)
-            users, hold = self._users.of(launch.uid, launch.gid), self._holding.used_for(launch.binds, image)
-            setting = container.ContainerSetting(image, labels, network, self._limits, users, hold)
+            setting = container.ContainerSetting(
+                image,
+                {**launch.labels, **self._known.labels_of(launch.key)},
+                network,
+                self._tmp_mb,
+                self._most_files,
+                users_file(self._records, launch.uid, launch.gid, container.TMP),
+                hold=self._holding.used_for(launch.binds, image),
+            )
             try:
                 created = container.create(client, name, launch, setting)
             except APIError as error:
@@ -159,22 +158,22 @@ class DockerRuntime(Starter):
                 client.start(created)
             except APIError as error:
                 client.remove_container(created, force=True, v=True)
-                if self._limits.files is None or RLIMIT not in str(error.explanation):
+                if self._most_files is None or RLIMIT not in str(error.explanation):
                     raise container.refusal(launch, error) from error
-                log.warning("the Docker engine may not allow %d open files: its own limit holds", self._limits.files)
-                self._limits = replace(self._limits, files=None)
+                log.warning("the Docker engine may not allow %d open files: its own limit holds", self._most_files)
+                self._most_files = None
                 self._start(launch)
                 return
             self._known.adopt(launch.key, created, client)
-            self._see_that_shown(launch, created, client)
+            self._see_that_shown(launch)
 
-    def _see_that_shown(self, launch: Launch, created: str, client: docker.APIClient) -> None:
+    def _see_that_shown(self, launch: Launch) -> None:
         """End at once an executor that sees something else than what was checked. Raise `RuntimeRefused`."""
         known = self._known.by_key.get(launch.key)
         bind = changed(launch.binds, known.process.pid) if known is not None and known.process is not None else None
         if known is not None and bind is not None:
-            client.remove_container(created, force=True, v=True)
-            self._known.drop(launch.key, known)
+            self._engine.patient().remove_container(known.id, force=True, v=True)
+            self._known.drop(known)
             raise RuntimeRefused(
                 f"mount {str(bind.path)!r} was changed while executor {launch.key.text} started, which is ended; "
                 f"mount a path that does not change"
@@ -200,53 +199,46 @@ class DockerRuntime(Starter):
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
         """Stop as the protocol says; return at once: SIGKILL after the grace is sent by `observe`."""
         known = self._find(key)
-        if known is None or not self._observer.look(known).running:
+        if known is None or not self._states.look(known).running:
             return
-        known.kill_at = min(known.kill_at or math.inf, self._clock() + grace_s)
+        known.kill_at = min(known.kill_at, self._clock() + grace_s)
         number = signal.SIGKILL if grace_s <= 0 else signal.SIGTERM
         if not known.send(number):
             with for_callers(f"executor {key.text}"):
                 self._have_signalled(known, number)
 
-    def _kill(self, key: ExecutorKey, known: KnownContainer) -> None:
+    def _kill(self, known: KnownContainer) -> None:
         """Kill an executor whose grace is over."""
         if known.send(signal.SIGKILL):
             return
         kill = partial(self._have_signalled, known, signal.SIGKILL)
-        self.chores.ask(("kill", known.id), for_chores(f"the end of executor {key.text}")(kill))
+        self.chores.ask(("kill", known.id), for_chores(f"the end of executor {known.key.text}")(kill))
 
     def _have_signalled(self, known: KnownContainer, number: signal.Signals) -> None:
         """Send a signal by the engine. Raise its errors."""
         if self.chores.away:
             raise TimeoutError("it did not answer the last time")
-        try:
+        with container.unless_over():
             self._engine.quick().kill(known.id, number.name)
-        except APIError as error:
-            if error.status_code not in (404, 409):  # gone, or no longer running
-                raise
 
     def remove(self, key: ExecutorKey) -> None:
         """Remove as the protocol says; the container itself goes in the background."""
         known = self._find(key)
         if known is None:
             return
-        if self._observer.look(known).running:
+        if self._states.look(known).running:
             raise launching.still_runs(key)
         self._known.removing.add(known.id)
         self._known.touched.add(key)
-        self._known.drop(key, known)
-        self.chores.ask(("remove", known.id), partial(self._have_removed, key, known))
+        self._known.drop(known)
+        self.chores.ask(("remove", known.id), partial(self._have_removed, known))
 
-    def _have_removed(self, key: ExecutorKey, known: KnownContainer) -> None:
-        with for_chores(f"the removal of executor {key.text}"):
-            try:
-                # by force: an engine that was away may not know yet that it has ended
-                self._engine.quick().remove_container(known.id, v=True, force=True)
-            except APIError as error:
-                if error.status_code not in (404, 409):  # gone, or its removal is in progress
-                    raise
+    def _have_removed(self, known: KnownContainer) -> None:
+        with for_chores(f"the removal of executor {known.key.text}"), container.unless_over():
+            # by force: an engine that was away may not know yet that it has ended
+            self._engine.quick().remove_container(known.id, v=True, force=True)
         self._known.removing.discard(known.id)
-        self._leave_network(key)
+        self._leave_network(known.key)
 
     def _leave_network(self, key: ExecutorKey) -> None:
         """Remove the network of the executor's application in the background, if no container is in it any more."""
@@ -278,9 +270,8 @@ class DockerRuntime(Starter):
         self.chores.close(self._hang_up)
 
     def _hang_up(self) -> None:
-        self._limiter.close()
+        self._states.close()
         self._engine.close()
-        self._users.close()
 
     @for_chores("the end of programs")
     def _clear(self) -> None:
@@ -291,14 +282,12 @@ class DockerRuntime(Starter):
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
         launching.checked_cores(cores)
         known = self._find(key)
-        return known is not None and known.may_live() and self._limiter.set_quota(key, known, cores)
+        return known is not None and known.may_live() and self._states.set_quota(known, cores)
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
         launching.checked_memory(memory_bytes)
         known = self._find(key)
-        if known is None or not known.may_live():
-            return False
-        return self._limiter.set_memory_limit(key, known, memory_bytes, self._observer.look(known).memory_bytes)
+        return known is not None and known.may_live() and self._states.set_memory_limit(known, memory_bytes)
 
     # ---------------------------------------------------------------- observing
 
@@ -310,14 +299,14 @@ class DockerRuntime(Starter):
             self.chores.ask("list", for_chores("the list of containers")(self._list))
         seen: dict[ExecutorKey, Observed] = {}
         for key, known in list(self._known.by_key.items()):
-            found = self._observer.look(known)
+            found = self._states.look(known)
             if key not in self._known.by_key:  # removed by somebody else
                 continue
             seen[key] = found
             if found.running and known.process is None:
-                self._observer.inquire(known)
-            if found.running and known.kill_at is not None and now >= known.kill_at:
-                self._kill(key, known)
+                self._states.inquire(known)
+            if found.running and now >= known.kill_at:
+                self._kill(known)
         return seen
 
     def _find(self, key: ExecutorKey) -> KnownContainer | None:

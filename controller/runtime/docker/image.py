@@ -10,15 +10,13 @@ import hashlib
 import io
 import logging
 from collections import deque
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from importlib import resources
-from pathlib import Path
 
 import docker
 from docker.errors import APIError, BuildError, ImageNotFound
 
-from controller.machine.files import locked
+from controller.machine.files import cache_root, locked
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 log = logging.getLogger("sparkpace.agent")
@@ -59,30 +57,24 @@ def exists(client: docker.APIClient, image: str) -> bool:
     return image_id(client, image) is not None
 
 
-def ensure_executor_image(client: docker.APIClient, base_image: str | None, lock_file: Path) -> str:
+def ensure_executor_image(client: docker.APIClient, base_image: str | None) -> str:
     """Return the executor image's name; build the image if it is missing (about half a minute and 250 MB on top of the base).
 
-    `lock_file` makes the agents of one user build one after another; two users' build the same. Raises `RuntimeRefused` when
-    it cannot be built, `RuntimeFailed` when the engine goes away meanwhile.
+    The agents of one user build one after another; two users' build the same. Raises `RuntimeRefused` when it cannot be
+    built, `RuntimeFailed` when the engine goes away meanwhile.
     """
     base = choose_base(client, base_image)
     tag = tag_of(base)
-    if not exists(client, tag):
-        with _turn(lock_file):
-            if not exists(client, tag):  # another agent may have built it while this one waited
-                _build(client, tag, base)
-    return tag
-
-
-@contextmanager
-def _turn(lock_file: Path) -> Iterator[None]:
-    """Wait for agents that build now; where there is no place for a lock, two may build the same."""
+    if exists(client, tag):
+        return tag
     with ExitStack() as held:
         try:
-            held.enter_context(locked(lock_file, BUILD_TIMEOUT_S))
+            held.enter_context(locked(cache_root() / "image.lock", BUILD_TIMEOUT_S))
         except RuntimeFailed as error:
             log.warning("the executor image is built without waiting for others that may build it: %s", error)
-        yield
+        if not exists(client, tag):  # another agent may have built it while this one waited
+            _build(client, tag, base)
+    return tag
 
 
 def ensure_named_image(client: docker.APIClient, image: str) -> str:

@@ -6,6 +6,7 @@ An engine that answers lists its containers; records count while it does not.
 from __future__ import annotations
 
 import logging
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -20,8 +21,7 @@ from docker.errors import NotFound
 from controller.machine.process import Process, find_process
 from controller.runtime import executor_record, launching
 from controller.runtime.base import ExecutorKey, Observed
-from controller.runtime.cgroup.files import OpenFiles
-from controller.runtime.cgroup.group import Group
+from controller.runtime.cgroup.group import Group, OpenFiles
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker import container
 from controller.runtime.executor_record import ContainerRecord
@@ -41,13 +41,17 @@ class KnownContainer:
     process: Process | None = None
     group: Group | None = None
     files: OpenFiles = field(default_factory=OpenFiles)
-    kill_at: float | None = None
+    kill_at: float = math.inf
     gone_at: float | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
     quota_us: int | None = None
     memory_bytes: int | None = None
     refused: bool = False
     doubtful: set[str] = field(default_factory=set)
+
+    @property
+    def key(self) -> ExecutorKey:
+        return self.last.key
 
     def writable(self) -> Group | None:
         """Return the container's control group, where its files may be written."""
@@ -73,32 +77,32 @@ class KnownContainer:
 
 class KnownContainers:
     """The containers by executor. `records` is a directory only for their records. `gone` is called for a
-    container that was removed from outside."""
+    container that was removed from outside. `labels` are those of all containers of the worker."""
 
     def __init__(
         self,
         cluster_id: str,
         worker_id: str,
-        records: Path | None,
+        records: Path,
         cgroups: CgroupTree,
         gone: Callable[[ExecutorKey], None],
     ) -> None:
         self._cluster_id, self._worker_id, self._records = cluster_id, worker_id, records
         self._cgroups, self._gone = cgroups, gone
+        self.labels = {container.CLUSTER: cluster_id, container.WORKER: worker_id}
         self.by_key: dict[ExecutorKey, KnownContainer] = {}
         self.starting: set[ExecutorKey] = set()
         self.touched: set[ExecutorKey] = set()
         """Executors that were started or removed since the engine was last asked for its list: its answer may be older than
         that."""
         self.removing: set[str] = set()
-        self.listed = records is not None and records.is_dir()
+        self.listed = records.is_dir()
         """True if all containers are known. The directory of records is made with the first list."""
         if self.listed:
             self._recall()
 
     def _recall(self) -> None:
         """Take over what an earlier runtime knew."""
-        assert self._records is not None
         for _, record in executor_record.read_all(self._records, ContainerRecord, self._cluster_id, self._worker_id):
             pid = record.process.pid if record.process else None
             last = Observed(record.key, True, None, 0.0, 0, pid=pid)
@@ -113,13 +117,17 @@ class KnownContainers:
         return launching.unique_name(self._cluster_id, self._worker_id, key)
 
     def labels_of(self, key: ExecutorKey) -> Mapping[str, str]:
-        return container.labels(self._cluster_id, self._worker_id, key)
+        return {**self.labels, container.APPLICATION: key.application_id, container.EXECUTOR: key.executor_id}
+
+    def has(self, known: KnownContainer) -> bool:
+        """Return True if the container was neither removed nor replaced meanwhile."""
+        return self.by_key.get(known.key) is known
 
     def take_list(self, client: docker.APIClient) -> None:
         """Bring what is known in line with the engine."""
         known_before = set(self.by_key)
         self.touched.clear()
-        wanted = [f"{container.CLUSTER}={self._cluster_id}", f"{container.WORKER}={self._worker_id}"]
+        wanted = [f"{name}={value}" for name, value in self.labels.items()]
         found = {
             ExecutorKey(one["Labels"][container.APPLICATION], one["Labels"][container.EXECUTOR]): one["Id"]
             for one in client.containers(all=True, filters={"label": wanted})
@@ -127,16 +135,15 @@ class KnownContainers:
         }
         for key in known_before - found.keys() - self.starting - self.touched:
             if (known := self.by_key.get(key)) is not None:
-                self.lost(key, known)
+                self.lost(known)
         for key, identity in found.items():
             known = self.by_key.get(key)
             if key in self.starting | self.touched or identity in self.removing:
                 continue
             if known is None or known.id != identity:
                 self.adopt(key, identity, client)
-        if self._records is not None:
-            with _logged("the directory of records"):
-                self._records.mkdir(parents=True, mode=0o700, exist_ok=True)
+        with _logged("the directory of records"):
+            self._records.mkdir(parents=True, mode=0o700, exist_ok=True)
         self.listed = True
 
     def adopt(self, key: ExecutorKey, identity: str, client: docker.APIClient) -> None:
@@ -151,38 +158,36 @@ class KnownContainers:
         if inspected["State"]["Running"] and pid:
             known.group = self._cgroups.group_of(pid, must_contain=identity)
             known.process = find_process(pid) if known.group is not None else None
-        self._record(key, known)
+        self._record(known)
         self.by_key[key] = known
 
-    def lost(self, key: ExecutorKey, known: KnownContainer) -> None:
+    def lost(self, known: KnownContainer) -> None:
         """Forget a container that was removed from outside."""
-        self.drop(key, known)
-        self._gone(key)
+        self.drop(known)
+        self._gone(known.key)
 
-    def drop(self, key: ExecutorKey, known: KnownContainer) -> None:
+    def drop(self, known: KnownContainer) -> None:
         """Forget a container, unless another container of its key is known by now."""
-        if self.by_key.get(key) is known:
-            del self.by_key[key]
-            if self._records is not None:
-                with _logged(f"the record of executor {key.text}"):
-                    self._record_path(key).unlink(missing_ok=True)
+        if self.has(known):
+            del self.by_key[known.key]
+            with _logged(f"the record of executor {known.key.text}"):
+                self._record_path(known.key).unlink(missing_ok=True)
 
-    def _record(self, key: ExecutorKey, known: KnownContainer) -> None:
-        if self._records is None or not known.last.running:
+    def _record(self, known: KnownContainer) -> None:
+        if not known.last.running:
             return
         record = ContainerRecord(
             cluster_id=self._cluster_id,
             worker_id=self._worker_id,
-            application_id=key.application_id,
-            executor_id=key.executor_id,
+            application_id=known.key.application_id,
+            executor_id=known.key.executor_id,
             container=known.id,
             process=known.process,
         )
-        with _logged(f"the record of executor {key.text}"):
-            executor_record.write(self._record_path(key), record)
+        with _logged(f"the record of executor {known.key.text}"):
+            executor_record.write(self._record_path(known.key), record)
 
     def _record_path(self, key: ExecutorKey) -> Path:
-        assert self._records is not None
         return self._records / f"{self.name_of(key)}.json"
 
 

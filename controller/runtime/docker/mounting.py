@@ -10,7 +10,6 @@ import contextlib
 import logging
 import os
 import pwd
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -113,39 +112,22 @@ class Holding:
             return Path(__file__).name in listed.split()
 
 
-class UsersFiles:
-    """The files that name users, in `folder`, which is private to the agent; None: in a temporary one, which goes with
-    `close`. `home` is the users'."""
-
-    def __init__(self, folder: Path | None, home: str) -> None:
-        self._folder, self._home = folder, home
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
-
-    def of(self, uid: int, gid: int) -> Path | None:
-        """Return the file that names the user; None for root, which every image knows. Raise `RuntimeFailed`."""
-        if uid == 0:
-            return None
-        if self._folder is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="sparkpace-users-")
-            self._folder = Path(self._temporary.name)
-        path, content = self._folder / f"users-{uid}-{gid}", _content(uid, gid, self._home)
-        try:
-            if not path.exists() or path.read_bytes() != content:
-                self._folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-                write_whole(path, content, lasting=False)
-                path.chmod(0o644)
-        except OSError as error:
-            raise RuntimeFailed(f"the file that names uid {uid} was not written ({error}); try later") from error
-        return path
-
-    def close(self) -> None:
-        if self._temporary is not None:
-            self._temporary.cleanup()
-
-
-def _content(uid: int, gid: int, home: str) -> bytes:
+def users_file(folder: Path, uid: int, gid: int, home: str) -> Path | None:
+    """Return the file that names the user and the user's `home`, in `folder`, which is private to the agent; None for root,
+    which every image knows. Raise `RuntimeFailed`."""
+    if uid == 0:
+        return None
     try:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:
         name = f"uid-{uid}"
-    return f"root:x:0:0:root:/root:/bin/sh\n{name}:x:{uid}:{gid}::{home}:/bin/sh\n".encode()
+    content = f"root:x:0:0:root:/root:/bin/sh\n{name}:x:{uid}:{gid}::{home}:/bin/sh\n".encode()
+    path = folder / f"users-{uid}-{gid}"
+    try:
+        if not path.exists() or path.read_bytes() != content:
+            folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            write_whole(path, content, lasting=False)
+            path.chmod(0o644)
+    except OSError as error:
+        raise RuntimeFailed(f"the file that names uid {uid} was not written ({error}); try later") from error
+    return path

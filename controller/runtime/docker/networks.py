@@ -1,8 +1,8 @@
 """The networks of applications in a Docker engine: each has one on this host, made with its first executor, shared by the
-workers here, removed with its last; and the packet rules that go with it (`packet_rules`).
+workers here, removed with its last; and the packet rules that go with it (`packet_filter`).
 
 The rules are there before any container of the network runs, are set again with each executor that starts, and go after the
-network has. Agents of one home take turns. Not here: names and subnets (`networks`).
+network has. Agents of one home take turns. Not here: names, subnets and what the rules are (`controller.runtime.networks`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from controller.runtime import networks
 from controller.runtime.base import OwnNetwork
 from controller.runtime.docker import packet_filter
 from controller.runtime.docker.container import APPLICATION, CLUSTER
-from controller.runtime.docker.packet_rules import chains
 from controller.runtime.networks import NetworkNames, NetworkPool
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
@@ -62,7 +61,7 @@ class DockerNetworks:
             if doubt:
                 self._tell(application_id, doubt)
             else:
-                packet_filter.ensure(chains(names, own, networks.resolvers(_texts(RESOLVER_FILES))))
+                packet_filter.ensure(networks.chains(names, own, networks.resolvers(_texts(RESOLVER_FILES))))
         return found
 
     def drop(self, client: docker.APIClient, application_id: str) -> None:

@@ -1,5 +1,5 @@
 """Setting and removing of the packet rules of application networks with iptables, where this process may. The rules:
-`packet_rules`.
+`controller.runtime.networks`.
 
 Each program takes some 5 ms; a lock that another process holds is waited for a while. Only IPv4, because the networks have
 nothing else.
@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from controller.runtime.docker.packet_rules import Chain, both, restore_text
+from controller.runtime.networks import Chain, both, restore_text
 from stage_model.errors import RuntimeFailed
 
 LOCK_S, TIMEOUT_S = "5", 15.0

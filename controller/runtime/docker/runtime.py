@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from docker import APIClient
-from docker.errors import APIError, DockerException
+from docker.errors import DockerException
 
 from controller.machine.addresses import is_local
 from controller.machine.waiting import wait_until
@@ -25,7 +25,6 @@ ENGINE_S = 10
 """Longest wait for one answer of the engine."""
 GONE_S = 20.0
 """Longest wait for containers to be gone."""
-GONE, UNDER_WAY = 404, 409
 
 
 def check(namespace: str | None) -> str:  # noqa: ARG001 - Kubernetes' only
@@ -37,9 +36,9 @@ def make(owner: Owner) -> Runtime:
     return DockerRuntime(
         owner.cluster_id,
         owner.worker_id,
+        owner.folder / "containers",
         image=owner.image,
         base_image=os.environ.get("SPARKPACE_BASE_IMAGE"),
-        records=owner.folder / "containers",
         networks=None if owner.pool is None else DockerNetworks(owner.cluster_id, owner.pool, _lock(owner)),
         tmp_mb=owner.tmp_mb,
     )
@@ -75,14 +74,23 @@ def driver_address() -> str:
 def end_containers(labels: Mapping[str, str]) -> int:
     """Remove the containers with these labels; return how many there were, ended ones included. Raise `Unavailable` when the
     engine does not answer or remove them."""
+    seen: set[str] = set()
     with _answering("its containers") as client:
-        return _remove_all(client, [f"{name}={value}" for name, value in labels.items()])
+
+        def none_left() -> bool:
+            found = docker_container.clear(client, labels)
+            seen.update(found)
+            return not found
+
+        if not wait_until(none_left, GONE_S):
+            raise DockerException(f"some are there after {GONE_S:g} s")
+    return len(seen)
 
 
 @contextmanager
 def _answering(what: str) -> Iterator[APIClient]:
     """Provide a client whose answers are awaited for a while. Raise `Unavailable` instead of its errors."""
-    client = connect(None)
+    client = connect()
     try:
         client.timeout = ENGINE_S
         yield client
@@ -90,22 +98,3 @@ def _answering(what: str) -> Iterator[APIClient]:
         raise Unavailable(f"the Docker engine does not see to {what} ({error}); try again once it answers") from error
     finally:
         client.close()
-
-
-def _remove_all(client: APIClient, labels: list[str]) -> int:
-    seen: set[str] = set()
-
-    def none_left() -> bool:
-        found = [one["Id"] for one in client.containers(all=True, filters={"label": labels})]
-        seen.update(found)
-        for container in found:
-            try:
-                client.remove_container(container, force=True, v=True)
-            except APIError as error:
-                if error.status_code not in (GONE, UNDER_WAY):
-                    raise
-        return not found
-
-    if not wait_until(none_left, GONE_S):
-        raise DockerException(f"some are there after {GONE_S:g} s")
-    return len(seen)

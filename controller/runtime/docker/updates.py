@@ -3,7 +3,7 @@ request.
 
 The same request through the client library costs the agent more than twice the CPU, and would keep its threads apart. Engines
 that are not reached over a local socket are asked through the library. Not here: when and how often (`chores`), which errors
-are ordinary (`limiting`).
+are ordinary (`state`).
 """
 
 from __future__ import annotations

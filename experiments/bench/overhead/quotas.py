@@ -115,9 +115,9 @@ def _running(idle: int, busy: int) -> Iterator[tuple[DockerRuntime, dict[Executo
     their quotas; all are gone afterwards."""
     cluster = f"quotas-{uuid.uuid4().hex[:8]}"
     engine = docker.from_env()
-    runtime = DockerRuntime(cluster, "w1")
-    try:
-        with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
+        runtime = DockerRuntime(cluster, "w1", Path(folder, "records"))
+        try:
             launches = [_launch(Path(folder), n, BUSY if n < busy else IDLE) for n in range(idle + busy)]
             for launch in launches:
                 runtime.start(launch)
@@ -134,12 +134,12 @@ def _running(idle: int, busy: int) -> Iterator[tuple[DockerRuntime, dict[Executo
                 groups,
                 lambda key, cores: engine.api.update_container(ids[key], cpu_period=CPU_PERIOD_US, cpu_quota=quota_us(cores)),
             )
-    finally:
-        for left in engine.api.containers(all=True, filters={"label": f"{CLUSTER}={cluster}"}):
-            with suppress(docker.errors.NotFound):
-                engine.api.remove_container(left["Id"], force=True, v=True)
-        runtime.close()
-        engine.close()
+        finally:
+            for left in engine.api.containers(all=True, filters={"label": f"{CLUSTER}={cluster}"}):
+                with suppress(docker.errors.NotFound):
+                    engine.api.remove_container(left["Id"], force=True, v=True)
+            runtime.close()
+            engine.close()
 
 
 def _launch(folder: Path, number: int, command: str) -> Launch:

@@ -19,7 +19,8 @@ from msgspec import structs
 
 from controller.machine import proc
 from controller.machine.process import Process, find_process
-from controller.runtime.adopt.executors import AdoptRuntime
+from controller.runtime import launching
+from controller.runtime.adopt.runtime import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey, Launch, Observed, Runtime, Starter
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.claimed_process import BACKENDS, ProcessClaim, Serves
@@ -29,7 +30,7 @@ from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.executors import KubernetesRuntime
 from controller.runtime.kubernetes.paced_pods import PacedExecutor
-from controller.runtime.process.executors import ProcessRuntime
+from controller.runtime.process.runtime import ProcessRuntime
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server
 from tests.fakes.runtime import FakeHost, FakeRuntime
@@ -68,6 +69,8 @@ class Rig(ABC, Generic[R]):
     limits_memory = True
     sees_processes = True
     counts_throttled = True
+    uses_groups = True
+    """True if control groups pace; else signals do."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -119,6 +122,10 @@ class Rig(ABC, Generic[R]):
     def again(self, runtime: R) -> None:
         """Repeat the last `start` of `IDLE` on a runtime."""
 
+    def cgroups(self) -> CgroupTree:
+        """Return this machine's control groups, or a tree without any."""
+        return CgroupTree() if self.uses_groups else CgroupTree(self.directory / "no-groups")
+
     def now(self) -> float:
         return time.monotonic()
 
@@ -147,6 +154,8 @@ class Rig(ABC, Generic[R]):
     def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
         """Check that an executor's quota keeps its program from running, since the last look or right now."""
         seen = runtime.observe()[key]
+        if not self.uses_groups:
+            return psutil.Process(seen.pid).status() == psutil.STATUS_STOPPED
         group = CgroupTree().group_of(seen.pid or 0)
         assert group is not None
         counts = dict(line.split() for line in Path(group.cpu, "cpu.stat").read_text().splitlines())
@@ -160,6 +169,13 @@ class Rig(ABC, Generic[R]):
             for key in list(runtime.observe()):
                 self.until(lambda runtime=runtime, key=key: _removed(runtime, key))  # type: ignore[misc]
             runtime.close()
+
+
+def output(rig: Rig[Any], runtime: Starter, launch: Launch) -> str:
+    """Run a program to its end; return what it has written to stdout."""
+    runtime.start(launch)
+    rig.ended(runtime, launch.key)
+    return (launch.log_dir / "stdout").read_text()
 
 
 def _removed(runtime: Runtime, key: ExecutorKey) -> bool:
@@ -223,19 +239,14 @@ class FakeRig(StartingRig[FakeRuntime]):
 class ProcessRig(StartingRig[ProcessRuntime]):
     knows_exit_of_adopted = False
     limits_memory = False
-    use_cgroups = False
+    uses_groups = False
 
     def make(self, worker: str) -> ProcessRuntime:
-        return ProcessRuntime(self.cluster, worker, self.directory / "state", use_cgroups=self.use_cgroups)
-
-    def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
-        if self.use_cgroups:
-            return super().held_back(runtime, key)
-        return psutil.Process(runtime.observe()[key].pid).status() == psutil.STATUS_STOPPED
+        return ProcessRuntime(self.cluster, worker, self.directory / "state", cgroups=self.cgroups())
 
 
 class CgroupProcessRig(ProcessRig):
-    use_cgroups = True
+    uses_groups = True
     limits_memory = True
 
 
@@ -253,6 +264,7 @@ class AdoptRig(Rig[AdoptRuntime]):
     knows_exit_of_adopted = False
     SERVES = Serves("app-20261122-0001", KEY.executor_id, "spark://CoarseGrainedScheduler@127.0.0.1:4040")
     signals = True
+    uses_groups = False
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -262,10 +274,6 @@ class AdoptRig(Rig[AdoptRuntime]):
         return AdoptRuntime(
             self.cluster, worker, self.directory / "state" / worker, signals=self.signals, cgroups=self.cgroups()
         )
-
-    def cgroups(self) -> CgroupTree:
-        """Return a tree without groups."""
-        return CgroupTree(self.directory / "no-groups")
 
     def spawn(self, program: str) -> ProcessClaim:
         """Spawn a program that waits until it may begin."""
@@ -302,9 +310,6 @@ class AdoptRig(Rig[AdoptRuntime]):
         self.processes[-1].poll()
         return super().ended(runtime, key)
 
-    def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
-        return psutil.Process(runtime.observe()[key].pid).status() == psutil.STATUS_STOPPED
-
     def close(self) -> None:
         super().close()
         for child in self.processes:
@@ -315,12 +320,7 @@ class AdoptRig(Rig[AdoptRuntime]):
 
 class CgroupAdoptRig(AdoptRig):
     signals = False
-
-    def cgroups(self) -> CgroupTree:
-        return CgroupTree()
-
-    def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
-        return Rig.held_back(self, runtime, key)
+    uses_groups = True
 
 
 class KubernetesRig(Rig[KubernetesRuntime]):
@@ -393,23 +393,33 @@ class DockerRig(StartingRig[DockerRuntime]):
     base_url: str | None = None
     """URL of the engine; None: the engine's own."""
 
-    def make(self, worker: str) -> DockerRuntime:
-        return DockerRuntime(self.cluster, worker, records=self.records(worker), base_url=self.base_url)
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.client = connect()  # past `base_url`
+
+    def make(self, worker: str, **settings: Any) -> DockerRuntime:
+        given: dict[str, Any] = {"records": self.records(worker), "base_url": self.base_url, **settings}
+        return DockerRuntime(self.cluster, worker, **given)
+
+    def runtime(self, worker: str = "w1", **settings: Any) -> DockerRuntime:
+        """Make a runtime with arguments of its own."""
+        made = self.make(worker, **settings)
+        self._open.append(made)
+        return made
 
     def records(self, worker: str = "w1") -> Path:
         return self.directory / "records" / worker
 
-    def docker(self, worker: str = "w1") -> DockerRuntime:
-        """Make a docker runtime for a test of what only this runtime has."""
-        made = self.make(worker)
-        self._open.append(made)
-        return made
+    def inspect(self, key: ExecutorKey = KEY, worker: str = "w1") -> dict[str, Any]:
+        """Return what the engine says of an executor's container."""
+        found: dict[str, Any] = self.client.inspect_container(launching.unique_name(self.cluster, worker, key))
+        return found
 
     def close(self) -> None:
         for runtime in self._open:
             runtime.close()
-        with contextlib.closing(connect(None)) as client:
-            docker_container.clear(client, {docker_container.CLUSTER: self.cluster})
+        docker_container.clear(self.client, {docker_container.CLUSTER: self.cluster})
+        self.client.close()
 
 
 RIGS: Mapping[str, Callable[[Path], Rig[Any]]] = {

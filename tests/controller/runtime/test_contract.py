@@ -62,6 +62,14 @@ def starter(rig: AnyRig) -> Starter:
     return runtime
 
 
+@pytest.fixture
+def runtime(rig: AnyRig) -> Starter:
+    """Provide a runtime that starts programs; skip the rigs whose runtime starts none."""
+    if not rig.runs_programs:
+        pytest.skip("no program runs here")
+    return starter(rig)
+
+
 def test_a_started_executor_runs_with_its_quota(rig: AnyRig) -> None:
     runtime = rig.runtime()
     key = rig.start(runtime, rigs.IDLE, cores=0.25)
@@ -276,10 +284,8 @@ def test_another_worker_sees_and_touches_nothing(rig: AnyRig) -> None:
     assert mine.observe()[key].quota_cores == pytest.approx(0.5)
 
 
-def test_logs_are_files_and_arguments_arrive_unchanged(rig: AnyRig) -> None:
-    if not rig.runs_programs:
-        pytest.skip("the fake runs no programs")
-    key = rig.start(starter(rig), rigs.TALKING)
+def test_logs_are_files_and_arguments_arrive_unchanged(rig: AnyRig, runtime: Starter) -> None:
+    key = rig.start(runtime, rigs.TALKING)
     logs = rig.directory / "logs" / key.executor_id
     for name in ("stdout", "stderr"):
         rig.until(lambda name=name: (logs / name).exists() and (logs / name).read_text())  # type: ignore[misc]
@@ -287,10 +293,7 @@ def test_logs_are_files_and_arguments_arrive_unchanged(rig: AnyRig) -> None:
     assert (logs / "stderr").read_text() == "to stderr\n"
 
 
-def test_output_is_bounded_and_the_last_words_are_kept(rig: AnyRig) -> None:
-    if not rig.runs_programs:
-        pytest.skip("the fake runs no programs")
-    runtime = starter(rig)
+def test_output_is_bounded_and_the_last_words_are_kept(rig: AnyRig, runtime: Starter) -> None:
     flood = "yes 0123456789abcde | head -c 40000000"
     launch = rig.launch(f"({flood} >&2) & {flood}; wait; echo last word; echo and another >&2; exit 7", cores=2.0)
     runtime.start(launch)
@@ -303,30 +306,22 @@ def test_output_is_bounded_and_the_last_words_are_kept(rig: AnyRig) -> None:
     assert (launch.log_dir / "stderr").read_text().endswith("and another\n")
 
 
-def test_no_core_is_dumped(rig: AnyRig) -> None:
-    if not rig.runs_programs:
-        pytest.skip("the fake runs no programs")
-    runtime = starter(rig)
+def test_no_core_is_dumped(rig: AnyRig, runtime: Starter) -> None:
     launch = rig.launch("ulimit -c")
     before = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))  # inherited by processes
     try:
-        runtime.start(launch)
+        assert rigs.output(rig, runtime, launch) == "0\n"
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, before)
-    rig.ended(runtime, launch.key)
-    assert (launch.log_dir / "stdout").read_text() == "0\n"
 
 
-def test_the_environment_arrives_and_is_written_nowhere(rig: AnyRig) -> None:
-    if not rig.runs_programs:
-        pytest.skip("the fake runs no programs")
+def test_the_environment_arrives_and_is_written_nowhere(rig: AnyRig, runtime: Starter) -> None:
     secret = "s3cr3t-of-this-test"
-    runtime = starter(rig)
     program = 'test "$SECRET" = s3cr3t-of-"this-test" && echo arrived; while :; do sleep 1; done'
     launch = rig.launch(program, environment={"SECRET": secret})
     runtime.start(launch)
-    rig.until(lambda: (launch.log_dir / "stdout").exists() and (launch.log_dir / "stdout").read_text())
+    rig.until(lambda: rig.said(launch.key))
     pid = runtime.observe()[launch.key].pid
     assert secret not in Path(f"/proc/{pid}/cmdline").read_text()
     for path in rig.directory.rglob("*"):
@@ -334,43 +329,31 @@ def test_the_environment_arrives_and_is_written_nowhere(rig: AnyRig) -> None:
 
 
 @pytest.mark.parametrize("umask", [0o002, 0o027])
-def test_new_files_lack_the_permissions_that_the_launch_names(rig: AnyRig, umask: int) -> None:
-    if not rig.runs_programs:
-        pytest.skip("the fake runs no programs")
-    runtime = starter(rig)
+def test_new_files_lack_the_permissions_that_the_launch_names(rig: AnyRig, runtime: Starter, umask: int) -> None:
     launch = dataclasses.replace(rig.launch("umask"), umask=umask)
-    runtime.start(launch)
-    rig.ended(runtime, launch.key)
-    assert int((launch.log_dir / "stdout").read_text(), 8) == umask
+    assert int(rigs.output(rig, runtime, launch), 8) == umask
 
 
-def test_an_executor_has_the_groups_that_the_launch_names(rig: AnyRig) -> None:
-    if not rig.runs_programs:
-        pytest.skip("the fake runs no programs")
+def test_an_executor_has_the_user_and_the_groups_that_the_launch_names(rig: AnyRig, runtime: Starter) -> None:
     if os.geteuid() != 0:
-        pytest.skip("only root gives groups")
-    runtime = starter(rig)
+        pytest.skip("only root starts executors as another user")
     nobody = pwd.getpwnam("nobody")
     with tempfile.TemporaryDirectory() as name:  # a test's own folder is root's, as are those above it
         folder = Path(name)
         folder.chmod(0o755)
         launch = dataclasses.replace(
-            rig.launch("id -G"),
+            rig.launch("id -u; id -G"),
             working_dir=folder,
             log_dir=folder / "logs",
             uid=nobody.pw_uid,
             gid=nobody.pw_gid,
             groups=(nobody.pw_gid, 54321),
         )
-        runtime.start(launch)
-        rig.ended(runtime, launch.key)
-        assert set((launch.log_dir / "stdout").read_text().split()) == {str(nobody.pw_gid), "54321"}
+        user, groups = rigs.output(rig, runtime, launch).splitlines()
+        assert (user, set(groups.split())) == (str(nobody.pw_uid), {str(nobody.pw_gid), "54321"})
 
 
-def test_an_executor_ends_with_its_children(rig: AnyRig) -> None:
-    if not rig.runs_programs:
-        pytest.skip("the fake runs no programs")
-    runtime = starter(rig)
+def test_an_executor_ends_with_its_children(rig: AnyRig, runtime: Starter) -> None:
     marker = f"99{os.getpid()}"  # an argument that no other process has
     seen = rig.directory / "logs" / rigs.KEY.executor_id / "seen"
     waits = f"while [ ! -e {seen} ]; do sleep 0.05; done"
@@ -399,10 +382,7 @@ def _running(argument: str) -> list[int]:
     return found
 
 
-def test_a_missing_program_is_refused_or_ends_at_once(rig: AnyRig) -> None:
-    if not rig.runs_programs:
-        pytest.skip("the fake runs no programs")
-    runtime: Any = starter(rig)
+def test_a_missing_program_is_refused_or_ends_at_once(rig: AnyRig, runtime: Starter) -> None:
     launch = dataclasses.replace(rig.launch(rigs.IDLE), argv=["/no/such/program"])
     if isinstance(rig, rigs.DockerRig):  # what an image holds is known only inside
         runtime.start(launch)
@@ -414,10 +394,7 @@ def test_a_missing_program_is_refused_or_ends_at_once(rig: AnyRig) -> None:
         assert runtime.observe() == {}
 
 
-def test_a_bind_that_does_not_exist_is_refused(rig: AnyRig) -> None:
-    if not rig.runs_programs:
-        pytest.skip("the fake mounts nothing")
-    runtime = starter(rig)
+def test_a_bind_that_does_not_exist_is_refused(rig: AnyRig, runtime: Starter) -> None:
     with pytest.raises(RuntimeRefused, match="no-such-place"):
         runtime.start(dataclasses.replace(rig.launch(rigs.IDLE), binds=[Bind(rig.directory / "no-such-place")]))
     assert runtime.observe() == {}
@@ -437,24 +414,18 @@ def test_a_program_runs_to_its_end_and_its_output_is_the_answer(rig: AnyRig) -> 
     assert runtime.observe() == {}
 
 
-def test_a_program_sees_its_binds_and_writes_where_it_may(rig: AnyRig) -> None:
-    if not rig.runs_programs:
-        pytest.skip("the fake runs no programs")
+def test_a_program_sees_its_binds_and_writes_where_it_may(rig: AnyRig, runtime: Starter) -> None:
     shown, own = rig.directory / "shown", rig.directory / "own"
     for directory in (shown, own):
         directory.mkdir()
     (shown / "word").write_text("hello")
     copying = program("/bin/cp", str(shown / "word"), str(own / "copy"), binds=[Bind(shown), Bind(own, writable=True)])
-    runtime = starter(rig)
     runtime.run_program(dataclasses.replace(copying, cores=0.5, memory_bytes=rigs.MEMORY_BYTES))
     assert (own / "copy").read_text() == "hello"
     assert (own / "copy").stat().st_uid == os.getuid()
 
 
-def test_a_program_that_does_not_end_well_is_refused_with_its_words(rig: AnyRig) -> None:
-    if not rig.runs_programs:
-        pytest.skip("the fake runs no programs")
-    runtime = starter(rig)
+def test_a_program_that_does_not_end_well_is_refused_with_its_words(rig: AnyRig, runtime: Starter) -> None:
     for wrong in ("/no/such/program", "/bin/false"):
         with pytest.raises(RuntimeRefused, match=wrong):
             runtime.run_program(program(wrong))

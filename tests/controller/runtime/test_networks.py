@@ -9,8 +9,7 @@ import pytest
 
 from controller.runtime import networks
 from controller.runtime.base import OwnNetwork
-from controller.runtime.docker.packet_rules import METADATA, both, chains, restore_text
-from controller.runtime.networks import DEFAULT_POOL, free_subnet, parse_pool, room_for
+from controller.runtime.networks import DEFAULT_POOL, METADATA, both, chains, free_subnet, parse_pool, restore_text, room_for
 from stage_model.errors import BadInput, RuntimeFailed
 
 OWN = OwnNetwork("172.17.0.1", (40_001, 40_002))
@@ -53,13 +52,6 @@ def test_subnets_are_taken_in_turn_and_lie_beside_what_is_there() -> None:
 
 def test_a_route_over_a_whole_base_sends_networks_to_the_next() -> None:
     assert str(free_subnet(parse_pool(DEFAULT_POOL), [IPv4Network("10.0.0.0/8")])) == "172.30.0.0/28"
-
-
-def test_fifty_applications_have_networks_apart() -> None:
-    pool, found = parse_pool("10.201.0.0/16"), list[IPv4Network]()
-    for _ in range(50):
-        found.append(free_subnet(pool, found))
-    assert not any(a.overlaps(b) for a in found for b in found if a is not b)
 
 
 def test_routes_are_read_and_default_routes_left_out() -> None:

@@ -32,11 +32,6 @@ def test_the_mean_is_the_lesser_of_quota_and_greed(cores: float, greed: float) -
         assert used >= cores * seconds - slack
 
 
-def test_a_tree_that_uses_little_is_never_stopped() -> None:
-    budget = Budget(0.5)
-    assert all(budget.step(TICK_S, 0.4 * TICK_S) for _ in range(1000))
-
-
 def test_idle_time_is_not_saved_up_beyond_a_window() -> None:
     budget = Budget(0.5)
     for _ in range(1000):

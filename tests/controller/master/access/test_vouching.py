@@ -15,7 +15,7 @@ from controller.machine.proc import boot_id
 from controller.machine.process import Process
 from controller.master.access.peer import Address, DriverSeen, Facts, find_driver, find_peer
 from controller.master.access.vouching import vouched
-from controller.runtime.docker.engine import DockerRuntime
+from controller.runtime.docker.image import ensure_executor_image
 from stage_model.errors import Denied
 from tests.fakes.cluster import registration
 
@@ -92,9 +92,7 @@ def client(docker_engine: docker.DockerClient) -> docker.APIClient:
 
 @pytest.mark.docker
 def test_a_driver_in_a_container_is_seen_with_its_number_here(client: docker.APIClient) -> None:
-    runtime = DockerRuntime("test-vouching", "w1")
-    image = runtime.prepare_image()
-    runtime.close()
+    image = ensure_executor_image(client, None)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(120)
         created = client.create_container(

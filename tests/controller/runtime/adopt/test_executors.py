@@ -21,9 +21,9 @@ from msgspec import structs
 from controller.agent.open_quotas import let_go_all
 from controller.machine import proc
 from controller.machine.process import Process, find_process
-from controller.runtime.adopt.executors import AdoptRuntime
+from controller.runtime.adopt.runtime import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey
-from controller.runtime.cgroup.group import ADOPTED, Group
+from controller.runtime.cgroup.group import ADOPTED, Group, removed
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.cgroup.v2 import DELEGATE, REST
 from controller.runtime.claimed_process import BACKENDS, ProcessClaim, Serves, find_claimed
@@ -52,6 +52,20 @@ def adoption(rig: AdoptRig, program: str = IDLE) -> Adoption:
     claim = rig.spawn(program)
     rig.let_begin()
     return Adoption(KEY, claim, rig.SERVES, 0.5)
+
+
+def contained(rig: AdoptRig, container: Group, quota_cores: float) -> Adoption:
+    """Put an executor into a container's group, which has a quota."""
+    what = adoption(rig, BUSY)
+    CgroupTree().write_quota(container, quota_cores)
+    CgroupTree().add(container, what.claim.process.pid)
+    return what
+
+
+def group_of(pid: int) -> Group:
+    found = CgroupTree().group_of(pid)
+    assert found is not None
+    return found
 
 
 def test_a_process_that_is_not_what_it_says_is_refused(rig: AdoptRig) -> None:
@@ -171,8 +185,7 @@ def test_an_agent_that_may_not_write_the_group_refuses_and_says_what_would_help(
     what = adoption(grouped)
     runtime = grouped.runtime()
     said = _said_to_an_ordinary_user(lambda: runtime.adopt(what))
-    group = CgroupTree().group_of(what.claim.process.pid)
-    assert group is not None
+    group = group_of(what.claim.process.pid)
     assert_names(said, "RuntimeRefused", group.cpu, "root", "--signals")
     signals = AdoptRuntime(grouped.cluster, "w1", grouped.directory / "state/w1", signals=True)
     assert_names(_said_to_an_ordinary_user(lambda: signals.adopt(what)), "RuntimeRefused", "root")
@@ -182,11 +195,9 @@ def test_an_agent_that_may_not_write_the_group_refuses_and_says_what_would_help(
 def test_its_group_lies_below_its_owners_for_cpu_alone_and_goes_with_it(grouped: CgroupAdoptRig) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped, "sleep 1000 & sleep 1000 & wait"), CgroupTree()
     grouped.until(lambda: len(_children(what.claim.process.pid)) == 2)
-    owners = tree.group_of(what.claim.process.pid)
-    assert owners is not None
+    owners = group_of(what.claim.process.pid)
     runtime.adopt(what)
-    group = tree.group_of(what.claim.process.pid)
-    assert group is not None
+    group = group_of(what.claim.process.pid)
     assert group.cpu.parent == owners.cpu / ADOPTED
     assert group.memory == owners.memory
     its = {what.claim.process.pid, *(int(pid) for pid in _children(what.claim.process.pid))}
@@ -213,8 +224,7 @@ def test_a_made_group_weighs_as_the_threads_of_its_slots_do(grouped: CgroupAdopt
     adopted = container.cpu / ADOPTED / "cpu.shares"
     for application, claim, slots in (("app-1", first, 3), ("app-2", second, 2)):
         runtime.adopt(Adoption(ExecutorKey(application, KEY.executor_id), claim, grouped.SERVES, 0.5, slots=slots))
-        group = tree.group_of(claim.process.pid)
-        assert group is not None
+        group = group_of(claim.process.pid)
         assert int((group.cpu / "cpu.shares").read_text()) == 1024 * slots
     assert int(adopted.read_text()) == 1024 * (3 + 2), "weights count among siblings alone"
     assert int((container.cpu / "cpu.shares").read_text()) == 1024, "its owner's is left alone"
@@ -225,29 +235,21 @@ def test_a_made_group_weighs_as_the_threads_of_its_slots_do(grouped: CgroupAdopt
 
 
 def test_the_group_goes_when_the_executor_ends(grouped: CgroupAdoptRig) -> None:
-    runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
+    runtime, what = grouped.runtime(), adoption(grouped)
     runtime.adopt(what)
-    group = tree.group_of(what.claim.process.pid)
-    assert group is not None
+    group = group_of(what.claim.process.pid)
     grouped.processes[-1].kill()
     assert not grouped.ended(runtime, KEY).running
     grouped.until(lambda: not group.cpu.exists())
 
 
-def _container(tree: CgroupTree, name: str) -> Group:
-    """Make a group as a container manager makes it."""
-    root = tree.group_of(1)
-    assert root is not None
-    group = Group(root.cpu / name, root.cpuacct / name, None)
-    for directory in group.directories():
-        directory.mkdir()
-    return group
-
-
 @pytest.fixture
 def container(grouped: CgroupAdoptRig) -> Iterator[Group]:
-    tree = CgroupTree()
-    made = _container(tree, f"container-{grouped.cluster}")
+    """Provide a group as a container manager makes it."""
+    tree, root, name = CgroupTree(), group_of(1), f"container-{grouped.cluster}"
+    made = Group(root.cpu / name, root.cpuacct / name, None)
+    for directory in made.directories():
+        directory.mkdir()
     yield made
     tree.kill_all(made)
     grouped.until(lambda: tree.remove(made))
@@ -263,16 +265,14 @@ def inner(grouped: CgroupAdoptRig, container: Group) -> Iterator[Group]:
     for group in (*(Group(path, path, None) for path in made.cpu.glob(f"{ADOPTED}/*")), made):
         tree.kill_all(group)
     for path in [path for directory in made.directories() for path in (*directory.glob(f"{ADOPTED}/*"), directory / ADOPTED)]:
-        grouped.until(lambda path=path: not path.exists() or not _removed_fails(path))  # type: ignore[misc]
+        grouped.until(partial(removed, path))
     grouped.until(lambda: tree.remove(made))
 
 
 def test_a_group_of_its_own_gets_its_quota_and_no_children_and_what_it_had_afterwards(
     grouped: CgroupAdoptRig, container: Group
 ) -> None:
-    runtime, what, tree = grouped.runtime(), adoption(grouped, BUSY), CgroupTree()
-    tree.write_quota(container, 0.9)
-    tree.add(container, what.claim.process.pid)
+    runtime, what, tree = grouped.runtime(), contained(grouped, container, 0.9), CgroupTree()
     runtime.adopt(what)
     assert tree.read_quota(container) == pytest.approx(0.5)
     assert [path for path in container.cpu.iterdir() if path.is_dir()] == []
@@ -284,24 +284,32 @@ def test_a_group_of_its_own_gets_its_quota_and_no_children_and_what_it_had_after
     assert tree.read_quota(container) == pytest.approx(0.9)
 
 
-@pytest.mark.parametrize("given", [0.9, math.inf])
+@pytest.mark.parametrize(
+    ("given", "raised", "recorded", "owners"),
+    [
+        (0.9, None, True, 0.9),
+        (math.inf, None, True, math.inf),
+        pytest.param(0.9, 1.7, True, 1.7, id="its owner has raised it meanwhile"),
+        pytest.param(0.9, None, False, 0.2, id="without a record what is there counts"),
+    ],
+)
 def test_what_an_agent_of_another_cluster_left_is_not_taken_for_its_owners_quota(
-    grouped: CgroupAdoptRig, container: Group, given: float
+    grouped: CgroupAdoptRig, container: Group, given: float, raised: float | None, recorded: bool, owners: float
 ) -> None:
     """The agent of the other cluster was killed, and its master has a new cluster by now. The agent's record is in the folder
     still."""
-    what, tree = adoption(grouped, BUSY), CgroupTree()
-    tree.write_quota(container, given)
-    tree.add(container, what.claim.process.pid)
+    what, tree = contained(grouped, container, given), CgroupTree()
     grouped.runtime().adopt(dataclasses.replace(what, cores=0.2))
     assert tree.read_quota(container) == pytest.approx(0.2)
-    successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "state/w1")
+    if raised is not None:
+        tree.write_quota(container, raised)
+    successor = AdoptRuntime("another-cluster", "w1", grouped.directory / ("state/w1" if recorded else "elsewhere"))
     assert successor.observe() == {}
     successor.adopt(what)
     successor.set_quota(KEY, 4.0)
-    assert tree.read_quota(container) == pytest.approx(min(given, 4.0))
+    assert tree.read_quota(container) == pytest.approx(min(owners, 4.0))
     successor.stop(KEY)
-    assert tree.read_quota(container) == pytest.approx(given)
+    assert tree.read_quota(container) == pytest.approx(owners)
 
 
 def _control_files(group: Group) -> dict[Path, str]:
@@ -314,9 +322,7 @@ def _control_files(group: Group) -> dict[Path, str]:
 
 
 def test_of_a_watched_executor_every_control_file_is_as_before(grouped: CgroupAdoptRig, container: Group) -> None:
-    what, tree = dataclasses.replace(adoption(grouped, BUSY), watched=True), CgroupTree()
-    tree.write_quota(container, 1.5)
-    tree.add(container, what.claim.process.pid)
+    what = dataclasses.replace(contained(grouped, container, 1.5), watched=True)
     before = _control_files(container)
     runtime = grouped.runtime()
     runtime.adopt(what)
@@ -327,31 +333,6 @@ def test_of_a_watched_executor_every_control_file_is_as_before(grouped: CgroupAd
     assert let_go_all(runtime)
     assert _control_files(container) == before
     assert len(before) > 5
-
-
-def test_a_quota_that_its_owner_has_raised_meanwhile_counts(grouped: CgroupAdoptRig, container: Group) -> None:
-    what, tree = adoption(grouped, BUSY), CgroupTree()
-    tree.write_quota(container, 0.9)
-    tree.add(container, what.claim.process.pid)
-    grouped.runtime().adopt(what)
-    tree.write_quota(container, 1.7)
-    successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "state/w1")
-    successor.adopt(what)
-    successor.stop(KEY)
-    assert tree.read_quota(container) == pytest.approx(1.7)
-
-
-def test_without_a_record_the_quota_that_is_there_counts_as_its_owners(
-    grouped: CgroupAdoptRig, container: Group, tmp_path: Path
-) -> None:
-    what, tree = adoption(grouped, BUSY), CgroupTree()
-    tree.write_quota(container, 0.9)
-    tree.add(container, what.claim.process.pid)
-    grouped.runtime().adopt(dataclasses.replace(what, cores=0.2))
-    successor = AdoptRuntime("another-cluster", "w2", tmp_path / "elsewhere")
-    successor.adopt(what)
-    successor.set_quota(KEY, 4.0)
-    assert tree.read_quota(container) == pytest.approx(0.2)
 
 
 def test_a_process_has_one_application(grouped: CgroupAdoptRig) -> None:
@@ -374,8 +355,7 @@ def test_below_a_group_with_a_quota_an_executor_gets_as_much_as_that_has(
     for pid in (what.claim.process.pid, grouped.spawn(IDLE).process.pid):
         tree.add(inner, pid)
     runtime.adopt(what)
-    group = tree.group_of(what.claim.process.pid)
-    assert group is not None
+    group = group_of(what.claim.process.pid)
     assert group.cpu.parent.parent == inner.cpu
     assert tree.read_quota(group) == pytest.approx(0.47618, abs=1e-9)
     assert runtime.set_quota(KEY, 0.25)
@@ -406,17 +386,13 @@ def test_a_quota_of_another_period_is_written_below_a_group_with_a_quota(
 
 
 def test_a_group_that_a_forgotten_agent_left_is_not_taken_for_the_executors_own(grouped: CgroupAdoptRig) -> None:
-    what = adoption(grouped, BUSY)
-    tree = CgroupTree()
-    owners = tree.group_of(what.claim.process.pid)
+    what, tree = adoption(grouped, BUSY), CgroupTree()
+    owners = group_of(what.claim.process.pid)
     grouped.runtime().adopt(dataclasses.replace(what, cores=0.1))
-    left = tree.group_of(what.claim.process.pid)
+    left = group_of(what.claim.process.pid)
     successor = AdoptRuntime("another-cluster", "w1", grouped.directory / "elsewhere")
     successor.adopt(what)
-    group = tree.group_of(what.claim.process.pid)
-    assert owners is not None
-    assert left is not None
-    assert group is not None
+    group = group_of(what.claim.process.pid)
     assert group != left
     assert group.cpu.parent == owners.cpu / ADOPTED
     assert successor.set_quota(KEY, 1.5)
@@ -426,26 +402,11 @@ def test_a_group_that_a_forgotten_agent_left_is_not_taken_for_the_executors_own(
     tree.dissolve(left, owners)
 
 
-def test_an_agent_that_is_stopped_leaves_nothing_of_adopting(grouped: CgroupAdoptRig) -> None:
-    runtime = grouped.runtime()
-    runtime.adopt(adoption(grouped, BUSY))
-    group = CgroupTree().group_of(grouped.processes[-1].pid)
-    assert group is not None
-    assert group.cpu.parent.name == ADOPTED
-    assert let_go_all(runtime)
-    assert runtime.observe() == {}
-    assert not group.cpu.exists()
-    assert list((grouped.directory / "state/w1").iterdir()) == []
-    assert grouped.processes[-1].poll() is None, "the executor goes on"
-
-
 def test_a_container_as_yarns_node_manager_makes_it_can_be_removed_by_it_while_it_is_paced(grouped: CgroupAdoptRig) -> None:
     """`CgroupsLCEResourcesHandler` makes hadoop-yarn/CONTAINER for CPU, starts a shell in it that starts the executor, and
     removes the directory when both have ended. No real YARN runs here."""
-    runtime, tree = grouped.runtime(), CgroupTree()
-    root = tree.group_of(1)
-    assert root is not None
-    yarn = root.cpu / f"hadoop-yarn-{grouped.cluster}"
+    runtime = grouped.runtime()
+    yarn = group_of(1).cpu / f"hadoop-yarn-{grouped.cluster}"
     container = yarn / "container_e01_1763971200000_0001_01_000002"
     container.mkdir(parents=True)
     try:
@@ -474,7 +435,7 @@ def test_a_container_as_yarns_node_manager_makes_it_can_be_removed_by_it_while_i
         assert seen.memory_bytes < 1 << 30
         os.kill(executor, signal.SIGKILL)  # its shell reaps it; an orphan would stay in the group until init comes to it
         shell.wait()
-        grouped.until(lambda: not _removed_fails(container))
+        grouped.until(partial(removed, container))
         assert not grouped.ended(runtime, KEY).running
         runtime.remove(KEY)
     finally:
@@ -535,15 +496,6 @@ def test_a_child_that_begins_or_ends_during_a_look_does_not_make_the_group_anoth
         grouped.until(lambda: CgroupTree().remove(group))
 
 
-def _removed_fails(directory: Path) -> bool:
-    """Check that a group cannot be removed yet: the kernel first has to be done with its last process."""
-    try:
-        directory.rmdir()
-    except OSError:
-        return True
-    return False
-
-
 def test_a_group_with_somebody_else_in_it_is_not_its_own(grouped: CgroupAdoptRig, container: Group) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
     other = grouped.spawn(IDLE).process
@@ -559,8 +511,7 @@ def test_another_writer_of_the_quota_is_told(grouped: CgroupAdoptRig) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
     runtime.adopt(what)
     assert runtime.observe()[KEY].remark == ""
-    group = tree.group_of(what.claim.process.pid)
-    assert group is not None
+    group = group_of(what.claim.process.pid)
     tree.write_quota(group, 0.33)
     assert_names(runtime.observe()[KEY].remark, "0.50", "0.33")
     runtime.set_quota(KEY, 0.4)

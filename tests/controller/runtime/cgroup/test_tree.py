@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from controller.machine.waiting import wait_until
-from controller.runtime.cgroup.files import OpenFiles
-from controller.runtime.cgroup.group import Group, quota_us
+from controller.runtime.cgroup.group import Group, OpenFiles, Usage, quota_us
 from controller.runtime.cgroup.tree import CgroupTree
 
 PID = 4711
@@ -56,11 +55,21 @@ def tree(request: pytest.FixtureRequest, tmp_path: Path) -> CgroupTree:
     return plant(tmp_path, request.param)
 
 
-@pytest.fixture
-def group(tree: CgroupTree) -> Group:
+def group_in(tree: CgroupTree) -> Group:
     found = tree.group_of(PID)
     assert found is not None
     return found
+
+
+@pytest.fixture
+def group(tree: CgroupTree) -> Group:
+    return group_in(tree)
+
+
+def used(tree: CgroupTree, group: Group) -> Usage:
+    usage = tree.read(group)
+    assert usage is not None
+    return usage
 
 
 def test_the_version_is_found(tmp_path: Path) -> None:
@@ -70,8 +79,7 @@ def test_the_version_is_found(tmp_path: Path) -> None:
 
 
 def test_usage_is_read(tree: CgroupTree, group: Group) -> None:
-    usage = tree.read(group)
-    assert usage is not None
+    usage = used(tree, group)
     assert usage.cpu_s == pytest.approx(12.25)
     assert usage.quota_cores == pytest.approx(0.25)
     assert usage.memory_bytes == 1_000_000 - 300_000
@@ -80,17 +88,18 @@ def test_usage_is_read(tree: CgroupTree, group: Group) -> None:
     assert tree.pids(group) == (4711, 4712)
 
 
-def test_throttled_time_that_the_kernel_does_not_count_is_not_known(tmp_path: Path) -> None:
-    # v1 without bandwidth control has the file without these lines, v2 without the cpu controller only has the use
-    one = plant(tmp_path / "1", V1 | {"fs/cpu/box/a/cpu.stat": ""})
-    two = plant(tmp_path / "2", V2 | {"fs/box/a/cpu.stat": "usage_usec 12250000\nuser_usec 1\n"})
-    for tree in (one, two):
-        group = tree.group_of(PID)
-        assert group is not None
-        usage = tree.read(group)
-        assert usage is not None
-        assert usage.throttled_s is None
-        assert usage.cpu_s == pytest.approx(12.25)
+@pytest.mark.parametrize(
+    "files",
+    [
+        V1 | {"fs/cpu/box/a/cpu.stat": ""},  # without bandwidth control the file has not these lines
+        V2 | {"fs/box/a/cpu.stat": "usage_usec 12250000\nuser_usec 1\n"},  # without the cpu controller it has only the use
+    ],
+)
+def test_throttled_time_that_the_kernel_does_not_count_is_not_known(tmp_path: Path, files: dict[str, str]) -> None:
+    tree = plant(tmp_path, files)
+    usage = used(tree, group_in(tree))
+    assert usage.throttled_s is None
+    assert usage.cpu_s == pytest.approx(12.25)
 
 
 def test_the_kernel_counts_how_long_a_quota_holds_a_real_process_back() -> None:
@@ -110,8 +119,7 @@ def test_the_kernel_counts_how_long_a_quota_holds_a_real_process_back() -> None:
         assert tree.add(group, process.pid)
         # it wants a core and has a hundredth, so it stands still for nearly all of each period
         assert wait_until(lambda: (throttled_s() or 0.0) > 0.1, 60.0, 0.05)
-        usage = tree.read(group)
-        assert usage is not None
+        usage = used(tree, group)
         assert usage.throttled_s is not None
         assert usage.throttled_s > usage.cpu_s
     finally:
@@ -156,15 +164,6 @@ def test_its_files_are_closed_with_it(tmp_path: Path) -> None:
         os.fstat(descriptor)
 
 
-def test_no_quota_is_unlimited(tmp_path: Path) -> None:
-    one = plant(tmp_path / "1", V1 | {"fs/cpu/box/a/cpu.cfs_quota_us": "-1"})
-    two = plant(tmp_path / "2", V2 | {"fs/box/a/cpu.max": "max 100000"})
-    for tree in (one, two):
-        group = tree.group_of(PID)
-        assert group is not None
-        assert tree.read_quota(group) == math.inf
-
-
 def test_a_group_that_is_gone_is_none(tree: CgroupTree, tmp_path: Path) -> None:
     gone = Group(tmp_path / "x", tmp_path / "x", tmp_path / "x")
     assert tree.read(gone) is None
@@ -194,11 +193,9 @@ def test_joint_mounts_of_v1_are_found(tmp_path: Path) -> None:
         for name, text in V1.items()
     }
     tree = plant(tmp_path, files | {"proc/4711/cgroup": "3:cpu,cpuacct:/box/a\n"})
-    group = tree.group_of(PID)
-    assert group is not None
+    group = group_in(tree)
     assert group.memory is None
-    usage = tree.read(group)
-    assert usage is not None
+    usage = used(tree, group)
     assert usage.cpu_s == pytest.approx(12.25)
     assert usage.memory_bytes is None
 
@@ -215,10 +212,11 @@ def test_quotas_are_rounded_and_never_below_the_kernels_least() -> None:
     assert quota_us(0.001) == 1_000
 
 
-def test_a_memory_limit_is_written(tree: CgroupTree, group: Group) -> None:
-    assert group.memory is not None
-    assert tree.write_memory_limit(group, 123)
-    assert any(path.read_text().startswith("123") for path in group.memory.iterdir())
+def test_a_written_memory_limit_is_read_back(tree: CgroupTree, group: Group) -> None:
+    limit = 4 * 10**18  # as many digits as are there: unlike the kernel's, a plain file keeps what is not overwritten
+    assert tree.write_memory_limit(group, limit)
+    assert used(tree, group).memory_limit_bytes == tree.read_memory_limit(group) == limit
+    assert tree.read_memory_limit(Group(group.cpu, group.cpuacct, None)) is None
 
 
 @pytest.mark.parametrize(("before", "limit", "order"), [(100, 200, ["memsw", "limit"]), (200, 100, ["limit", "memsw"])])
@@ -228,8 +226,7 @@ def test_on_v1_the_limit_without_swap_never_passes_the_one_with_swap(
     """The kernel refuses it: EINVAL."""
     files = {"memsw": "memory.memsw.limit_in_bytes", "limit": "memory.limit_in_bytes"}
     tree = plant(tmp_path, V1 | {f"fs/memory/box/a/{name}": f"{before}\n" for name in files.values()})
-    group = tree.group_of(PID)
-    assert group is not None
+    group = group_in(tree)
     written: list[str] = []
 
     def write(path: Path, value: str) -> bool:
@@ -239,18 +236,6 @@ def test_on_v1_the_limit_without_swap_never_passes_the_one_with_swap(
     monkeypatch.setattr("controller.runtime.cgroup.v1.write_text", write)
     assert tree.write_memory_limit(group, limit)
     assert written == [f"{files[name]} {limit}" for name in order]
-
-
-def test_a_memory_limit_is_read(tmp_path: Path) -> None:
-    one = plant(tmp_path / "1", V1 | {"fs/memory/box/a/memory.limit_in_bytes": "67108864\n"})
-    two = plant(tmp_path / "2", V2 | {"fs/box/a/memory.max": "67108864\n"})
-    for tree in (one, two):
-        group = tree.group_of(PID)
-        assert group is not None
-        usage = tree.read(group)
-        assert usage is not None
-        assert usage.memory_limit_bytes == tree.read_memory_limit(group) == 64 << 20
-        assert tree.read_memory_limit(Group(group.cpu, group.cpuacct, None)) is None
 
 
 def test_a_pid_is_added_everywhere(tree: CgroupTree, group: Group) -> None:

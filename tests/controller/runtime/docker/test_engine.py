@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
 
 from controller.agent.executors.masks import Place, Secret, ShowReason, Wanted, masked
@@ -42,36 +41,21 @@ def rig(tmp_path: Path) -> Iterator[DockerRig]:
     made.close()
 
 
-@pytest.fixture
-def client(docker_engine: docker.DockerClient) -> docker.APIClient:
-    return docker_engine.api
-
-
-def inspect(client: docker.APIClient, rig: DockerRig) -> dict[str, Any]:
-    found: dict[str, Any] = client.inspect_container(launching.unique_name(rig.cluster, "w1", KEY))
-    return found
-
-
 def test_a_submitter_who_is_not_root_has_a_name_inside(rig: DockerRig) -> None:
     launch = rig.launch("id -u; id -un")
     uid = os.getuid() or 54_321
-    launch.log_dir.mkdir(parents=True, exist_ok=True)
-    if os.getuid() == 0:
-        os.chown(launch.log_dir, uid, uid)
-    runtime = rig.runtime()
-    runtime.start(dataclasses.replace(launch, uid=uid, gid=uid if os.getuid() == 0 else os.getgid()))
-    rig.ended(runtime, launch.key)
-    number, name = (launch.log_dir / "stdout").read_text().splitlines()
+    launch = dataclasses.replace(launch, uid=uid, gid=uid if os.getuid() == 0 else os.getgid())
+    number, name = rigs.output(rig, rig.runtime(), launch).splitlines()
     assert number == str(uid)
     assert name == (f"uid-{uid}" if os.getuid() == 0 else pwd.getpwuid(uid).pw_name)
 
 
-def test_containers_are_confined_and_labelled(rig: DockerRig, client: docker.APIClient) -> None:
+def test_containers_are_confined_and_labelled(rig: DockerRig) -> None:
     read_only = rig.directory / "read-only"
     read_only.mkdir()
     launch = rig.launch(f"touch {read_only}/file; {rigs.IDLE}", environment={"SECRET": SECRET})
     rig.runtime().start(dataclasses.replace(launch, binds=[Bind(read_only)], labels={"mine": "too"}))
-    seen = inspect(client, rig)
+    seen = rig.inspect()
     host, config = seen["HostConfig"], seen["Config"]
     assert host["NetworkMode"] == "host"
     assert host["CapDrop"] == ["ALL"]
@@ -115,25 +99,20 @@ def test_a_container_writes_to_its_mounts_and_to_bounded_memory_alone(rig: Docke
         f"head -c 100000000 /dev/zero >/tmp/big; stat -c %s /tmp/big; ulimit -c; ulimit -n; echo $HOME"
     )
     launch = dataclasses.replace(rig.launch(program), uid=uid, gid=uid, memory_bytes=4 * rigs.MEMORY_BYTES)
-    launch.log_dir.mkdir(parents=True)
-    os.chown(launch.log_dir, uid, uid)
-    runtime = DockerRuntime(rig.cluster, "w1", tmp_mb=20)
-    runtime.start(launch)
-    rig.ended(runtime, launch.key)
-    runtime.close()
-    *folders_seen, runs, size, core, files, home = (launch.log_dir / "stdout").read_text().splitlines()
+    runtime = rig.runtime(tmp_mb=20)
+    *folders_seen, runs, size, core, files, home = rigs.output(rig, runtime, launch).splitlines()
     assert set(folders_seen) - {"/dev", "/dev/pts"} == set(WRITABLE)
     assert (runs, int(size), core, home) == ("runs", 20 << 20, "0", "/tmp")
-    assert runtime._limits.files in (None, int(files))
+    assert runtime._most_files in (None, int(files))
     assert docker_container.most_files() <= 65_536
 
 
 def test_an_engine_that_may_not_allow_so_many_files_starts_executors_with_its_own_limit(rig: DockerRig) -> None:
-    runtime = rig.docker()
-    runtime._limits = dataclasses.replace(runtime._limits, files=(1 << 30) + 1)  # more than a kernel has (fs.nr_open)
+    runtime = rig.runtime()
+    runtime._most_files = (1 << 30) + 1  # more than a kernel has (fs.nr_open)
     key = rig.start(runtime, rigs.IDLE)
     assert runtime.observe()[key].running
-    assert runtime._limits.files is None
+    assert runtime._most_files is None
 
 
 def test_a_tmp_that_is_a_mount_stays_what_was_asked_for(rig: DockerRig) -> None:
@@ -179,13 +158,6 @@ def test_what_is_masked_cannot_be_read_and_what_is_bound_below_a_mask_can(rig: D
     assert (home / ".netrc").read_text() == "<.netrc>\n"
 
 
-def test_docker_inspect_tells_the_quota(rig: DockerRig, client: docker.APIClient) -> None:
-    runtime = rig.runtime()
-    key = rig.start(runtime, rigs.IDLE)
-    assert runtime.set_quota(key, 0.29)
-    rig.until(lambda: inspect(client, rig)["HostConfig"]["CpuQuota"] == 29_000)
-
-
 def test_too_much_memory_is_an_end_with_a_reason(rig: DockerRig) -> None:
     runtime = rig.runtime()
     key = rig.start(runtime, "exec python3 -c 'b = bytearray(500_000_000)'", cores=1.0)
@@ -196,8 +168,7 @@ def test_too_much_memory_is_an_end_with_a_reason(rig: DockerRig) -> None:
 
 def test_without_kernel_files_the_engine_is_asked(rig: DockerRig, tmp_path: Path) -> None:
     """An agent in a container sees neither the pids nor the control groups of its executors."""
-    runtime = DockerRuntime(rig.cluster, "w1", cgroups=CgroupTree(tmp_path / "no-cgroups"))
-    rig._open.append(runtime)
+    runtime = rig.runtime(cgroups=CgroupTree(tmp_path / "no-cgroups"))
     key = rig.start(runtime, rigs.BUSY, cores=0.3)
     rig.until(lambda: runtime.observe()[key].cpu_s > 0)
     seen = runtime.observe()[key]
@@ -212,32 +183,30 @@ def test_without_kernel_files_the_engine_is_asked(rig: DockerRig, tmp_path: Path
     assert not runtime.set_quota(key, 1.0)
 
 
-def test_a_container_removed_by_others_is_gone(rig: DockerRig, client: docker.APIClient) -> None:
+def test_a_container_removed_by_others_is_gone(rig: DockerRig) -> None:
     runtime = rig.runtime()
     key = rig.start(runtime, rigs.IDLE)
-    client.remove_container(inspect(client, rig)["Id"], force=True)
+    rig.client.remove_container(rig.inspect()["Id"], force=True)
     assert not runtime.set_quota(key, 1.0)
     rig.until(lambda: not runtime.observe())
 
 
-def test_the_list_is_asked_for_every_ten_seconds_only(rig: DockerRig, docker_engine: docker.DockerClient) -> None:
+def test_the_list_is_asked_for_every_ten_seconds_only(rig: DockerRig) -> None:
     now = 100.0
-    watcher = DockerRuntime(rig.cluster, "w1", clock=lambda: now)
+    watcher = rig.runtime(clock=lambda: now)
     assert watcher.observe() == {}
     key = rig.start(rig.runtime(), rigs.IDLE)
     now += LIST_EVERY_S - 0.1
     assert watcher.observe() == {}
     now += 0.1
     assert rig.until(watcher.observe)[key].running
-    watcher.close()
 
 
 def test_one_thread_may_start_while_another_observes(rig: DockerRig) -> None:
     """The engine is asked for a list at every observation: a container between create and start must not look like an ended
     executor."""
     ticks = itertools.count(step=LIST_EVERY_S)
-    runtime = DockerRuntime(rig.cluster, "w1", clock=lambda: next(ticks))
-    rig._open.append(runtime)
+    runtime = rig.runtime(clock=lambda: next(ticks))
     key = rig.start(runtime, rigs.EXITS_WITH_3)
     rig.ended(runtime, key)
     keys = [ExecutorKey("app-1", str(number)) for number in range(2, 6)]
@@ -250,24 +219,22 @@ def test_one_thread_may_start_while_another_observes(rig: DockerRig) -> None:
     assert {seen.key for seen in runtime.observe().values() if seen.running} == set(keys)
 
 
-def test_a_name_taken_by_a_foreign_container_is_refused(rig: DockerRig, client: docker.APIClient) -> None:
-    runtime = DockerRuntime(rig.cluster, "w1")
-    taken = client.create_container(runtime.prepare_image(), ["true"], name=launching.unique_name(rig.cluster, "w1", KEY))
+def test_a_name_taken_by_a_foreign_container_is_refused(rig: DockerRig) -> None:
+    runtime = rig.runtime()
+    taken = rig.client.create_container(runtime.prepare_image(), ["true"], name=launching.unique_name(rig.cluster, "w1", KEY))
     try:
         with pytest.raises(RuntimeRefused, match="foreign"):
             runtime.start(rig.launch(rigs.IDLE))
     finally:
-        client.remove_container(taken["Id"])
-        runtime.close()
+        rig.client.remove_container(taken["Id"])
 
 
-def test_a_container_that_was_never_started_is_replaced(rig: DockerRig, client: docker.APIClient) -> None:
-    first = DockerRuntime(rig.cluster, "w1")
-    rig._open.append(first)
+def test_a_container_that_was_never_started_is_replaced(rig: DockerRig) -> None:
+    first = rig.runtime(records=rig.directory / "forgotten")
     key = rig.start(first, rigs.IDLE)
-    labels, name = inspect(client, rig)["Config"]["Labels"], launching.unique_name(rig.cluster, "w1", KEY)
-    client.remove_container(name, force=True)
-    client.create_container(first.prepare_image(), ["true"], name=name, labels=labels)
+    labels, name = rig.inspect()["Config"]["Labels"], launching.unique_name(rig.cluster, "w1", KEY)
+    rig.client.remove_container(name, force=True)
+    rig.client.create_container(first.prepare_image(), ["true"], name=name, labels=labels)
     second = rig.restart(first)
     seen = rig.until(lambda: [one for one in second.observe().values() if not one.running])[0]
     assert (seen.running, seen.exit_code, seen.reason) == (False, None, "created but never started")
@@ -283,30 +250,23 @@ def test_an_image_that_does_not_exist_is_refused(rig: DockerRig) -> None:
     assert runtime.observe() == {}
 
 
-@pytest.mark.parametrize("lock", ["lock", "."])
+@pytest.mark.parametrize("room", [True, False])
 def test_a_base_that_cannot_be_built_on_is_refused_with_the_last_lines_whether_or_not_there_is_place_for_a_lock(
-    rig: DockerRig, lock: str
+    rig: DockerRig, room: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime = DockerRuntime(rig.cluster, "w1", base_image="localhost:9/no-base:1", lock_file=rig.directory / lock)
+    """The lock lies where no other user can be before us."""
+    cache = rig.directory / "cache"
+    if not room:
+        cache.touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     with pytest.raises(RuntimeRefused, match=r"localhost:9/no-base:1(?s:.*)Last lines"):
-        runtime.prepare_image()
-    runtime.close()
+        rig.runtime(base_image="localhost:9/no-base:1").prepare_image()
+    assert not room or (cache / "sparkpace" / "image.lock").stat().st_mode & 0o777 == 0o600
 
 
-def test_the_lock_of_the_image_lies_where_no_other_user_can_be_before_us(
-    rig: DockerRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(rig.directory / "cache"))
-    runtime = DockerRuntime(rig.cluster, "w1", base_image="localhost:9/no-base:1")
-    with pytest.raises(RuntimeRefused, match="no-base"):
-        runtime.prepare_image()
-    runtime.close()
-    assert (rig.directory / "cache" / "sparkpace" / "image.lock").stat().st_mode & 0o777 == 0o600
-
-
-def test_no_engine_is_unavailable() -> None:
+def test_no_engine_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="make engine"):
-        DockerRuntime("c", "w", base_url="tcp://127.0.0.1:9")
+        DockerRuntime("c", "w", tmp_path / "records", base_url="tcp://127.0.0.1:9")
 
 
 def test_the_tag_follows_the_base() -> None:
@@ -320,8 +280,7 @@ def test_the_image_has_java_and_python(rig: DockerRig) -> None:
     launch = rig.launch(f"java -version && echo $HOME; {rigs.IDLE}")
     # A JVM reserves more than the other tests' limit.
     runtime.start(dataclasses.replace(launch, memory_bytes=512 << 20, cores=1.0))
-    rig.until(lambda: (launch.log_dir / "stdout").exists() and (launch.log_dir / "stdout").read_text())
-    assert (launch.log_dir / "stdout").read_text() == "/tmp\n"
+    assert rig.until(lambda: rig.said(launch.key)) == "/tmp\n"
     assert 'version "17' in (launch.log_dir / "stderr").read_text()
     assert runtime.java("/some/where", None).program == "java"
 
@@ -349,8 +308,13 @@ def swap(path: Path, target: Path) -> None:
     path.symlink_to(target)
 
 
+def reads(runtime: DockerRuntime, folder: Path, bind: Bind) -> str:
+    """Return what a program reads in a folder that it sees by `bind`."""
+    return runtime.run_program(Program(["/bin/cat", f"{folder}/which"], os.getuid(), os.getgid(), [bind]))
+
+
 def test_a_directory_swapped_between_check_and_start_is_shown_as_it_was_checked(
-    rig: DockerRig, client: docker.APIClient, swappable: tuple[Path, Path]
+    rig: DockerRig, swappable: tuple[Path, Path]
 ) -> None:
     data, secret = swappable
     volumes: set[str] = set()
@@ -362,26 +326,22 @@ def test_a_directory_swapped_between_check_and_start_is_shown_as_it_was_checked(
         assert not bind.firm
         runtime = rig.runtime(f"w-{writable}")
         swap(data, secret)
-        runtime.start(dataclasses.replace(launch, binds=[bind]))
-        rig.ended(runtime, launch.key)
-        assert rig.said(launch.key).split() == (["checked", "wrote"] if writable else ["checked"])
-        seen = client.inspect_container(launching.unique_name(rig.cluster, f"w-{writable}", launch.key))
+        said = rigs.output(rig, runtime, dataclasses.replace(launch, binds=[bind]))
+        assert said.split() == (["checked", "wrote"] if writable else ["checked"])
+        seen = rig.inspect(launch.key, f"w-{writable}")
         volumes |= {mount["Name"] for mount in seen["Mounts"] if mount["Type"] == "volume"}
         data.unlink()
         data.with_name("moved").rename(data)
-        told = runtime.run_program(Program(["/bin/cat", f"{data}/which"], os.getuid(), os.getgid(), [looked_at(data)]))
-        assert told == "checked\n"
+        assert reads(runtime, data, looked_at(data)) == "checked\n"
     assert len(volumes) == 2
-    rig.close()
-    rig.until(lambda: not volumes & {volume["Name"] for volume in client.volumes()["Volumes"] or ()})
+    docker_container.clear(rig.client, {docker_container.CLUSTER: rig.cluster})
+    rig.until(lambda: not volumes & {volume["Name"] for volume in rig.client.volumes()["Volumes"] or ()})
     # what the engine removed with the container was its volume, not what was mounted there
     assert sorted(path.name for path in data.iterdir()) == ["made-True", "which"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root looks into a container's files")
-def test_a_file_swapped_between_check_and_start_ends_the_executor(
-    rig: DockerRig, client: docker.APIClient, swappable: tuple[Path, Path]
-) -> None:
+def test_a_file_swapped_between_check_and_start_ends_the_executor(rig: DockerRig, swappable: tuple[Path, Path]) -> None:
     data, secret = swappable
     data.chmod(0o777)
     launch = rig.launch(rigs.IDLE)
@@ -391,7 +351,7 @@ def test_a_file_swapped_between_check_and_start_ends_the_executor(
     with pytest.raises(RuntimeRefused, match="app-1/1"):
         runtime.start(dataclasses.replace(launch, binds=[bind]))
     assert runtime.observe() == {}
-    assert client.containers(all=True, filters={"label": f"sparkpace.cluster={rig.cluster}"}) == []
+    assert rig.client.containers(all=True, filters={"label": f"sparkpace.cluster={rig.cluster}"}) == []
 
 
 def test_masks_and_deeper_binds_lie_over_a_held_directory(rig: DockerRig, swappable: tuple[Path, Path]) -> None:
@@ -404,10 +364,7 @@ def test_masks_and_deeper_binds_lie_over_a_held_directory(rig: DockerRig, swappa
     )
     inner = looked_at(data / "inner", writable=True)
     launch = rig.launch(f"ls {data}/hidden; cat {data}/which; touch {data}/inner/file; ls {data}/inner")
-    runtime = rig.runtime()
-    runtime.start(dataclasses.replace(launch, binds=[bind, inner]))
-    rig.ended(runtime, launch.key)
-    assert rig.said(launch.key).split() == ["file"]
+    assert rigs.output(rig, rig.runtime(), dataclasses.replace(launch, binds=[bind, inner])).split() == ["file"]
 
 
 def test_an_engine_that_does_not_see_what_is_held_mounts_by_name_and_the_log_says_so(
@@ -417,8 +374,7 @@ def test_an_engine_that_does_not_see_what_is_held_mounts_by_name_and_the_log_say
     monkeypatch.setattr(EngineClients, "pid", lambda _: None)  # as that of an engine in another namespace, or remote
     runtime = rig.runtime()
     for _ in range(2):
-        program = Program(["/bin/cat", f"{data}/which"], os.getuid(), os.getgid(), [looked_at(data)])
-        assert runtime.run_program(program) == "checked\n"
+        assert reads(runtime, data, looked_at(data)) == "checked\n"
     assert caplog.text.count("mounted by name") == 1
 
 
@@ -437,5 +393,4 @@ def test_where_namespaces_cannot_be_compared_the_engine_is_tried(
     monkeypatch.setattr(Path, "samefile", refuses)
     bind = looked_at(data)
     swap(data, swappable[1])
-    told = rig.runtime().run_program(Program(["/bin/cat", f"{data}/which"], os.getuid(), os.getgid(), [bind]))
-    assert told == "checked\n"
+    assert reads(rig.runtime(), data, bind) == "checked\n"

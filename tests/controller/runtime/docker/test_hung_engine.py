@@ -9,31 +9,31 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
+from urllib.parse import urlsplit
 
-import docker
 import pytest
 from msgspec import structs
 
-from controller.agent.open_quotas import open_all
-from controller.machine.process import Process, find_process
-from controller.runtime import executor_record, launching
+from controller.machine.process import find_process
+from controller.runtime import executor_record
 from controller.runtime.base import ExecutorKey
 from controller.runtime.cgroup.group import Group
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker import client as engine_client
 from controller.runtime.docker import engine as docker_engine
 from controller.runtime.docker.engine import DockerRuntime
-from controller.runtime.docker.observing import EXIT_S
+from controller.runtime.docker.state import EXIT_S
 from stage_model.errors import RuntimeFailed, Unavailable
 from tests.controller.runtime import rigs
-from tests.controller.runtime.docker.hanging_engine import HangingEngine
 from tests.controller.runtime.rigs import KEY, MEMORY_BYTES, DockerRig
 from tests.fakes.options import agent_options
 
@@ -41,6 +41,73 @@ pytestmark = pytest.mark.docker
 
 T = TypeVar("T")
 OTHER = ExecutorKey("app-1", "2")
+
+
+class HangingEngine:
+    """A socket in front of the real engine, through which a test can have it hang: requests are taken and never answered,
+    including those under way. No test stops the engine itself, because others use it.
+
+    `hang` and `resume` as often as needed. What clients sent meanwhile reaches the engine when it resumes, as the requests
+    in a stopped engine's sockets do. `url` is the `base_url` of clients, `requests` every request's first line."""
+
+    def __init__(self, path: Path) -> None:
+        self.url = f"unix://{path}"
+        self.requests: list[str] = []
+        self._flowing = threading.Event()
+        self._flowing.set()
+        self._sockets: list[socket.socket] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen(128)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def flows(self) -> bool:
+        return self._flowing.is_set()
+
+    def hang(self) -> None:
+        self._flowing.clear()
+
+    def resume(self) -> None:
+        self._flowing.set()
+
+    def close(self) -> None:
+        self._flowing.set()
+        for one in (self._listener, *self._sockets):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            engine = _connected()
+            self._sockets += [client, engine]
+            threading.Thread(target=self._pump, args=(client, engine, True), daemon=True).start()
+            threading.Thread(target=self._pump, args=(engine, client, False), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, to_engine: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                if to_engine:
+                    self.requests.append(data.split(b"\r\n", 1)[0].decode(errors="replace"))
+                self._flowing.wait()
+                sink.sendall(data)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
+
+
+def _connected() -> socket.socket:
+    where = urlsplit(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock")
+    if where.scheme == "unix":
+        engine = socket.socket(socket.AF_UNIX)
+        engine.connect(where.path)
+        return engine
+    assert where.hostname, f"DOCKER_HOST {where.geturl()!r} is neither a socket nor an address"
+    return socket.create_connection((where.hostname, where.port or 2375))
 
 
 @pytest.fixture
@@ -66,24 +133,13 @@ def short_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.runtime.docker.updates.TIMEOUT_S", 1.0)
 
 
-@pytest.fixture
-def client(docker_engine: docker.DockerClient) -> docker.APIClient:
-    """Provide a client of the engine that goes past the hanging socket."""
-    return docker_engine.api
-
-
 def started(rig: DockerRig, runtime: DockerRuntime, *keys: ExecutorKey, program: str = rigs.IDLE) -> None:
     for key in keys or (KEY,):
         runtime.start(rig.launch(program, key=key))
 
 
-def inspect(client: docker.APIClient, rig: DockerRig, key: ExecutorKey = KEY) -> dict[str, Any]:
-    found: dict[str, Any] = client.inspect_container(launching.unique_name(rig.cluster, "w1", key))
-    return found
-
-
-def group_of(client: docker.APIClient, rig: DockerRig, key: ExecutorKey = KEY) -> Group:
-    seen = inspect(client, rig, key)
+def group_of(rig: DockerRig, key: ExecutorKey = KEY) -> Group:
+    seen = rig.inspect(key)
     group = CgroupTree().group_of(seen["State"]["Pid"], must_contain=seen["Id"])
     assert group is not None
     return group
@@ -93,8 +149,8 @@ def quota_of(group: Group) -> float | None:
     return CgroupTree().read_quota(group)
 
 
-def host(client: docker.APIClient, rig: DockerRig, name: str) -> int:
-    return int(inspect(client, rig)["HostConfig"][name])
+def host(rig: DockerRig, name: str) -> int:
+    return int(rig.inspect()["HostConfig"][name])
 
 
 def without_waiting(engine: HangingEngine, call: Callable[[], T]) -> T:
@@ -120,11 +176,11 @@ def without_waiting(engine: HangingEngine, call: Callable[[], T]) -> T:
 
 @pytest.mark.groups
 def test_quotas_move_while_the_engine_hangs_and_it_learns_the_newest_when_it_answers(
-    rig: DockerRig, engine: HangingEngine, client: docker.APIClient
+    rig: DockerRig, engine: HangingEngine
 ) -> None:
-    runtime = rig.docker()
+    runtime = rig.runtime()
     started(rig, runtime)
-    group = group_of(client, rig)
+    group = group_of(rig)
     engine.hang()
     for cores in (0.9, 0.35, 0.8, 0.41):
         assert without_waiting(engine, partial(runtime.set_quota, KEY, cores))
@@ -132,67 +188,48 @@ def test_quotas_move_while_the_engine_hangs_and_it_learns_the_newest_when_it_ans
         assert without_waiting(engine, runtime.observe)[KEY].quota_cores == pytest.approx(cores)
     rig.until(lambda: runtime.chores.away)
     assert runtime.set_quota(KEY, 0.42)
-    assert host(client, rig, "CpuQuota") == 50_000
+    assert host(rig, "CpuQuota") == 50_000
     engine.resume()
     rig.until(lambda: runtime.chores.settle(0.1))
-    assert host(client, rig, "CpuQuota") == 42_000
+    assert host(rig, "CpuQuota") == 42_000
     assert quota_of(group) == pytest.approx(0.42)
     updates = [line for line in engine.requests if line.endswith("/update HTTP/1.1")]
     assert len(updates) <= 4  # the first, which hung; the newest; once more; an engine slow enough for one repetition
 
 
 @pytest.mark.groups
-def test_an_older_value_that_the_engine_writes_late_is_put_right(
-    rig: DockerRig, engine: HangingEngine, client: docker.APIClient
-) -> None:
-    """The update of 0.9 is under way when 0.3 is written; it reaches the kernel after that."""
-    runtime = rig.docker()
-    started(rig, runtime)
-    group = group_of(client, rig)
-    engine.hang()
-    assert runtime.set_quota(KEY, 0.9)
-    rig.until(lambda: any(line.endswith("/update HTTP/1.1") for line in engine.requests))
-    assert runtime.set_quota(KEY, 0.3)
-    engine.resume()
-    rig.until(lambda: runtime.chores.settle(0.1))
-    assert host(client, rig, "CpuQuota") == 30_000
-    assert quota_of(group) == pytest.approx(0.3)
-
-
-@pytest.mark.groups
-def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: DockerRig, client: docker.APIClient) -> None:
+def test_an_engine_that_rewrites_the_quota_it_remembers_is_put_right(rig: DockerRig) -> None:
     """The engine rewrites the quota with each update, whatever that is about."""
-    runtime = rig.docker()
+    runtime = rig.runtime()
     started(rig, runtime)
-    group = group_of(client, rig)
+    group = group_of(rig)
     assert runtime.set_quota(KEY, 0.3)
     rig.until(lambda: runtime.chores.settle(0.1))
     known = runtime._known.by_key[KEY]
     assert CgroupTree().write_quota(group, 0.5)  # as an update of the engine's own would
-    runtime._limiter.inform(KEY, known, "memory")
+    runtime._states.inform(known, "memory")
     rig.until(lambda: quota_of(group) == pytest.approx(0.3))
 
 
 @pytest.mark.groups
-def test_memory_limits_move_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine, client: docker.APIClient) -> None:
-    runtime = rig.docker()
+def test_memory_limits_move_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine) -> None:
+    runtime = rig.runtime()
     started(rig, runtime)
     engine.hang()
     for limit in (2 * MEMORY_BYTES, 3 * MEMORY_BYTES // 4, 3 * MEMORY_BYTES):
         assert without_waiting(engine, partial(runtime.set_memory_limit, KEY, limit))
         assert without_waiting(engine, runtime.observe)[KEY].memory_limit_bytes == limit
-    with_swap = CgroupTree().read_memory_limit(group_of(client, rig))
+    with_swap = CgroupTree().read_memory_limit(group_of(rig))
     assert with_swap == 3 * MEMORY_BYTES
     engine.resume()
     rig.until(lambda: runtime.chores.settle(0.1))
-    assert host(client, rig, "Memory") == host(client, rig, "MemorySwap") == 3 * MEMORY_BYTES
+    assert host(rig, "Memory") == host(rig, "MemorySwap") == 3 * MEMORY_BYTES
     assert runtime.observe()[KEY].memory_limit_bytes == 3 * MEMORY_BYTES
 
 
 def test_nothing_of_a_period_waits_for_an_engine_that_hangs(rig: DockerRig, engine: HangingEngine) -> None:
     now = 100.0
-    runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), base_url=engine.url, clock=lambda: now)
-    rig._open.append(runtime)
+    runtime = rig.runtime(clock=lambda: now)
     started(rig, runtime, KEY, OTHER, program=rigs.STUBBORN)
     engine.hang()
     now += docker_engine.LIST_EVERY_S
@@ -215,24 +252,21 @@ def test_nothing_of_a_period_waits_for_an_engine_that_hangs(rig: DockerRig, engi
     rig._open.remove(runtime)
 
 
-def test_what_was_removed_while_the_engine_hung_goes_when_it_answers(
-    rig: DockerRig, engine: HangingEngine, client: docker.APIClient
-) -> None:
-    runtime = rig.docker()
+def test_what_was_removed_while_the_engine_hung_goes_when_it_answers(rig: DockerRig, engine: HangingEngine) -> None:
+    runtime = rig.runtime()
     started(rig, runtime, program=rigs.EXITS_WITH_3)
     rig.ended(runtime, KEY)
     engine.hang()
     without_waiting(engine, lambda: runtime.remove(KEY))
-    assert inspect(client, rig)["State"]["ExitCode"] == 3
+    assert rig.inspect()["State"]["ExitCode"] == 3
     engine.resume()
-    rig.until(lambda: not client.containers(all=True, filters={"label": f"sparkpace.cluster={rig.cluster}"}))
+    rig.until(lambda: not rig.client.containers(all=True, filters={"label": f"sparkpace.cluster={rig.cluster}"}))
     assert runtime.observe() == {}
 
 
 def test_an_exit_code_arrives_when_the_engine_answers_again(rig: DockerRig, engine: HangingEngine) -> None:
     now = 100.0
-    runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), base_url=engine.url, clock=lambda: now)
-    rig._open.append(runtime)
+    runtime = rig.runtime(clock=lambda: now)
     started(rig, runtime, KEY, OTHER, program=rigs.STUBBORN)
     engine.hang()
     runtime.stop(KEY)
@@ -259,8 +293,8 @@ def _exit_code(runtime: DockerRuntime, key: ExecutorKey) -> int | None:
 
 
 @pytest.mark.groups
-def test_a_new_agent_adopts_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine, client: docker.APIClient) -> None:
-    first = rig.docker()
+def test_a_new_agent_adopts_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine) -> None:
+    first = rig.runtime()
     started(rig, first, KEY, OTHER)
     assert first.set_quota(KEY, 0.75)
     rig.until(lambda: first.chores.settle(0.1))
@@ -272,7 +306,7 @@ def test_a_new_agent_adopts_while_the_engine_hangs(rig: DockerRig, engine: Hangi
     assert (seen[KEY].running, seen[KEY].pid) == (True, pid)
     assert seen[KEY].quota_cores == pytest.approx(0.75)
     assert without_waiting(engine, lambda: second.set_quota(KEY, 0.2))
-    assert quota_of(group_of(client, rig)) == pytest.approx(0.2)
+    assert quota_of(group_of(rig)) == pytest.approx(0.2)
 
 
 def test_a_new_agent_without_records_says_that_no_engine_answers(rig: DockerRig, engine: HangingEngine) -> None:
@@ -283,7 +317,7 @@ def test_a_new_agent_without_records_says_that_no_engine_answers(rig: DockerRig,
 
 def test_a_record_that_names_another_process_adopts_nothing_of_it(rig: DockerRig, engine: HangingEngine) -> None:
     """A process that could write there could otherwise have an agent signal and pace any process."""
-    first = rig.docker()
+    first = rig.runtime()
     started(rig, first)
     first.close()
     rig._open.remove(first)
@@ -295,30 +329,23 @@ def test_a_record_that_names_another_process_adopts_nothing_of_it(rig: DockerRig
     engine.hang()
     foreign = [structs.replace(record.process, start_ticks=1), structs.replace(mine, boot_id="another"), mine]
     for process in foreign:
-        _rewritten(path, record, process)
-        runtime = rig.docker()
+        executor_record.write(path, structs.replace(record, process=process))
+        runtime = rig.runtime()
         known = runtime._known.by_key[KEY]
         assert known.group is None
         assert known.process is None or not known.lives()  # so nothing would be signalled
         without_waiting(engine, runtime.close)
         rig._open.remove(runtime)
-    _rewritten(path, record, record.process)
+    executor_record.write(path, record)
     path.chmod(0o666)
-    assert rig.docker().observe() == {}
-
-
-def _rewritten(path: Path, record: executor_record.ContainerRecord, process: Process) -> None:
-    executor_record.write(path, structs.replace(record, process=process))
+    assert rig.runtime().observe() == {}
 
 
 @pytest.mark.groups
-def test_the_opener_opens_every_quota_while_the_engine_hangs(
-    rig: DockerRig, engine: HangingEngine, client: docker.APIClient, tmp_path: Path
-) -> None:
+def test_the_opener_opens_every_quota_while_the_engine_hangs(rig: DockerRig, engine: HangingEngine, tmp_path: Path) -> None:
     options = agent_options(tmp_path, cores=1.7, runtime="docker")
     directory = tmp_path / "agents" / "w1"
-    runtime = DockerRuntime(rig.cluster, "w1", records=directory / "containers", base_url=engine.url)
-    rig._open.append(runtime)
+    runtime = rig.runtime(records=directory / "containers")
     started(rig, runtime, KEY, OTHER)
     (directory / "cluster_id").write_text(rig.cluster + "\n")
     engine.hang()
@@ -332,51 +359,28 @@ def test_the_opener_opens_every_quota_while_the_engine_hangs(
     )
     assert done.returncode == 0, done.stderr.decode()
     for key in (KEY, OTHER):
-        assert quota_of(group_of(client, rig, key)) == pytest.approx(1.7)
+        assert quota_of(group_of(rig, key)) == pytest.approx(1.7)
 
 
-class _Refusing(CgroupTree):
-    """A kernel that refuses to write the quota of one group."""
-
-    refused: Path | None = None
-    number = errno.EINVAL
+class _Forbidden(CgroupTree):
+    """Control groups of which this process may not write the quotas."""
 
     def write_quota(self, group: Group, cores: float) -> bool:
-        if group.cpu == self.refused:
-            raise OSError(self.number, os.strerror(self.number))
-        return super().write_quota(group, cores)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
-@pytest.mark.groups
-def test_one_executors_failing_quota_leaves_the_others_opened(rig: DockerRig, client: docker.APIClient) -> None:
-    tree = _Refusing()
-    runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), cgroups=tree)
-    rig._open.append(runtime)
-    third = ExecutorKey("app-1", "3")
-    started(rig, runtime, KEY, OTHER, third)
-    tree.refused = group_of(client, rig, OTHER).cpu
-    assert not open_all(runtime, 1.6)
-    quotas = {key: quota_of(group_of(client, rig, key)) for key in (KEY, OTHER, third)}
-    assert quotas == {KEY: pytest.approx(1.6), OTHER: pytest.approx(0.5), third: pytest.approx(1.6)}
-
-
-def test_an_agent_that_may_not_write_the_files_has_the_engine_do_it(rig: DockerRig, client: docker.APIClient) -> None:
-    tree = _Refusing()
-    tree.number = errno.EACCES
-    runtime = DockerRuntime(rig.cluster, "w1", records=rig.records(), cgroups=tree)
-    rig._open.append(runtime)
+def test_an_agent_that_may_not_write_the_files_has_the_engine_do_it(rig: DockerRig) -> None:
+    runtime = rig.runtime(cgroups=_Forbidden())
     started(rig, runtime)
-    group = group_of(client, rig)
-    tree.refused = group.cpu
+    group = group_of(rig)
     assert runtime.set_quota(KEY, 0.35)
     rig.until(lambda: quota_of(group) == pytest.approx(0.35))
 
 
 def test_without_kernel_files_quotas_wait_for_the_engine_and_nobody_else_does(
-    rig: DockerRig, engine: HangingEngine, client: docker.APIClient, tmp_path: Path
+    rig: DockerRig, engine: HangingEngine, tmp_path: Path
 ) -> None:
-    runtime = DockerRuntime(rig.cluster, "w1", base_url=engine.url, cgroups=CgroupTree(tmp_path / "no-cgroups"))
-    rig._open.append(runtime)
+    runtime = rig.runtime(cgroups=CgroupTree(tmp_path / "no-cgroups"))
     started(rig, runtime, KEY, OTHER)
     engine.hang()
     assert without_waiting(engine, runtime.observe)[KEY].running
@@ -389,5 +393,5 @@ def test_without_kernel_files_quotas_wait_for_the_engine_and_nobody_else_does(
         without_waiting(engine, lambda: runtime.stop(OTHER))
     engine.resume()
     rig.until(lambda: runtime.observe()[KEY].quota_cores == pytest.approx(0.2))
-    assert host(client, rig, "CpuQuota") == 20_000
+    assert host(rig, "CpuQuota") == 20_000
     assert rig.ended(runtime, OTHER).exit_code == 128 + signal.SIGKILL

@@ -15,14 +15,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
 
+from controller.machine.addresses import LOOPBACK, address_towards
 from controller.runtime import networks
 from controller.runtime.base import OWN_ADDRESS, ExecutorKey, Launch, OwnNetwork
 from controller.runtime.docker import packet_filter
-from controller.runtime.docker.client import connect
 from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.docker.networks import DockerNetworks, bridge_address
 from controller.runtime.docker.runtime import end_all
@@ -69,9 +70,9 @@ class NetworkRig(DockerRig):
 
     pool = POOL
 
-    def make(self, worker: str) -> DockerRuntime:
+    def make(self, worker: str, **settings: Any) -> DockerRuntime:
         own = DockerNetworks(self.cluster, self.pool, self.directory / "networks.lock")
-        return DockerRuntime(self.cluster, worker, records=self.records(worker), networks=own)
+        return super().make(worker, networks=own, **settings)
 
     def python(self, program: str, *words: str, application: str = "app", executor: str = "1", own: OwnNetwork) -> Launch:
         launch = self.launch("", key=ExecutorKey(application, executor))
@@ -97,6 +98,13 @@ class NetworkRig(DockerRig):
         found, addresses = (launch.log_dir / "stdout").read_text().splitlines()
         assert "eth0" not in addresses, "it has an IPv6 address, which no rule is for"
         return list(json.loads(found))
+
+    def removed(self, runtime: DockerRuntime, key: ExecutorKey) -> None:
+        """End an executor and remove it, also from the engine."""
+        runtime.stop(key)
+        self.ended(runtime, key)
+        runtime.remove(key)
+        self.until(lambda: runtime.chores.settle(1.0))
 
     def close(self) -> None:
         super().close()
@@ -216,19 +224,17 @@ def surroundings(host: str, client: docker.APIClient) -> Iterator[Surroundings]:
 
 def _own_address() -> str:
     """Return the address of this machine towards others."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("198.51.100.1", 9))
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
+    try:
+        return address_towards("https://198.51.100.1")
+    except OSError:
+        return LOOPBACK
 
 
 @pytest.mark.parametrize("closed", [False, True])
 def test_an_executor_reaches_its_driver_its_application_and_what_is_outside_if_that_is_open(
     rig: NetworkRig, client: docker.APIClient, ruled: None, outside: None, surroundings: Surroundings, closed: bool
 ) -> None:
-    own, first, second = replace(surroundings.own, closed=closed), rig.docker("w1"), rig.docker("w2")
+    own, first, second = replace(surroundings.own, closed=closed), rig.runtime("w1"), rig.runtime("w2")
     beside = rig.listening(first, own)
     stranger = rig.listening(first, own, application="another")
     gateway = str(IPv4Address(int(IPv4Address(beside)) & ~15 | 1))
@@ -254,7 +260,7 @@ def test_without_packet_rules_the_driver_is_reached_and_what_must_be_closed_does
 ) -> None:
     """Engines keep their networks apart in any case."""
     monkeypatch.setattr(packet_filter, "ADMIN_PATH", str(rig.directory))
-    runtime = rig.docker()
+    runtime = rig.runtime()
     stranger = rig.listening(runtime, surroundings.own, application="another")
     assert rig.reached(runtime, surroundings.own, [*surroundings.drivers, (stranger, PORT)]) == [True, True, False]
     assert "iptables" in caplog.text
@@ -268,7 +274,7 @@ def test_without_packet_rules_the_driver_is_reached_and_what_must_be_closed_does
 def test_rules_that_somebody_flushed_are_there_again_with_the_next_executor(
     rig: NetworkRig, client: docker.APIClient, ruled: None, surroundings: Surroundings
 ) -> None:
-    runtime, targets = rig.docker(), [*surroundings.drivers, *surroundings.forbidden.values()]
+    runtime, targets = rig.runtime(), [*surroundings.drivers, *surroundings.forbidden.values()]
     rig.listening(runtime, surroundings.own)
     before = left(client, rig.cluster)[1]
     chain = networks.network_names(rig.cluster, "app").chain
@@ -278,7 +284,7 @@ def test_rules_that_somebody_flushed_are_there_again_with_the_next_executor(
     assert left(client, rig.cluster)[1] == before
     # and what the first agent did is not done twice by the next one
     runtime.close()
-    after = rig.docker()
+    after = rig.runtime()
     assert rig.reached(after, surroundings.own, targets[:2], "again") == [True, True]
     assert left(client, rig.cluster)[1] == before
 
@@ -286,15 +292,11 @@ def test_rules_that_somebody_flushed_are_there_again_with_the_next_executor(
 def test_a_network_goes_with_its_last_executor_and_not_before(
     rig: NetworkRig, client: docker.APIClient, surroundings: Surroundings
 ) -> None:
-    runtime = rig.docker()
+    runtime = rig.runtime()
     for executor in ("1", "2"):
         rig.listening(runtime, surroundings.own, executor=executor)
     for executor, rest in (("1", 1), ("2", 0)):
-        key = ExecutorKey("app", executor)
-        runtime.stop(key)
-        rig.ended(runtime, key)
-        runtime.remove(key)
-        rig.until(lambda: runtime.chores.settle(1.0))
+        rig.removed(runtime, ExecutorKey("app", executor))
         names, rules = left(client, rig.cluster)
         assert len(names) == rest
         assert bool(rules) is (bool(rest) and not packet_filter.why_not())
@@ -303,7 +305,7 @@ def test_a_network_goes_with_its_last_executor_and_not_before(
 def test_two_workers_that_start_at_once_make_one_network(
     rig: NetworkRig, client: docker.APIClient, surroundings: Surroundings
 ) -> None:
-    workers = [rig.docker(f"w{number}") for number in range(4)]
+    workers = [rig.runtime(f"w{number}") for number in range(4)]
     with ThreadPoolExecutor(4) as threads:
         found = threads.map(lambda n: rig.listening(workers[n], surroundings.own, executor=str(n)), range(4))
     addresses = {IPv4Address(one) for one in found}
@@ -316,34 +318,10 @@ def test_a_pool_that_is_used_up_is_told_and_served_again_when_an_application_has
     rig: NetworkRig, surroundings: Surroundings
 ) -> None:
     rig.pool = parse_pool("10.231.255.0/28")
-    runtime = rig.docker()
+    runtime = rig.runtime()
     rig.listening(runtime, surroundings.own)
     second = rig.python(LISTEN, OWN_ADDRESS, application="second", own=surroundings.own)
     with pytest.raises(RuntimeFailed, match=r"10\.231\.255\.0/28.*--network-pool"):
         runtime.start(second)
-    runtime.stop(ExecutorKey("app", "1"))
-    rig.ended(runtime, ExecutorKey("app", "1"))
-    runtime.remove(ExecutorKey("app", "1"))
-    rig.until(lambda: runtime.chores.settle(1.0))
+    rig.removed(runtime, ExecutorKey("app", "1"))
     rig.listening(runtime, surroundings.own, application="second")
-
-
-@pytest.mark.slow
-def test_fifty_applications_at_once_have_a_network_each(
-    rig: NetworkRig, client: docker.APIClient, surroundings: Surroundings
-) -> None:
-    runtime = rig.docker()
-    names = [f"app-{number}" for number in range(50)]
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda name: rig.listening(runtime, surroundings.own, application=name), names))
-    subnets = {IPv4Network((int(IPv4Address(one)) & ~15, 28)) for one in found}
-    assert len(subnets) == 50
-    assert all(any(subnet.subnet_of(base) for base in POOL.bases) for subnet in subnets)
-    assert len(left(client, rig.cluster)[0]) == 50
-
-
-def test_the_driver_address_is_this_machines(host: str) -> None:
-    with listener(host) as (address, port):
-        socket.create_connection((address, port), 10).close()
-    with connect(None) as client:
-        assert bridge_address(client) == host

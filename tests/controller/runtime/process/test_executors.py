@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -18,15 +16,12 @@ from controller.machine import process_tree
 from controller.machine.process import find_process
 from controller.runtime import launching
 from controller.runtime.base import Program
-from controller.runtime.process.executors import ProcessRuntime
 from stage_model.errors import RuntimeRefused
 from tests.controller.runtime import rigs
 from tests.controller.runtime.rigs import ProcessRig
 from tests.fakes.small_disk import SmallDisk
 
 NOBODY = 65534
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start executors as another user")
 
 
 @pytest.fixture
@@ -94,9 +89,7 @@ def test_a_record_of_another_boot_kills_nobody(rig: ProcessRig) -> None:
     stale = json.loads(path.read_text())
     stale["process"]["boot_id"] = "another"
     path.write_text(json.dumps(stale))
-    second = ProcessRuntime(rig.cluster, "w1", path.parent, use_cgroups=False)
-    assert not second.observe()[key].running
-    second.close()
+    assert not rig.runtime().observe()[key].running
     assert first.observe()[key].running
     assert psutil.pid_exists(pid or 0)
 
@@ -130,20 +123,7 @@ def test_an_executor_whose_agent_died_before_its_record_never_runs(rig: ProcessR
     assert not (launch.working_dir / "ran").exists()
 
 
-@needs_root
-def test_executors_run_as_their_submitter() -> None:
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        rig = ProcessRig(Path(name))
-        runtime = rig.runtime()
-        launch = replace(rig.launch("id -u; id -G; " + rigs.IDLE), uid=NOBODY, gid=NOBODY)
-        runtime.start(launch)
-        rig.until(lambda: (launch.log_dir / "stdout").exists() and (launch.log_dir / "stdout").read_text().count("\n") > 1)
-        assert (launch.log_dir / "stdout").read_text() == f"{NOBODY}\n{NOBODY}\n"
-        rig.close()
-
-
-@needs_root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run programs as another user")
 def test_a_program_runs_as_its_submitter(rig: ProcessRig) -> None:
     hidden = rig.directory / "python3"
     hidden.symlink_to("/usr/bin/python3")

@@ -1,20 +1,23 @@
-"""The Docker engine that is found, the version of its protocol, and the sentence about an engine that cannot be used."""
+"""An engine that is made up, at a socket: where an engine is found, the version of its protocol, the sentence about one that
+cannot be used, and updates of quotas."""
 
 from __future__ import annotations
 
 import json
 import re
-import socketserver
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from socketserver import ThreadingUnixStreamServer
 
+import docker
 import pytest
+from docker.errors import APIError
 
 from controller.runtime.docker.client import EngineClients, docker_version, engine_place
+from controller.runtime.docker.updates import Updates
 from controller.runtime.table import choose_runtime
 from stage_model.errors import Unavailable, Unusable
 
@@ -22,15 +25,39 @@ LEAST, NEWEST = 44, 52
 """The API versions of Docker 29: it refuses clients older than 1.44."""
 
 
-class _Answers(BaseHTTPRequestHandler):
-    """An engine of that release: it answers with its version, and refuses clients that are too old."""
+class Engine(ThreadingUnixStreamServer):
+    """An engine of that release, which answers with `status` and its version, and refuses clients that are too old."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), Handler)
+        self.url = f"unix://{path}"
+        self.asked: list[tuple[str, dict[str, int]]] = []
+        self.connections = 0
+        self.status = 200
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Engine
+    protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        self.server.connections += 1
+        super().setup()
 
     def do_GET(self) -> None:
         asked = re.match(r"/v1\.(\d+)/", self.path)
         if asked and int(asked[1]) < LEAST:
             self._send(400, {"message": f"client version 1.{asked[1]} is too old; the least is 1.{LEAST}"})
         else:
-            self._send(200, {"Version": "29.0.0", "ApiVersion": f"1.{NEWEST}", "MinAPIVersion": f"1.{LEAST}"})
+            version = {"Version": "29.0.0", "ApiVersion": f"1.{NEWEST}", "MinAPIVersion": f"1.{LEAST}"}
+            self._send(self.server.status, version)
+
+    def do_POST(self) -> None:
+        self.server.asked.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+        self._send(self.server.status, {"message": "no such container"})
 
     def _send(self, code: int, body: object) -> None:
         content = json.dumps(body).encode()
@@ -40,46 +67,27 @@ class _Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def address_string(self) -> str:
-        return "test"
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+    def log_message(self, *_: object) -> None:
         """Keep stderr quiet."""
 
 
-class _Broken(_Answers):
-    """A server that speaks HTTP and is no engine."""
-
-    def do_GET(self) -> None:
-        self._send(500, {"message": "broken"})
-
-
-@dataclass
-class Served:
-    path: Path
-
-    @property
-    def url(self) -> str:
-        return f"unix://{self.path}"
-
-
-def _serve(path: Path, handler: type[_Answers]) -> Iterator[Served]:
-    with socketserver.ThreadingUnixStreamServer(str(path), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with Engine(tmp_path / "engine.sock") as made:
+        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
-        yield Served(path)
-        server.shutdown()
+        yield made
+        made.shutdown()
         thread.join()
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Served]:
-    yield from _serve(tmp_path / "new.sock", _Answers)
-
-
-@pytest.fixture
-def broken(tmp_path: Path) -> Iterator[Served]:
-    yield from _serve(tmp_path / "broken.sock", _Broken)
+def updates(engine: Engine) -> Iterator[Updates]:
+    client = docker.APIClient(base_url=engine.url, version="1.41")
+    made = Updates(lambda: client)
+    yield made
+    made.close()
+    client.close()
 
 
 @pytest.fixture(autouse=True)
@@ -102,12 +110,12 @@ def context(folder: Path, name: str, url: str) -> None:
 
 
 class TestVersions:
-    def test_an_engine_that_refuses_old_clients_is_used(self, engine: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_engine_that_refuses_old_clients_is_used(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DOCKER_HOST", engine.url)
         assert docker_version().startswith("29.0.0 ")
         assert choose_runtime("auto").name == "docker"
 
-    def test_clients_speak_the_engines_own_version(self, engine: Served) -> None:
+    def test_clients_speak_the_engines_own_version(self, engine: Engine) -> None:
         clients = EngineClients(engine.url)
         assert clients.quick().api_version == f"1.{NEWEST}"
         clients.close()
@@ -120,9 +128,10 @@ class TestAuto:
         assert choice.name == "process"
         assert f"{tmp_path}/none.sock" in choice.why_not_better
 
-    def test_what_answers_and_cannot_be_used_is_an_error(self, broken: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("DOCKER_HOST", broken.url)
-        with pytest.raises(Unusable, match=re.escape(broken.url)):
+    def test_what_answers_and_cannot_be_used_is_an_error(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        engine.status = 500
+        monkeypatch.setenv("DOCKER_HOST", engine.url)
+        with pytest.raises(Unusable, match=re.escape(engine.url)):
             choose_runtime("auto")
         assert choose_runtime("process").name == "process"
 
@@ -134,7 +143,7 @@ class TestPlace:
         monkeypatch.setenv("DOCKER_CONTEXT", "other")
         assert engine_place().url.endswith("/run/mine.sock")
 
-    def test_the_context_in_use_is_followed(self, no_configuration: Path, engine: Served) -> None:
+    def test_the_context_in_use_is_followed(self, no_configuration: Path, engine: Engine) -> None:
         context(no_configuration, "colima", engine.url)
         (no_configuration / "config.json").write_text('{"currentContext": "colima"}')
         assert engine_place().url == engine.url
@@ -160,3 +169,34 @@ class TestPlace:
 
     def test_without_any_it_is_the_default_socket(self) -> None:
         assert engine_place().url == "unix:///var/run/docker.sock"
+
+
+def test_quotas_are_set_over_one_connection(engine: Engine, updates: Updates) -> None:
+    for quota_us in (50_000, 30_000):
+        updates.set_quota("abc", quota_us)
+    expected = [{"CpuPeriod": 100_000, "CpuQuota": quota_us} for quota_us in (50_000, 30_000)]
+    assert engine.asked == [("/v1.41/containers/abc/update", body) for body in expected]
+    assert engine.connections == 1
+
+
+def test_each_thread_has_a_connection_of_its_own(engine: Engine, updates: Updates) -> None:
+    both = threading.Barrier(2)
+
+    def work() -> None:
+        updates.set_quota("abc", 50_000)
+        both.wait()
+        updates.set_quota("abc", 60_000)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(engine.asked) == 4
+    assert engine.connections == 2
+
+
+def test_a_refusal_is_the_librarys_error(engine: Engine, updates: Updates) -> None:
+    engine.status = 404
+    with pytest.raises(APIError, match=r"status 404.*no such container"):
+        updates.set_quota("abc", 50_000)
