@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import math
-import pwd
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from controller.asks.receiver import ACCEPTED, Receiver, parse_receiver
-from controller.home import WORKER_ID, User
+from controller.home import WORKER_ID
 from controller.machine.addresses import bound_socket
 from controller.machine.files import read_plain
 from stage_model.errors import BadInput
@@ -25,8 +24,6 @@ LEAST_MB = 512
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 SHORTEST_LOST_S, LONGEST_LOST_S = 15.0, 86_400.0
 """Bounds of `--lost-after`: an agent that died reports again within a few seconds, and people hear of a silence at 10 s."""
-SHORTEST_INTERVAL_S = 0.1
-"""Shortest time between two looks: the master answers others, too, and no one reads faster."""
 
 
 def check_address(host: str, option: str = "--host") -> str:
@@ -64,20 +61,16 @@ def check_namespace(name: str, *, option: str) -> str:
 
 def parse_period(text: str, *, option: str) -> float:
     """Return the control period in seconds. Raise `BadInput`."""
-    return _duration_within(text, option, SHORTEST_PERIOD_S, LONGEST_PERIOD_S, "200ms to 60s")
+    return duration_within(text, option, SHORTEST_PERIOD_S, LONGEST_PERIOD_S, "200ms to 60s")
 
 
 def parse_lost_after(text: str, *, option: str) -> float:
     """Return the seconds without a report after which a worker is lost. Raise `BadInput`."""
-    return _duration_within(text, option, SHORTEST_LOST_S, LONGEST_LOST_S, "15s to 1d, longer than an agent takes to restart")
+    return duration_within(text, option, SHORTEST_LOST_S, LONGEST_LOST_S, "15s to 1d, longer than an agent takes to restart")
 
 
-def parse_interval(text: str) -> float:
-    """Return the seconds between two looks at the master. Raise `BadInput`."""
-    return _duration_within(text, "--interval", SHORTEST_INTERVAL_S, math.inf, "100ms or more, as 2s or 1min")
-
-
-def _duration_within(text: str, option: str, least_s: float, most_s: float, accepted: str) -> float:
+def duration_within(text: str, option: str, least_s: float, most_s: float, accepted: str) -> float:
+    """Return the seconds of a duration within these bounds, of which `accepted` says the same. Raise `BadInput`."""
     try:
         seconds = parse_duration(text, option=option)
     except BadInput:
@@ -91,21 +84,6 @@ def parse_worker_id(text: str, *, option: str = "--worker-id") -> str:
     if not WORKER_ID.fullmatch(text):
         raise BadInput(f"{option} {text!r} is not usable; it must be 1 to 63 of a-z, 0-9, '.', '_', '-'")
     return text
-
-
-def parse_user(text: str) -> User:
-    """Return the user of a NAME of the user database, or of UID:GID. Raise `BadInput`."""
-    numbers = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text)
-    if numbers:
-        user = User(*map(int, numbers.groups()))
-    else:
-        try:
-            user = User(*pwd.getpwnam(text)[2:4])
-        except (KeyError, ValueError):
-            raise BadInput(f"--user {text[:80]!r} is no user of this machine; give a user's name, or UID:GID") from None
-    if user.uid == 0:
-        raise BadInput("--user of root cannot have a token; name another user (root's drivers run on the master's host)")
-    return user
 
 
 def checked_folders(given: Sequence[Path], *, option: str) -> tuple[Path, ...]:

@@ -44,8 +44,8 @@ SECTIONS = {
     "Services": {
         "master": "services:master",
         "agent": "services:agent",
-        "token": "services:token",
-        "join-token": "joining:join_token",
+        "token": "tokens:token",
+        "join-token": "tokens:join_token",
         "join": "joining:join",
         "renew": "joining:renew",
         "install-service": "install_service:install_service",

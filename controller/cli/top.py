@@ -3,6 +3,7 @@ again."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -11,11 +12,14 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from controller.cli.checks import parse_interval
+from controller.cli.checks import duration_within
 from controller.cli.common import can_redraw, home_option, output_option, print_json, table_console
 from controller.cli.tables import applications_table, silences, workers_table
 from controller.client import MasterClient, submit_client
 from controller.home import Home
+
+SHORTEST_S = 0.1
+"""Shortest time between two looks: the master answers others, too, and no one reads faster."""
 
 
 @click.command(epilog="Example: sparkpace top --interval 500ms")
@@ -28,7 +32,7 @@ def top(home: Home, as_json: bool, interval: str) -> None:
     Ctrl-C ends it. As json, or where the output is not a terminal, they are shown once. A terminal that cannot move its
     cursor (TERM=dumb) gets each update below the one before.
     """
-    interval_s = parse_interval(interval)
+    interval_s = duration_within(interval, "--interval", SHORTEST_S, math.inf, "100ms or more, as 2s or 1min")
     client = submit_client(home)
     if as_json:
         print_json({"applications": client.applications(), "workers": client.workers()})
