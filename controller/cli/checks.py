@@ -5,13 +5,11 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from controller.asks.receiver import ACCEPTED, Receiver, parse_receiver
 from controller.home import WORKER_ID
-from controller.machine.addresses import bound_socket
 from controller.machine.files import read_plain
 from stage_model.errors import BadInput
 from stage_model.settings import LONGEST_PERIOD_S, SHORTEST_PERIOD_S
@@ -37,10 +35,11 @@ def check_address(host: str, option: str = "--host") -> str:
     return host
 
 
-def check_memory_mb(memory_mb: int, what: str) -> int:
-    """Check a worker's memory. Raise `BadInput`."""
+def parse_worker_memory(text: str, *, option: str) -> int:
+    """Return the MiB of a worker's memory. Raise `BadInput`."""
+    memory_mb = parse_memory_mb(text, option=option)
     if memory_mb < LEAST_MB:
-        raise BadInput(f"{what} is too little for a worker; it must be {LEAST_MB}m or more")
+        raise BadInput(f"{option} {text} is too little for a worker; it must be {LEAST_MB}m or more")
     return memory_mb
 
 
@@ -95,12 +94,6 @@ def checked_folders(given: Sequence[Path], *, option: str) -> tuple[Path, ...]:
     return absolute
 
 
-def check_port(host: str, port: int) -> int:
-    """Return the port to use: `port` itself, or a free port for 0. Raise `Unavailable` when it is taken."""
-    with bound_socket(host, port) as probe:
-        return int(probe.getsockname()[1])
-
-
 def parse_notify(given: str) -> Receiver:
     """Parse a web hook's URL, or @FILE with one in it: a URL may be a secret, and users who may list processes see arguments.
     Raise `BadInput`."""
@@ -117,12 +110,6 @@ def parse_notify(given: str) -> Receiver:
     if not content.strip():
         raise BadInput(f"the file of --notify {path} is empty; write {ACCEPTED} into it")
     return parse_receiver(content.decode("ascii", errors="replace").strip(), str(path))
-
-
-def check_notify_missing(given: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for --notify-missing without a web hook."""
-    if given["notify_missing"] and given["notify"] is None:
-        raise BadInput("--notify-missing has no web hook to post to; give its URL by --notify, too")
 
 
 def absolute_notify(given: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 import msgspec
+from click.core import ParameterSource
 from rich.console import Console, ConsoleDimensions
 
 from controller.home import Home, find_home
@@ -129,6 +130,11 @@ def option_words(values: Mapping[str, Any]) -> tuple[str, ...]:
             elif item is not None and item is not False and item != "":
                 words += (f"--{name}", str(item))
     return tuple(words)
+
+
+def is_given(context: click.Context, name: str) -> bool:
+    """Return True if the command line or the configuration gives the parameter."""
+    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def check_writable(output: Path) -> Path:

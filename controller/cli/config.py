@@ -18,7 +18,7 @@ import click
 import msgspec
 from click.types import FloatParamType, IntParamType
 
-from controller.cli.common import NamedPath, Parsed, home_option, output_option, print_json
+from controller.cli.common import NamedPath, Parsed, home_option, is_given, output_option, print_json
 from controller.cli.groups import NamingGroup
 from controller.cli.user_tables import OPTION, USERS, user_texts
 from controller.home import CONFIG_VARIABLE, Home
@@ -149,6 +149,19 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
         for parameter in command.params
         if isinstance(parameter, click.Option) and parameter.expose_value and parameter.name != "home"
     }
+
+
+def said_options(context: click.Context) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return all options of a command as JSON has them, by their names there, and those of them that were given."""
+    keys = {name: option.name or name for name, option in options_of(context.command).items()}
+    values = {name: _plain(context.params[key]) for name, key in keys.items()}
+    return values, {name: values[name] for name, key in keys.items() if is_given(context, key)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value.expanduser().absolute())
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def table_text(command: str, values: Mapping[str, Any]) -> str:

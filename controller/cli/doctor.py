@@ -11,13 +11,12 @@ import click
 import msgspec
 from rich.table import Table
 
-from controller.cli.checks import check_port
 from controller.cli.common import CountRange, home_option, output_option, print_json, table_console
 from controller.client import submit_client
 from controller.home import Cluster, Home
 from controller.local.cluster import look
 from controller.local.healing import missing
-from controller.machine.addresses import LOOPBACK
+from controller.machine.addresses import LOOPBACK, check_port
 from controller.machine.proc import all_waited_for_memory
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import find_java, machine_cores

@@ -9,13 +9,12 @@ from typing import Any
 import click
 import psutil
 
-from controller.asks.options import AgentOptions, MasterOptions
-from controller.cli.checks import check_notify_missing
+from controller.asks.options import AgentOptions
 from controller.cli.common import home_option
 from controller.cli.config import config_option, only_check
-from controller.cli.growth_options import checked_growth
+from controller.cli.master_options import MASTER_AND_GROWTH, master_options
 from controller.cli.service_option import check_runtime, takes, values_of
-from controller.cli.service_options import AGENT, GROWTH, MASTER
+from controller.cli.service_options import AGENT
 from controller.home import HASHED, Home
 from controller.locks import agent_lock
 from controller.machine.addresses import on_this_machine
@@ -27,11 +26,10 @@ from stage_model.errors import BadInput
 @click.command(epilog="Example: sparkpace master --host 10.0.0.1 --law forecast")
 @home_option
 @config_option
-@takes((*MASTER, *GROWTH))
+@takes(MASTER_AND_GROWTH)
 def master(home: Home, **given: Any) -> None:
     """Run the master in the foreground; a home has one."""
-    check_notify_missing(given)
-    options = MasterOptions(home=home.path, growth=checked_growth(given), **values_of(MASTER, given))
+    options = master_options(home, given)
     if only_check():
         return
     home.create()

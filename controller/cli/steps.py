@@ -22,13 +22,15 @@ DELAY_S = 1.0
 class Steps:
     """Display of steps. On a terminal each step is a line that moves and counts its time, gone when all are over. Anywhere
     else (a pipe, a log, TERM=dumb) a step that takes longer than `delay_s` gets a plain line then, and another one at its
-    end."""
+    end. Without a `console` the steps are shown on stderr."""
 
-    def __init__(self, console: Console, delay_s: float = DELAY_S, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console, self._delay_s, self._clock = console, delay_s, clock
-        self._moving = can_redraw(console)
+    def __init__(
+        self, console: Console | None = None, delay_s: float = DELAY_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console, self._delay_s, self._clock = console or Console(stderr=True), delay_s, clock
+        self._moving = can_redraw(self._console)
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=console, transient=True)
+        self._progress = Progress(*columns, console=self._console, transient=True)
 
     def __enter__(self) -> Self:
         if self._moving:

@@ -1,4 +1,4 @@
-"""`sparkpace token` and `join-token`: tokens for other machines, users and metrics, of which the home keeps files or hashes."""
+"""`sparkpace token` and `join-token`: tokens for other machines, users and metrics."""
 
 from __future__ import annotations
 

@@ -191,8 +191,8 @@ UP = table("""
     --worker "cores=-1 memory=2g" | --worker cores "'-1'"
     --worker "cores=0.5 memory=2g labels=zone" | --worker labels "'zone'" NAME=VALUE
     --worker "cores=0.5 memory=2g resources=gpu=0.5" | --worker resources gpu=0.5
-    --worker "cores=0.5 memory=2g id=W!" | --worker-id
-    --worker "cores=0.5 memory=2g host=a/b" | --host "'a/b'"
+    --worker "cores=0.5 memory=2g id=W!" | "--worker id" "'W!'"
+    --worker "cores=0.5 memory=2g host=a/b" | "--worker host" "'a/b'"
     --worker "cores=0.5 memory=1g id=x" --worker "cores=0.5 memory=1g id=x" | --worker twice
     --worker "cores=0.5 memory=1g" --workers 2 | --worker --workers
     --worker "cores=4096 memory=1g" | --worker w1 4096 512

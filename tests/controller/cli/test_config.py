@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from controller.cli.config import CONFIGURED, config_option, find_config, options_of
 from controller.cli.main import main
-from controller.cli.up import _of_one_source, up
+from controller.cli.up import up
+from controller.cli.worker_words import _of_one_source
 from controller.home import Home
 from stage_model.errors import BadInput
 from tests.fakes.commands import assert_refused, run

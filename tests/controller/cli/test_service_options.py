@@ -10,8 +10,9 @@ import pytest
 
 from controller.asks.options import AgentOptions, MasterOptions
 from controller.cli.growth_options import checked_growth
+from controller.cli.master_options import MASTER, MASTER_AND_GROWTH
 from controller.cli.service_option import ServiceOption, handed_on, values_of
-from controller.cli.service_options import AGENT, GROWTH, MASTER, UP
+from controller.cli.service_options import AGENT, UP
 from controller.cli.services import agent, master
 from controller.cli.up import up
 
@@ -86,20 +87,20 @@ def test_an_agent_gets_what_up_was_given(place: Path, monkeypatch: pytest.Monkey
     assert got[option.key] == wanted != values_of(AGENT, given(agent, *REQUIRED))[option.key]
 
 
-@pytest.mark.parametrize("option", [one for one in (*MASTER, *GROWTH) if one.up], ids=lambda one: one.name)
+@pytest.mark.parametrize("option", [one for one in MASTER_AND_GROWTH if one.up], ids=lambda one: one.name)
 def test_a_master_gets_what_up_was_given(place: Path, monkeypatch: pytest.MonkeyPatch, option: ServiceOption) -> None:
     to_up = given(up, *words_of(option))
     wanted = option.value(to_up)
-    words = handed_on((*MASTER, *GROWTH), to_up)
+    words = handed_on(MASTER_AND_GROWTH, to_up)
     monkeypatch.chdir(place / "elsewhere")
-    got = values_of((*MASTER, *GROWTH), given(master, *words))
-    assert got[option.key] == wanted != values_of((*MASTER, *GROWTH), given(master))[option.key]
+    got = values_of(MASTER_AND_GROWTH, given(master, *words))
+    assert got[option.key] == wanted != values_of(MASTER_AND_GROWTH, given(master))[option.key]
 
 
 def test_what_the_services_get_is_what_is_declared(place: Path) -> None:
     assert {one.key for one in AGENT} | {"home"} == {one.name for one in fields(AgentOptions)}
     assert {one.key for one in MASTER} | {"home", "growth"} == {one.name for one in fields(MasterOptions)}
-    options = (one for one in (*AGENT, *MASTER, *GROWTH) if one.up)
+    options = (one for one in (*AGENT, *MASTER_AND_GROWTH) if one.up)
     assert given(up).keys() - {"home"} == {one.key for one in (*UP, *options)}
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.asks.user_limits import UserLimits
+from controller.cli.master_options import MASTER
 from controller.cli.service_option import values_of
-from controller.cli.service_options import MASTER
 from controller.cli.services import agent, master
 from controller.cli.up import up
 from controller.cli.user_tables import checked_users, user_texts

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from controller.home import CONFIG_VARIABLE, AgentProcess, Cluster, Home
-from controller.local.cluster import Plan, WorkerPlan, _as_found, look
+from controller.local.cluster import _as_found, look
 from controller.local.healing import Found, FoundAgent
+from controller.local.plan import Plan, WorkerPlan
 from controller.locks import Holder, agent_lock, child_lock, master_lock
 from controller.machine.process import Process, find_process
 
@@ -19,10 +20,11 @@ GONE = Process(2**22, 1, "none")
 START_AND_STOP = """
 import sys
 from pathlib import Path
-from controller.cli.checks import check_port
 from controller.home import Home
-from controller.local.cluster import Plan, start
+from controller.local.cluster import start
 from controller.local.ending import stop
+from controller.local.plan import Plan
+from controller.machine.addresses import check_port
 home = Home(Path(sys.argv[1]))
 port = check_port("127.0.0.1", 0)
 try:
