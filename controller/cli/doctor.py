@@ -15,7 +15,6 @@ from controller.cli.common import CountRange, home_option, output_option, print_
 from controller.client import submit_client
 from controller.home import Cluster, Home
 from controller.local.cluster import look
-from controller.local.healing import missing
 from controller.machine.addresses import LOOPBACK, check_port
 from controller.machine.proc import all_waited_for_memory
 from controller.runtime.docker import packet_filter
@@ -137,7 +136,7 @@ def _cluster(home: Home, port: int) -> str:
     if cluster is None:
         check_port(LOOPBACK, port)
         return f"none runs; port {port} is free"
-    if dead := missing(cluster, look(home, cluster)):
+    if dead := look(home, cluster).missing(cluster):
         raise Unavailable(f"{' and '.join(dead)} died; run `sparkpace up`, which starts what is missing")
     workers = submit_client(home).workers()
     return f"answers at {cluster.url}, {len(workers)} worker(s)"
