@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.table import Table
 
 from controller.cli.common import CountRange, home_option, output_option, print_json, table_console
+from controller.cli.tables import text_table
 from controller.client import submit_client
 from controller.home import Cluster, Home
 from controller.local.cluster import look
@@ -65,9 +65,7 @@ def doctor(home: Home, as_json: bool, port: int) -> None:
     if as_json:
         print_json(findings)
     else:
-        table = Table(box=None, pad_edge=False)
-        for heading in ("what", "state", "found, or remedy"):
-            table.add_column(heading, overflow="fold")
+        table = text_table("what", "state", "found, or remedy")
         for finding in findings:
             table.add_row(finding.what, finding.state, finding.found)
         table_console().print(table)

@@ -20,8 +20,8 @@ SECTIONS = {
         "shim": "shim:shim",
     },
     "Watch jobs": {
-        "ps": "ps:ps",
-        "top": "top:top",
+        "ps": "watching:ps",
+        "top": "watching:top",
         "ui": "ui:live_page",
         "report": "records:report",
         "plot": "records:plot",

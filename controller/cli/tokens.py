@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from controller.cli.checks import duration_within, parse_worker_id
 from controller.cli.common import CountRange, Parsed, home_option, output_option, print_json, table_console
+from controller.cli.tables import text_table
 from controller.home import Home, User
 from controller.machine.tls import certificate_in, fingerprint
 from controller.master.access.join_tokens import JoinTokens
@@ -128,9 +128,7 @@ def _show(tokens: JoinTokens, now_s: float, *, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("TOKEN", "LEFT", "USES", "JOINED"):
-        table.add_column(heading, overflow="fold")
+    table = text_table("TOKEN", "LEFT", "USES", "JOINED")
     for row in rows:
         left = format_duration(row["left_s"]) if row["left_s"] > 0 else "expired"
         table.add_row(row["id"], left, f"{len(row['joined'])} of {row['uses']}", ", ".join(row["joined"]) or "-")
