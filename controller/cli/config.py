@@ -18,7 +18,7 @@ import click
 import msgspec
 from click.types import FloatParamType, IntParamType
 
-from controller.cli.common import NamedPath, Parsed, home_option, is_given, output_option, print_json
+from controller.cli.common import NamedPath, Parsed, home_option, is_given, output_option, print_json, warn
 from controller.cli.groups import NamingGroup
 from controller.cli.user_tables import OPTION, USERS, user_texts
 from controller.home import CONFIG_VARIABLE, Home
@@ -246,8 +246,7 @@ def check_config(context: click.Context, home: Home, as_json: bool, file: Path |
     if as_json:
         print_json(ConfigCheck(file=str(path), wrong=wrong, unchecked=open_ones))
     else:
-        for sentence in wrong:
-            click.echo(f"sparkpace: {path}: {sentence}", err=True)
+        warn(f"{path}: {sentence}" for sentence in wrong)
         for sentence in () if wrong else (f"{path}: nothing is wrong.", *open_ones):
             click.echo(sentence)
     context.exit(BadInput.exit_code if wrong else 0)

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from controller.asks.join_token import JoinToken, parse_join_token
-from controller.cli.common import Parsed, home_option, option_words
+from controller.cli.common import Parsed, home_option, option_words, warn
 from controller.cli.config import find_config, table_text
 from controller.cli.service_option import takes
 from controller.cli.service_options import AGENT
@@ -64,8 +64,7 @@ def join(home: Home, url: str, token: str, no_start: bool, **given: Any) -> None
     words = ("agent", *option_words(values))
     joining = Joining(home, options, handed, words, table_text("agent", unlike))
     faults = join_cluster(joining, start=not no_start)
-    for fault in faults:
-        click.echo(f"sparkpace: {fault}", err=True)
+    warn(faults)
     if faults:
         raise Unavailable(f"{options.worker_id} has not joined: {len(faults)} fault(s), named above; nothing has changed")
     click.echo(

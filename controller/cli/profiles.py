@@ -9,19 +9,19 @@ from pathlib import Path
 import click
 import msgspec
 
-from controller.cli.common import NamedPath, home_option, output_option, print_json, table_console
+from controller.cli.common import NamedPath, home_option, output_option, picture_option, print_json, table_console, warn
 from controller.cli.completion import complete_profiles, completes
-from controller.cli.curves import draw_curve, picture_option, print_curve
 from controller.cli.groups import NamingGroup
+from controller.cli.plan_answer import print_curve
 from controller.cli.tables import figures_table
 from controller.home import Home
 from controller.runs.log_profile import logged_run
+from controller.runs.plot_curve import plot_curve
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
 from stage_model.forecast.curve import curve, reference_slots
 from stage_model.history.drift import LEAST_RUNS, drift
 from stage_model.history.profile import Profile, profile_json, profile_key
-from stage_model.nearest import nearest_names
 from stage_model.units import format_duration, parse_cores
 
 
@@ -93,7 +93,7 @@ def show(home: Home, name: str, as_json: bool) -> None:
 @home_option
 @click.argument("name", shell_complete=completes(complete_profiles))
 @click.option("--cores", help="Largest number of cores in the curve [default: the slots of the last run].")
-@picture_option("the curve")
+@picture_option("File for a picture of the curve")
 @output_option
 def show_curve(home: Home, name: str, cores: str | None, out: Path | None, as_json: bool) -> None:
     """Show when the application would end with fewer or more cores."""
@@ -102,7 +102,7 @@ def show_curve(home: Home, name: str, cores: str | None, out: Path | None, as_js
     most_cores = float(had) if cores is None else parse_cores(cores, option="--cores")
     found = curve(known, max(had, math.ceil(most_cores)), most_cores)
     if out is not None:
-        draw_curve(found, out)
+        plot_curve(found, out)
     if as_json:
         print_json(found)
     else:
@@ -150,8 +150,7 @@ def learn(home: Home, file: Path, name: str | None) -> None:
     key = profile_key(name, record.name, record.main)
     home.create()
     ProfileStore(home.profiles).learn(key, record)
-    for sentence in run.notes:
-        click.echo(f"sparkpace: {sentence}", err=True)
+    warn(run.notes)
     click.echo(f"Profile {key} learned a run of {format_duration(record.duration_s)} and {len(record.stages)} stages.")
 
 
@@ -180,5 +179,5 @@ def _load(home: Home, name: str) -> Profile:
 
 
 def _unknown(home: Home, name: str) -> BadInput:
-    names = nearest_names(name, ProfileStore(home.profiles).list())
+    names = ProfileStore(home.profiles).nearest(name)
     return BadInput(f"there is no profile {name!r} in {home.profiles}; {names}, see `sparkpace profile list`")
