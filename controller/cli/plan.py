@@ -15,16 +15,7 @@ from typing import Any
 import click
 import msgspec
 
-from controller.cli.common import (
-    CountRange,
-    NamedPath,
-    home_option,
-    is_given,
-    output_option,
-    picture_option,
-    print_json,
-    warn,
-)
+from controller.cli.common import CountRange, NamedPath, home_option, is_given, output_option, picture_option, warn
 from controller.cli.completion import complete_profiles, completes
 from controller.cli.log_plan import LogPlan, plan_of_logs, print_log_plan
 from controller.cli.night_plan import show_night
@@ -136,10 +127,8 @@ def _show(reply: PlanReply, request: PlanRequest, out: Path | None, runs: Sequen
     """Draw the curve into `out`, if that is given, and print the plan of a profile, or of these runs of event logs."""
     if out is not None:
         draw_plan(reply, out, request.deadline_s)
-    if as_json:
-        warn(sentence for run in runs for sentence in run.notes)
-        print_json(reply)
-    elif isinstance(reply, LogPlan):
+    if isinstance(reply, LogPlan) and not as_json:
         print_log_plan(reply, request)
-    else:
-        print_plan(reply)
+        return
+    warn(sentence for run in runs for sentence in run.notes)
+    print_plan(reply, as_json=as_json)

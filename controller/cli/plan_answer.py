@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from controller.cli.common import table_console
+from controller.cli.common import print_json, table_console
 from controller.cli.tables import duration_or_dash, figures_table
 from controller.client import submit_client
 from controller.home import Home
@@ -30,8 +30,11 @@ def plan_of_profile(given: str, request: PlanRequest, home: Home) -> PlanReply:
     return reply
 
 
-def print_plan(reply: PlanReply) -> None:
-    """Print the plan on stdout, for people."""
+def print_plan(reply: PlanReply, *, as_json: bool) -> None:
+    """Print the plan on stdout."""
+    if as_json:
+        print_json(reply)
+        return
     console = table_console()
     if not reply.known:
         console.print(reply.reason, soft_wrap=True)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
-from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 from controller.asks.submit_args import split_arguments
-from controller.cli.common import print_json
 from controller.cli.plan_answer import print_plan
 from controller.cli.submit_completion import SubmitCommand, complete_submit
 from controller.client import submit_client
@@ -54,7 +51,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     home = find_home(Path(given.own["home"]) if "home" in given.own else None, os.environ)
     job = check_submission(
         given,
-        submission=given.own.get("submission", str(uuid.uuid4())),
+        submission=given.own.get("submission"),
         submitted_ms=_submitted_ms(given.own.get("submitted-ms")),
         submitted_uptime=given.own.get("submitted-uptime", CALLED_UPTIME),
         working_dir=Path.cwd(),
@@ -69,10 +66,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     request = plan_request(job, home, executor_settings(job, spark=spark, environment=os.environ), submits)
     reply = ask_plan(client, request, job, home)
     if java is None:
-        if given.own.get("output") == "json":
-            print_json(reply)
-        else:
-            print_plan(reply)
+        print_plan(reply, as_json=given.own.get("output") == "json")
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
     if reply.feasible is False and job.due_s is not None and not job.asked.unjudged:
         raise InfeasibleDeadline(f"{reply.reason}, or --force")
@@ -80,7 +74,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         context.exit(detach(job, arguments, home, client, click.echo))
     console = Console(stderr=True, highlight=False)
     try:
-        job = wait_for_predecessors(job, request, partial(submit_client, home), partial(note, console))
+        job = wait_for_predecessors(job, request, lambda: submit_client(home), lambda text: note(console, text))
     except KeyboardInterrupt:
         context.exit(INTERRUPTED)
     context.exit(run_driver(job, home, spark, settings, java.home, console))
