@@ -80,8 +80,6 @@ class ServiceOption:
             return self.value(given)
         if isinstance(self.kind, Parsed) and self.kind.at_file and value is not None:
             return absolute_notify(value)
-        if self.multiple and self.read is not None:
-            self.value(given)  # it refuses values that do not go together
         return value
 
     def _parsed(self, text: str) -> Any:

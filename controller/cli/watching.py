@@ -1,6 +1,7 @@
-"""`sparkpace ps` and `sparkpace top`: the applications that the master knows, listed once, or with the workers live.
+"""`sparkpace ps`, `top` and `ui`: the applications that the master knows, listed once, or with the workers live, here or in a
+browser.
 
-Only what fits 120 columns is shown; `ps --output json` has everything. Not covered: the progress line of `submit`
+Only what fits 120 columns is in tables; `ps --output json` has everything. Not covered: the progress line of `submit`
 (`controller.submit.progress_line`).
 """
 
@@ -18,9 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from controller.cli.checks import duration_within
-from controller.cli.common import can_redraw, home_option, output_option, print_json, table_console
+from controller.cli.common import CountRange, can_redraw, home_option, output_option, print_json, table_console
 from controller.cli.tables import MOST_NAME, duration_or_dash, short_ids
-from controller.client import MasterClient, submit_client
+from controller.client import LastingClient, MasterClient, submit_client
 from controller.home import Home
 from controller.machine.printable import printable
 from controller.wire.command import ApplicationView, UserShare, WorkerView
@@ -141,6 +142,26 @@ def _picture(client: MasterClient) -> Group:
         f"{granted:.2f} of {cores:.2f} cores granted, {demanded:.2f} demanded"
     )
     return Group(Text(line), Text(), applications_table(running), Text(), workers_table(workers), *silences(workers))
+
+
+@click.command("ui", epilog="Example: sparkpace ui --port 7071")
+@home_option
+@click.option(
+    "--port", type=CountRange(0, 65535), default=7071, show_default=True, help="Port on 127.0.0.1; 0: any free port."
+)
+def live_page(home: Home, port: int) -> None:
+    """Serve the live page of the cluster for a browser.
+
+    The page shows the cluster, its applications and ended runs. Ctrl-C ends it; jobs go on. Each printed link lets one
+    browser in, once and within five minutes; then the next link is printed. The page is served only on this machine's
+    loopback. From another machine, use ssh -L 7071:127.0.0.1:7071 HOST.
+    """
+    from controller.ui.main import serve_page  # here, because the other commands need no web server
+
+    url = home.need_cluster().url
+    click.echo(f"Live page of the cluster at {url}. Ctrl-C ends it.")
+    lasting = LastingClient(url, home.ca_file, home.submit_token())
+    serve_page(port, lasting, submit_client(home), lambda link: click.echo(f"Open this within 5 minutes: {link}"))
 
 
 def applications_table(views: Sequence[ApplicationView]) -> Table:

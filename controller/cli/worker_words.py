@@ -97,9 +97,13 @@ def _only_one(context: click.Context, each: tuple[str, ...], workers: int, row: 
 
 
 def workers_alike(workers: int, cores: float | None, memory: str | None, floor: float) -> tuple[WorkerPlan, ...]:
+    """Return workers that share these amounts, by default those of the machine. Raise `BadInput`, as `_workers_each` does."""
     total_cores = machine_cores() - SERVICE_CORES if cores is None else cores
     total_mb = int(machine_memory_mb() * MEMORY_SHARE) if memory is None else parse_memory_mb(memory, option="--memory")
-    cores_each, memory_each = _cores_each(total_cores, workers, floor), _memory_each(total_mb, workers)
+    # the small addend keeps 1.7 / 2 = 0.85 from becoming 0.80 through binary fractions
+    cores_each, memory_each = int(total_cores / workers / CORE_QUANTUM + 1e-6) * 5 / 100, total_mb // workers
+    _check_size(total_cores, total_mb, floor, f"--cores and --memory for {workers} worker(s)")
+    _check_size(cores_each, memory_each, floor, f"--cores and --memory for each of {workers} worker(s)")
     return tuple(WorkerPlan(f"w{number}", cores_each, memory_each) for number in range(1, workers + 1))
 
 
@@ -122,24 +126,3 @@ def _check_size(cores: float, memory_mb: int, floor: float, what: str) -> None:
             f"{what}: {cores:g} cores and {memory_mb} MiB; accepted: {floor:g} to {most_cores:g} cores and {LEAST_MB} to "
             f"{most_mb} MiB on this machine"
         )
-
-
-def _cores_each(total: float, workers: int, floor: float) -> float:
-    """Return the cores of each worker, rounded down to steps of 0.05 core, the quota's step."""
-    if total / workers < floor:
-        raise BadInput(
-            f"--cores {total:g} for {workers} worker(s) is too little; each needs the floor, {floor:g} core, or more"
-        )
-    if total > machine_cores():
-        raise BadInput(f"--cores {total:g} is more than this machine's {machine_cores():g}; give that or less")
-    # The small addend keeps 1.7 / 2 = 0.85 from becoming 0.80 through binary fractions.
-    return int(total / workers / CORE_QUANTUM + 1e-6) * 5 / 100
-
-
-def _memory_each(total_mb: int, workers: int) -> int:
-    each = total_mb // workers
-    if each < LEAST_MB:
-        raise BadInput(f"--memory of {total_mb} MiB for {workers} worker(s) is too little; each needs {LEAST_MB} MiB or more")
-    if total_mb > machine_memory_mb():
-        raise BadInput(f"--memory of {total_mb} MiB is more than this machine's {machine_memory_mb()} MiB; give less")
-    return each
