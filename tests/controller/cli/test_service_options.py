@@ -77,24 +77,28 @@ def words_of(option: ServiceOption) -> list[str]:
     return [f"--{option.name}", str(value)]
 
 
-@pytest.mark.parametrize("option", [one for one in AGENT if one.up], ids=lambda one: one.name)
-def test_an_agent_gets_what_up_was_given(place: Path, monkeypatch: pytest.MonkeyPatch, option: ServiceOption) -> None:
-    to_up = given(up, *words_of(option))
-    wanted = option.value(to_up)
-    words = handed_on(AGENT, to_up)
-    monkeypatch.chdir(place / "elsewhere")
-    got = values_of(AGENT, given(agent, *REQUIRED, *words))
-    assert got[option.key] == wanted != values_of(AGENT, given(agent, *REQUIRED))[option.key]
+HANDED_ON = [
+    pytest.param(service, options, option, id=f"{service.name} {option.name}")
+    for service, options in ((agent, AGENT), (master, MASTER_AND_GROWTH))
+    for option in options
+    if option.up
+]
 
 
-@pytest.mark.parametrize("option", [one for one in MASTER_AND_GROWTH if one.up], ids=lambda one: one.name)
-def test_a_master_gets_what_up_was_given(place: Path, monkeypatch: pytest.MonkeyPatch, option: ServiceOption) -> None:
-    to_up = given(up, *words_of(option))
+@pytest.mark.parametrize(("service", "options", "option"), HANDED_ON)
+def test_a_service_gets_what_up_was_given(
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    service: click.Command,
+    options: tuple[ServiceOption, ...],
+    option: ServiceOption,
+) -> None:
+    to_up, required = given(up, *words_of(option)), REQUIRED if service is agent else ()
     wanted = option.value(to_up)
-    words = handed_on(MASTER_AND_GROWTH, to_up)
+    words = handed_on(options, to_up)
     monkeypatch.chdir(place / "elsewhere")
-    got = values_of(MASTER_AND_GROWTH, given(master, *words))
-    assert got[option.key] == wanted != values_of(MASTER_AND_GROWTH, given(master))[option.key]
+    got = values_of(options, given(service, *required, *words))
+    assert got[option.key] == wanted != values_of(options, given(service, *required))[option.key]
 
 
 def test_what_the_services_get_is_what_is_declared(place: Path) -> None:

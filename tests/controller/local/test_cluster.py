@@ -13,6 +13,7 @@ from controller.home import CONFIG_VARIABLE, AgentProcess, Cluster, Home
 from controller.local.cluster import _as_found, look
 from controller.local.healing import Found, FoundAgent
 from controller.local.plan import Plan, WorkerPlan
+from controller.local.prepare import cluster_of
 from controller.locks import Holder, agent_lock, child_lock, master_lock
 from controller.machine.process import Process, find_process
 
@@ -104,3 +105,7 @@ def test_after_healing_the_cluster_file_names_the_processes_that_live_now(home: 
     with master_lock(home, "https://here:1"), agent_lock(home, "w1"):
         _as_found(home, recorded(GONE))
     assert home.cluster() == recorded(me)
+
+
+def test_the_preparations_of_two_homes_do_not_end_each_others_programs() -> None:
+    assert cluster_of(Home(Path("/one"))) != cluster_of(Home(Path("/other")))
