@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import msgspec
 from click.types import FloatParamType, IntParamType
 
 from controller.cli.common import NamedPath, Parsed, home_option, is_given, output_option, print_json, warn
@@ -205,14 +204,6 @@ def _from(folder: Path, path: str) -> str:
     return str(folder / Path(path).expanduser()) if path else path
 
 
-class ConfigCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer in sentences: what is `wrong` in the file, and what could not be checked."""
-
-    file: str
-    wrong: list[str]
-    unchecked: list[str]
-
-
 @click.group("config", cls=NamingGroup, epilog="Example: sparkpace config check")
 def config_commands() -> None:
     """Check sparkpace.toml, which has options of up, master and agent."""
@@ -244,7 +235,7 @@ def check_config(context: click.Context, home: Home, as_json: bool, file: Path |
             open_ones.append(f"[{name}] leaves {', '.join(lacking)} to the command line: what goes together is not checked.")
         wrong += sentences if sentences or lacking or unusable else _together(command, home, path)
     if as_json:
-        print_json(ConfigCheck(file=str(path), wrong=wrong, unchecked=open_ones))
+        print_json({"file": str(path), "wrong": wrong, "unchecked": open_ones})
     else:
         warn(f"{path}: {sentence}" for sentence in wrong)
         for sentence in () if wrong else (f"{path}: nothing is wrong.", *open_ones):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
-import msgspec
 
 from controller.cli.common import NamedPath, home_option, output_option, picture_option, print_json, table_console, warn
 from controller.cli.completion import complete_profiles, completes
@@ -23,17 +23,6 @@ from stage_model.forecast.curve import curve, reference_slots
 from stage_model.history.drift import LEAST_RUNS, drift
 from stage_model.history.profile import Profile, profile_json, profile_key
 from stage_model.units import format_duration, parse_cores
-
-
-class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of `profile list`: how many runs are stored, and the last one's duration, cores and stages."""
-
-    profile: str
-    runs: int
-    duration_s: float
-    cores: float
-    stages: int
-
 
 LAST_DATE_S = 253_402_300_799
 """The end of the year 9999: later times have no date."""
@@ -56,7 +45,8 @@ def list_profiles(home: Home, as_json: bool) -> None:
         return
     table = figures_table("PROFILE", "RUNS", "LAST RUN", "CORES", "STAGES")
     for row in rows:
-        table.add_row(row.profile, str(row.runs), format_duration(row.duration_s), f"{row.cores:g}", str(row.stages))
+        lasted, cores = format_duration(row["duration_s"]), f"{row['cores']:g}"
+        table.add_row(row["profile"], str(row["runs"]), lasted, cores, str(row["stages"]))
     table_console().print(table)
 
 
@@ -164,11 +154,11 @@ def forget(home: Home, name: str) -> None:
     click.echo(f"Profile {name} is forgotten.")
 
 
-def _row(known: Profile) -> ProfileRow:
+def _row(known: Profile) -> dict[str, Any]:
+    """Return how many runs a profile has, and the duration, cores and stages of the last one."""
     last = known.runs[-1]
-    return ProfileRow(
-        profile=known.key, runs=len(known.runs), duration_s=last.duration_s, cores=last.cores, stages=len(last.stages)
-    )
+    counts = {"runs": len(known.runs), "duration_s": last.duration_s, "cores": last.cores, "stages": len(last.stages)}
+    return {"profile": known.key, **counts}
 
 
 def _load(home: Home, name: str) -> Profile:

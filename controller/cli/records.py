@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 from rich.table import Table
@@ -156,7 +156,7 @@ def _print(named: dict[str, Path], *, follow: bool) -> None:
     try:
         while True:
             for name, file in opened.items():
-                for chunk in _chunks(file):
+                for chunk in iter(partial(file.read, 65536), b""):
                     if name != last and len(opened) > 1:
                         click.echo(f"==> {name} <==")
                         last = name
@@ -169,10 +169,6 @@ def _print(named: dict[str, Path], *, follow: bool) -> None:
     finally:
         for file in opened.values():
             file.close()
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    return iter(lambda: file.read(65536), b"")
 
 
 def _shown(value: Any) -> str:

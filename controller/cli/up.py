@@ -12,7 +12,7 @@ from controller.cli.config import config_option, only_check, said_options
 from controller.cli.master_options import MASTER_AND_GROWTH, master_options, master_words
 from controller.cli.service_option import check_runtime, handed_on, takes
 from controller.cli.service_options import AGENT, UP
-from controller.cli.steps import Steps
+from controller.cli.steps import shown_steps
 from controller.cli.worker_words import described_workers
 from controller.home import Cluster, Home
 from controller.local.cluster import heal, look, start, unfinished
@@ -77,8 +77,8 @@ def _start(home: Home, ready: ReadyPlan, options: Mapping[str, Any]) -> None:
     plan, why_not_better, java_home = ready
     row = RUNTIMES[plan.runtime]
     if row.starts:
-        with Steps() as steps:
-            prepare(home, plan, java_home, steps.step)
+        with shown_steps() as step:
+            prepare(home, plan, java_home, step)
     cluster = start(home, plan, options)
     if not row.starts:
         size = f"nodes of {plan.workers[0].cores:g} cores each" if row.everywhere else _described(plan.workers)
