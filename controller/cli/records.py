@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -138,22 +138,17 @@ def _log_files(run: RunFolder, executor: str | None) -> dict[str, Path]:
 
 def _driver_log(home: Home, run: RunFolder) -> Path | None:
     submission = run.summary.get("submission")
-    if submission is None:
-        cluster = home.cluster()
-        if cluster is None:
-            return None
-        try:
+    if submission is None and home.cluster() is not None:
+        with suppress(PaceError):  # without a master, a running job's submission is not known; its executors' logs still are
             submission = submit_client(home).application(run.application_id).submission
-        except PaceError:
-            return None  # without a master, a running job's submission is not known; its executors' logs still are
     log = home.logs / f"driver-{submission}.log"
-    return log if log.is_file() else None
+    return log if submission and log.is_file() else None
 
 
 def _print(named: dict[str, Path], *, follow: bool) -> None:
-    opened = {name: path.open("rb") for name, path in named.items()}
     last = ""
-    try:
+    with ExitStack() as stack, suppress(KeyboardInterrupt):
+        opened = {name: stack.enter_context(path.open("rb")) for name, path in named.items()}
         while True:
             for name, file in opened.items():
                 for chunk in iter(partial(file.read, 65536), b""):
@@ -164,11 +159,6 @@ def _print(named: dict[str, Path], *, follow: bool) -> None:
             if not follow:
                 return
             time.sleep(FOLLOW_S)
-    except KeyboardInterrupt:
-        return
-    finally:
-        for file in opened.values():
-            file.close()
 
 
 def _shown(value: Any) -> str:

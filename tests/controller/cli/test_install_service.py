@@ -1,5 +1,5 @@
-"""`sparkpace install-service`: the units of a home are shown, written and removed, those of another home are left, and systemd
-reads their words as they were given."""
+"""`sparkpace install-service`: the units of a home are shown, written and removed, those of another home are left, and
+systemd reads their words as they were given."""
 
 from __future__ import annotations
 
