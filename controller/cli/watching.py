@@ -177,7 +177,7 @@ def applications_table(views: Sequence[ApplicationView]) -> Table:
             *((view.pipeline or "-",) if of_pipelines else ()),
             _state(view),
             priority_name(view.priority),
-            formatduration_or_dash(view.elapsed_s),
+            format_duration(view.elapsed_s),
             duration_or_dash(view.deadline_s),
             duration_or_dash(view.forecast_end_s),
             "-" if view.progress is None else f"{view.progress:.0%}",
