@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import click
@@ -23,11 +23,6 @@ from stage_model.units import parse_duration
 OF_EACH = frozenset(("--worker-id", "--cores", "--memory", "--resources", "--labels"))
 """Options of an agent that are not the same for all."""
 
-
-def _provider_folders(paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    return checked_folders(paths, option="--provider-folder")
-
-
 GROWTH = (
     ServiceOption(
         "provider",
@@ -42,7 +37,7 @@ GROWTH = (
         "Further folder of this host for agents of --provider docker, such as input (repeat).",
         kind=NamedPath(),
         multiple=True,
-        read=_provider_folders,
+        read=partial(checked_folders, option="--provider-folder"),
     ),
     ServiceOption("grow", "Most started workers at a time.", kind=CountRange(0), default=4),
     ServiceOption(

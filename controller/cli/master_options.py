@@ -93,4 +93,4 @@ def master_words(given: Mapping[str, Any], agent_words: tuple[str, ...]) -> tupl
     """Return the words by which `up` hands its options on to the master, whose started agents get `agent_words`, too. Raise
     `BadInput`."""
     started = shlex.join((*agent_words, *shlex.split(given["agent_options"])))
-    return handed_on(MASTER_AND_GROWTH, given | {"agent_options": started})
+    return handed_on(MASTER_AND_GROWTH, {**given, "agent_options": started})
