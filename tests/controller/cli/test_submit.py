@@ -233,11 +233,6 @@ def test_the_plan_of_a_job_of_a_pipeline_is_asked_for_with_what_it_belongs_to(pl
 def test_the_plan_is_asked_for_under_the_law_and_constants_given(place: Place) -> None:
     asked = place.asked("--dry-run", "--law", "paper", "--conf", "spark.pace.law.paper.alpha=0.5", "app.py")
     assert (asked.law, asked.settings["paper.alpha"]) == ("paper", 0.5)
-    place.master.plan = PlanReply(known=True)
-    for words, law in ((["--law", "constant"], "constant"), ([], None)):
-        assert command("plan", "--profile", "sort", *words).exit_code == 0
-        assert place.master.asked is not None
-        assert place.master.asked.law == law
 
 
 def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
@@ -589,15 +584,13 @@ def test_an_application_is_ended_by_the_start_of_its_id(place: Place) -> None:
     assert place.master.killed == 1
 
 
-@pytest.mark.parametrize("words", [["--curve"], ["--cores", "0.5"]])
-def test_a_plan_of_a_profile_is_asked_for_with_its_curve_and_cores(place: Place, words: list[str]) -> None:
+def test_a_plan_of_a_profile_is_asked_for_with_its_options(place: Place) -> None:
     place.master.plan = PlanReply(known=True, cluster_cores=1.0, reason="r")
-    assert command("plan", "--profile", "sort", *words).exit_code == 0
-    assert place.master.asked is not None
-    assert (place.master.asked.curve, place.master.asked.most_cores) == (
-        words == ["--curve"],
-        None if words == ["--curve"] else 0.5,
-    )
+    given = ["--law", "constant", "--curve", "--cores", "0.5"]
+    for words, wanted in (([], (None, False, None)), (given, ("constant", True, 0.5))):
+        assert command("plan", "--profile", "sort", *words).exit_code == 0
+        assert place.master.asked is not None
+        assert (place.master.asked.law, place.master.asked.curve, place.master.asked.most_cores) == wanted
 
 
 def test_a_cluster_without_workers_yet_says_so_instead_of_a_curve(place: Place) -> None:
