@@ -18,7 +18,6 @@ from controller.machine.proc import uptime
 from controller.runtime.engines import find_java
 from controller.submit.before_start import INTERRUPTED, ask_plan, plan_request, wait_for_predecessors
 from controller.submit.driver_command import driver_file, executor_settings
-from controller.submit.progress_line import note
 from controller.submit.running import detach, run_driver
 from controller.submit.spark_install import find_spark
 from controller.submit.submission import check_own_master, check_submission
@@ -74,7 +73,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         context.exit(detach(job, arguments, home, client, click.echo))
     console = Console(stderr=True, highlight=False)
     try:
-        job = wait_for_predecessors(job, request, lambda: submit_client(home), lambda text: note(console, text))
+        job = wait_for_predecessors(job, request, home, console)
     except KeyboardInterrupt:
         context.exit(INTERRUPTED)
     context.exit(run_driver(job, home, spark, settings, java.home, console))
