@@ -17,7 +17,8 @@ import msgspec
 
 from controller.cli.common import CountRange, NamedPath, home_option, is_given, output_option, picture_option, warn
 from controller.cli.completion import complete_profiles, completes
-from controller.cli.log_plan import LogPlan, plan_of_logs, print_log_plan, show_night
+from controller.cli.log_plan import LogPlan, plan_of_logs, print_log_plan
+from controller.cli.night_plan import show_night
 from controller.cli.plan_answer import draw_plan, plan_of_profile, print_plan
 from controller.home import Home
 from controller.machine.local_zone import local_zone
