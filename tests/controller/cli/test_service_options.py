@@ -15,6 +15,9 @@ from controller.cli.service_option import ServiceOption, handed_on, values_of
 from controller.cli.service_options import AGENT, UP
 from controller.cli.services import agent, master
 from controller.cli.up import up
+from controller.cli.worker_words import workers_alike
+from stage_model.errors import BadInput
+from tests.fakes.refusals import refused
 
 REQUIRED = (
     *("--worker-id", "w1", "--cores", "1", "--memory", "1g", "--runtime", "kubernetes"),
@@ -113,3 +116,11 @@ def test_growth_needs_a_provider(place: Path) -> None:
     grown = checked_growth(given(master, "--provider", "docker", "--grow", "2", "--agent-options", "--floor 0.2"))
     assert grown is not None
     assert (grown.provider, grown.limits.workers, grown.agent_options) == ("docker", 2, ("--floor", "0.2"))
+
+
+def test_workers_share_cores_in_steps_of_a_twentieth_down_to_the_floor() -> None:
+    # in binary fractions 0.3 / 3 is less than 0.1, and 0.15 / 0.05 less than 3
+    assert [worker.cores for worker in workers_alike(3, 0.3, "1536m", 0.1)] == [0.1, 0.1, 0.1]
+    assert [worker.cores for worker in workers_alike(1, 0.15, "512m", 0.05)] == [0.15]
+    with refused(BadInput, "--cores", "0.1 to"):
+        workers_alike(2, 0.19, "1g", 0.1)
