@@ -13,7 +13,8 @@ from controller.agent.executors.secret_places import CREDENTIAL_PLACES, ENGINE, 
 from controller.asks.job_options import SETTINGS
 from controller.cli.groups import WHOLE_SENTENCE
 from controller.cli.main import COMMANDS, main
-from controller.cli.service_options import AGENT, GROWTH, MASTER, UP
+from controller.cli.master_options import MASTER_AND_GROWTH
+from controller.cli.service_options import AGENT, UP
 from controller.master.calls import CALLS
 from controller.master.core.life import MOVES
 from controller.master.metric_table import METRICS
@@ -96,7 +97,7 @@ def test_the_table_of_an_applications_settings_is_that_of_the_code() -> None:
 
 def test_the_table_of_the_services_options_is_that_of_the_code() -> None:
     rows = []
-    for command, options in {"up": UP, "agent": AGENT, "master": (*MASTER, *GROWTH)}.items():
+    for command, options in {"up": UP, "agent": AGENT, "master": MASTER_AND_GROWTH}.items():
         for one in options:
             choices = f" {'|'.join(map(str, one.kind.choices))}" if isinstance(one.kind, click.Choice) else ""
             default = "" if one.default in (None, "") else f"`{one.default}`"

@@ -1,4 +1,4 @@
-"""Options of the two services, as they get them: `controller.cli.service_options` declares and checks them."""
+"""Options of the two services, as they get them: `service_options` and `master_options` in `controller.cli` declare them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GrowthOptions:
 
 @dataclass(frozen=True, slots=True)
 class MasterOptions:
-    """Options of `sparkpace master` (`controller.cli.service_options.MASTER`). Tokens and state lie in `home` (see
+    """Options of `sparkpace master` (`controller.cli.master_options.MASTER`). Tokens and state lie in `home` (see
     `controller.home`)."""
 
     home: Path

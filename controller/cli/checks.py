@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import math
-import pwd
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from controller.asks.receiver import ACCEPTED, Receiver, parse_receiver
-from controller.home import WORKER_ID, User
-from controller.machine.addresses import bound_socket
+from controller.home import WORKER_ID
 from controller.machine.files import read_plain
 from stage_model.errors import BadInput
 from stage_model.settings import LONGEST_PERIOD_S, SHORTEST_PERIOD_S
@@ -25,8 +22,6 @@ LEAST_MB = 512
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 SHORTEST_LOST_S, LONGEST_LOST_S = 15.0, 86_400.0
 """Bounds of `--lost-after`: an agent that died reports again within a few seconds, and people hear of a silence at 10 s."""
-SHORTEST_INTERVAL_S = 0.1
-"""Shortest time between two looks: the master answers others, too, and no one reads faster."""
 
 
 def check_address(host: str, option: str = "--host") -> str:
@@ -40,10 +35,11 @@ def check_address(host: str, option: str = "--host") -> str:
     return host
 
 
-def check_memory_mb(memory_mb: int, what: str) -> int:
-    """Check a worker's memory. Raise `BadInput`."""
+def parse_worker_memory(text: str, *, option: str) -> int:
+    """Return the MiB of a worker's memory. Raise `BadInput`."""
+    memory_mb = parse_memory_mb(text, option=option)
     if memory_mb < LEAST_MB:
-        raise BadInput(f"{what} is too little for a worker; it must be {LEAST_MB}m or more")
+        raise BadInput(f"{option} {text} is too little for a worker; it must be {LEAST_MB}m or more")
     return memory_mb
 
 
@@ -64,20 +60,16 @@ def check_namespace(name: str, *, option: str) -> str:
 
 def parse_period(text: str, *, option: str) -> float:
     """Return the control period in seconds. Raise `BadInput`."""
-    return _duration_within(text, option, SHORTEST_PERIOD_S, LONGEST_PERIOD_S, "200ms to 60s")
+    return duration_within(text, option, SHORTEST_PERIOD_S, LONGEST_PERIOD_S, "200ms to 60s")
 
 
 def parse_lost_after(text: str, *, option: str) -> float:
     """Return the seconds without a report after which a worker is lost. Raise `BadInput`."""
-    return _duration_within(text, option, SHORTEST_LOST_S, LONGEST_LOST_S, "15s to 1d, longer than an agent takes to restart")
+    return duration_within(text, option, SHORTEST_LOST_S, LONGEST_LOST_S, "15s to 1d, longer than an agent takes to restart")
 
 
-def parse_interval(text: str) -> float:
-    """Return the seconds between two looks at the master. Raise `BadInput`."""
-    return _duration_within(text, "--interval", SHORTEST_INTERVAL_S, math.inf, "100ms or more, as 2s or 1min")
-
-
-def _duration_within(text: str, option: str, least_s: float, most_s: float, accepted: str) -> float:
+def duration_within(text: str, option: str, least_s: float, most_s: float, accepted: str) -> float:
+    """Return the seconds of a duration within these bounds, of which `accepted` says the same. Raise `BadInput`."""
     try:
         seconds = parse_duration(text, option=option)
     except BadInput:
@@ -93,21 +85,6 @@ def parse_worker_id(text: str, *, option: str = "--worker-id") -> str:
     return text
 
 
-def parse_user(text: str) -> User:
-    """Return the user of a NAME of the user database, or of UID:GID. Raise `BadInput`."""
-    numbers = re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text)
-    if numbers:
-        user = User(*map(int, numbers.groups()))
-    else:
-        try:
-            user = User(*pwd.getpwnam(text)[2:4])
-        except (KeyError, ValueError):
-            raise BadInput(f"--user {text[:80]!r} is no user of this machine; give a user's name, or UID:GID") from None
-    if user.uid == 0:
-        raise BadInput("--user of root cannot have a token; name another user (root's drivers run on the master's host)")
-    return user
-
-
 def checked_folders(given: Sequence[Path], *, option: str) -> tuple[Path, ...]:
     """Return the paths as absolute ones. Raise `BadInput` for a path that is no directory."""
     absolute = tuple(path.expanduser().absolute() for path in given)
@@ -115,12 +92,6 @@ def checked_folders(given: Sequence[Path], *, option: str) -> tuple[Path, ...]:
         if not path.is_dir():
             raise BadInput(f"{option} {path} is no directory; it must be an existing one")
     return absolute
-
-
-def check_port(host: str, port: int) -> int:
-    """Return the port to use: `port` itself, or a free port for 0. Raise `Unavailable` when it is taken."""
-    with bound_socket(host, port) as probe:
-        return int(probe.getsockname()[1])
 
 
 def parse_notify(given: str) -> Receiver:
@@ -139,12 +110,6 @@ def parse_notify(given: str) -> Receiver:
     if not content.strip():
         raise BadInput(f"the file of --notify {path} is empty; write {ACCEPTED} into it")
     return parse_receiver(content.decode("ascii", errors="replace").strip(), str(path))
-
-
-def check_notify_missing(given: Mapping[str, Any]) -> None:
-    """Raise `BadInput` for --notify-missing without a web hook."""
-    if given["notify_missing"] and given["notify"] is None:
-        raise BadInput("--notify-missing has no web hook to post to; give its URL by --notify, too")
 
 
 def absolute_notify(given: str) -> str:

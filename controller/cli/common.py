@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
+from click.core import ParameterSource
 from rich.console import Console, ConsoleDimensions
 
 from controller.home import Home, find_home
@@ -41,6 +42,24 @@ def output_option(function: F) -> F:
 def print_json(value: object) -> None:
     """Print what `--output json` shows: the value, or a list of them, with line ends for people."""
     click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+
+
+def picture_option(what: str, *, required: bool = False) -> Callable[[F], F]:
+    """Add -o for a file of a picture, given to the command as `out`; its help begins with `what`."""
+
+    def convert(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
+        if value is not None and not value.parent.is_dir():
+            raise BadInput(f"-o {value} cannot be written: {value.parent} is no directory; name an existing one")
+        return value
+
+    kind, text = NamedPath(dir_okay=False), f"{what}: .png, .svg or .pdf."
+    return click.option("-o", "--out", type=kind, callback=convert, required=required, help=text)
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Print the sentences on stderr, each as a line of ours."""
+    for sentence in sentences:
+        click.echo(f"sparkpace: {sentence}", err=True)
 
 
 class Parsed(click.types.StringParamType):
@@ -131,11 +150,9 @@ def option_words(values: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def check_writable(output: Path) -> Path:
-    """Return the file that a picture goes to. Raise `BadInput` where its folder does not exist."""
-    if not output.parent.is_dir():
-        raise BadInput(f"-o {output} cannot be written: {output.parent} is no directory; name an existing one")
-    return output
+def is_given(context: click.Context, name: str) -> bool:
+    """Return True if the command line or the configuration gives the parameter."""
+    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def can_redraw(console: Console) -> bool:

@@ -1,4 +1,4 @@
-"""`sparkpace conf` and `sparkpace jar`: settings and jar that stock spark-submit and notebooks need to reach the cluster."""
+"""`sparkpace conf`, `jar` and `shim`: what stock spark-submit, notebooks and other programs need to reach the cluster."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from controller.submit.attaching import attach_settings, pod_settings
 from controller.submit.authentication import authenticated
 from controller.submit.bridge_jar import bridge_jar, driver_settings
 from controller.submit.driver_command import CLASS_PATH, driver_places
+from controller.submit.shim import NAMES, is_shim, shim_text
 from stage_model.errors import BadInput
 
 OURS = "# Written by `sparkpace conf`, which may write it again. It holds a secret: keep it to yourself.\n"
@@ -68,3 +69,26 @@ def conf(home: Home, out: Path | None, attach: bool, kubernetes: bool) -> None:
 def jar() -> None:
     """Print the path of the bridge jar, for the driver's class path."""
     click.echo(str(bridge_jar()))
+
+
+@click.command(epilog="Example: sparkpace shim ~/pace/bin")
+@click.argument("folder", metavar="DIR", type=NamedPath())
+def shim(folder: Path) -> None:
+    """Write a spark-submit that takes the options of `sparkpace submit`, too.
+
+    The scripts spark-submit and spark3-submit are written to DIR; put DIR first on PATH. Without an option of Sparkpace, a
+    setting spark.pace.* or a master sparkpace://, a script runs the real spark-submit unchanged: that of SPARK_HOME, else the
+    next spark-submit on PATH.
+    """
+    folder = folder.expanduser().absolute()
+    files = [folder / name for name in NAMES]
+    if strange := [file for file in files if file.exists() and not is_shim(file)]:
+        raise BadInput(f"{strange[0]} exists and is not from `sparkpace shim`; name another directory")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            write_whole(file, shim_text().encode())
+            file.chmod(0o755)
+    except OSError as error:
+        raise BadInput(f"{folder} cannot be written ({error.strerror}); name a directory of yours") from error
+    click.echo(f'PATH="{folder}:$PATH" spark-submit --deadline 90s app.py')

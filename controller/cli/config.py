@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import msgspec
 from click.types import FloatParamType, IntParamType
 
-from controller.cli.common import NamedPath, Parsed, home_option, output_option, print_json
+from controller.cli.common import NamedPath, Parsed, home_option, is_given, output_option, print_json, warn
 from controller.cli.groups import NamingGroup
 from controller.cli.user_tables import OPTION, USERS, user_texts
 from controller.home import CONFIG_VARIABLE, Home
@@ -151,6 +150,19 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
     }
 
 
+def said_options(context: click.Context) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return all options of a command as JSON has them, by their names there, and those of them that were given."""
+    keys = {name: option.name or name for name, option in options_of(context.command).items()}
+    values = {name: _plain(context.params[key]) for name, key in keys.items()}
+    return values, {name: values[name] for name, key in keys.items() if is_given(context, key)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value.expanduser().absolute())
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
 def table_text(command: str, values: Mapping[str, Any]) -> str:
     """Return a table of the file with these values, by the names of their options; those that say nothing are left out."""
     said = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
@@ -192,14 +204,6 @@ def _from(folder: Path, path: str) -> str:
     return str(folder / Path(path).expanduser()) if path else path
 
 
-class ConfigCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer in sentences: what is `wrong` in the file, and what could not be checked."""
-
-    file: str
-    wrong: list[str]
-    unchecked: list[str]
-
-
 @click.group("config", cls=NamingGroup, epilog="Example: sparkpace config check")
 def config_commands() -> None:
     """Check sparkpace.toml, which has options of up, master and agent."""
@@ -231,10 +235,9 @@ def check_config(context: click.Context, home: Home, as_json: bool, file: Path |
             open_ones.append(f"[{name}] leaves {', '.join(lacking)} to the command line: what goes together is not checked.")
         wrong += sentences if sentences or lacking or unusable else _together(command, home, path)
     if as_json:
-        print_json(ConfigCheck(file=str(path), wrong=wrong, unchecked=open_ones))
+        print_json({"file": str(path), "wrong": wrong, "unchecked": open_ones})
     else:
-        for sentence in wrong:
-            click.echo(f"sparkpace: {path}: {sentence}", err=True)
+        warn(f"{path}: {sentence}" for sentence in wrong)
         for sentence in () if wrong else (f"{path}: nothing is wrong.", *open_ones):
             click.echo(sentence)
     context.exit(BadInput.exit_code if wrong else 0)

@@ -9,15 +9,13 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.table import Table
 
-from controller.cli.checks import check_port
 from controller.cli.common import CountRange, home_option, output_option, print_json, table_console
+from controller.cli.tables import text_table
 from controller.client import submit_client
 from controller.home import Cluster, Home
 from controller.local.cluster import look
-from controller.local.healing import missing
-from controller.machine.addresses import LOOPBACK
+from controller.machine.addresses import LOOPBACK, check_port
 from controller.machine.proc import all_waited_for_memory
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import find_java, machine_cores
@@ -67,9 +65,7 @@ def doctor(home: Home, as_json: bool, port: int) -> None:
     if as_json:
         print_json(findings)
     else:
-        table = Table(box=None, pad_edge=False)
-        for heading in ("what", "state", "found, or remedy"):
-            table.add_column(heading, overflow="fold")
+        table = text_table("what", "state", "found, or remedy")
         for finding in findings:
             table.add_row(finding.what, finding.state, finding.found)
         table_console().print(table)
@@ -138,7 +134,7 @@ def _cluster(home: Home, port: int) -> str:
     if cluster is None:
         check_port(LOOPBACK, port)
         return f"none runs; port {port} is free"
-    if dead := missing(cluster, look(home, cluster)):
+    if dead := look(home, cluster).missing(cluster):
         raise Unavailable(f"{' and '.join(dead)} died; run `sparkpace up`, which starts what is missing")
     workers = submit_client(home).workers()
     return f"answers at {cluster.url}, {len(workers)} worker(s)"

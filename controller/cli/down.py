@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import click
 
-from controller.cli.common import home_option
+from controller.cli.common import home_option, warn
 from controller.home import Home
 from controller.locks import turn
 from stage_model.errors import PaceError
@@ -28,14 +28,7 @@ def down(home: Home, everywhere: bool) -> None:
     if stopped is None:
         click.echo(f"No local cluster in {home.path}.")
         return
-    for view in stopped.late:
-        click.echo(
-            f"sparkpace: application {view} was not over when its agents were stopped: its driver may go on, or its record "
-            f"could not be written",
-            err=True,
-        )
-    for sentence in (*stopped.notes, *stopped.elsewhere, *stopped.left):
-        click.echo(f"sparkpace: {sentence}", err=True)
+    warn((*stopped.notes, *stopped.elsewhere, *stopped.left))
     if said := stopped.removed.said():
         click.echo(said)
     if stopped.left:

@@ -1,19 +1,59 @@
-"""The master's options of growth: what goes together, and the form in which the master takes them."""
+"""Options of `sparkpace master` about workers that it starts: one row for each, what goes together, and the form in which the
+master takes them."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+import click
+
 from controller.asks.options import GrowthOptions
-from controller.cli.service_option import values_of
-from controller.cli.service_options import GROWTH
+from controller.cli.checks import checked_folders
+from controller.cli.common import CountRange, NamedPath, NumberRange
+from controller.cli.service_option import ServiceOption, values_of
+from controller.cli.worker_words import USUAL_HELP, parse_type
+from controller.master.providers import NODE_IMAGE, check_program
 from placement.growth import Limits, WorkerType
 from stage_model.errors import BadInput
+from stage_model.units import parse_duration
 
 OF_EACH = frozenset(("--worker-id", "--cores", "--memory", "--resources", "--labels"))
 """Options of an agent that are not the same for all."""
+
+GROWTH = (
+    ServiceOption(
+        "provider",
+        "What starts further workers when an executor fits on none, or a deadline needs more cores.",
+        kind=click.Choice(["none", "docker", "command"]),
+        default="none",
+    ),
+    ServiceOption("provider-command", "Program that --provider command runs.", kind=NamedPath(), read=check_program),
+    ServiceOption("provider-image", "Image of the agents that --provider docker starts.", default=NODE_IMAGE),
+    ServiceOption(
+        "provider-folder",
+        "Further folder of this host for agents of --provider docker, such as input (repeat).",
+        kind=NamedPath(),
+        multiple=True,
+        read=partial(checked_folders, option="--provider-folder"),
+    ),
+    ServiceOption("grow", "Most started workers at a time.", kind=CountRange(0), default=4),
+    ServiceOption(
+        "grow-up-to", 'Limit of all started workers together, as "cores=2 memory=8g resources=gpu=1".', parse=parse_type
+    ),
+    ServiceOption("idle", "Release a started worker after this time without work.", parse=parse_duration, default="5min"),
+    ServiceOption("usual-worker", USUAL_HELP, parse=parse_type),
+    ServiceOption(
+        "utilisation",
+        "With --usual-worker: part of the workers that should have work.",
+        kind=NumberRange("a part", 0.05, 1.0),
+        default=0.8,
+    ),
+    ServiceOption("agent-options", "Further options of started agents, quoted as for a shell.", default=""),
+)
+"""Further options of `master`, about workers that it starts."""
 
 
 def checked_growth(given: Mapping[str, Any]) -> GrowthOptions | None:

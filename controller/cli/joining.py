@@ -1,36 +1,29 @@
-"""`sparkpace join-token`, `join` and `renew`: workers on other machines."""
+"""`sparkpace join` and `renew`: a worker of a cluster whose master is on another machine."""
 
 from __future__ import annotations
 
 import re
 import socket
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
 
 from controller.asks.join_token import JoinToken, parse_join_token
-from controller.cli.common import CountRange, Parsed, home_option, option_words, output_option, print_json, table_console
+from controller.cli.common import Parsed, home_option, option_words, warn
 from controller.cli.config import find_config, table_text
 from controller.cli.service_option import takes
 from controller.cli.service_options import AGENT
 from controller.cli.services import agent_options
 from controller.cli.worker_words import workers_alike
-from controller.home import HASHED, WORKER_ID, Home, read_token
-from controller.machine.tls import address_of, certificate_in, fingerprint
-from controller.master.access.join_tokens import JoinTokens
-from controller.master.access.tokens import mint
+from controller.home import WORKER_ID, Home, read_token
+from controller.local.joining import Joining, join_cluster, renew_identity, renew_own
+from controller.machine.tls import address_of
 from controller.runtime.table import RUNTIMES, choose_runtime
 from stage_model.errors import BadInput, Unavailable
-from stage_model.units import format_duration, parse_duration
 
-MOST_USES = 1000
-LONGEST_S = 7 * 86400.0
-"""Longest time that a join token is good for."""
 _ON_OTHERS: dict[str, dict[str, Any]] = {
     "worker-id": {"required": False, "help": "This worker's name, unique in the cluster [default: this machine's name]."},
     "cores": {"required": False, "help": "Cores for executors [default: the machine's less 0.3]."},
@@ -44,70 +37,6 @@ _ON_OTHERS: dict[str, dict[str, Any]] = {
 }
 JOIN = tuple(replace(option, **_ON_OTHERS.get(option.name, {})) for option in AGENT if option.name != "master")
 """Options of `join`: those of `agent`, with defaults of the machine."""
-
-
-def _valid_s(text: str) -> float:
-    seconds = parse_duration(text, option="--valid")
-    if seconds > LONGEST_S:
-        raise BadInput(f"--valid {text[:80]!r} cannot be taken; accepted: up to {format_duration(LONGEST_S)}")
-    return seconds
-
-
-@click.command("join-token", epilog="Example: sparkpace join-token --valid 1h --uses 3")
-@home_option
-@click.option("--valid", type=Parsed(_valid_s), default="15min", show_default=True, help="Time for which the token is good.")
-@click.option(
-    "--uses", type=CountRange(1, MOST_USES), default=1, show_default=True, help="Number of workers that may join with it."
-)
-@click.option("--list", "show", is_flag=True, help="List the tokens instead, without their secrets.")
-@click.option("--revoke", metavar="ID", help="Remove the token with this id instead; workers that joined with it stay.")
-@output_option
-def join_token(home: Home, valid: str, uses: int, show: bool, revoke: str | None, as_json: bool) -> None:
-    """Make a token with which other machines join this home's cluster, and print it.
-
-    It is printed once; only its hash is kept.
-    """
-    home.admin_token()
-    tokens, now_s = JoinTokens(home.join_tokens), time.time()
-    if show:
-        _show(tokens, now_s, as_json=as_json)
-    elif revoke is not None:
-        tokens.revoke(revoke)
-        click.echo(f"Join token {revoke} is removed: it is refused from now on.")
-    else:
-        made = tokens.make(_fingerprint(home), now_s + _valid_s(valid), uses, now_s)
-        click.echo(made.text)
-        cluster = home.cluster()
-        port = "PORT" if cluster is None else str(cluster.port)
-        click.echo(
-            f"sparkpace: good for {valid} and {uses} worker(s). Run `sparkpace join https://ADDRESS:{port}` on the other "
-            f"machine and paste the token; ADDRESS is one of this machine, at which the master listens.",
-            err=True,
-        )
-
-
-def _fingerprint(home: Home) -> str:
-    try:
-        return fingerprint(certificate_in(home.ca_file))
-    except (OSError, ValueError) as error:
-        raise Unavailable(f"the CA file {home.ca_file} cannot be read; run `sparkpace up` first, which makes it") from error
-
-
-def _show(tokens: JoinTokens, now_s: float, *, as_json: bool) -> None:
-    rows: list[dict[str, Any]] = [
-        {"id": token_id, "left_s": round(kept.until_s - now_s), "uses": kept.uses, "joined": list(kept.workers)}
-        for token_id, kept in tokens.listed().items()
-    ]
-    if as_json:
-        print_json(rows)
-        return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("TOKEN", "LEFT", "USES", "JOINED"):
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        left = format_duration(row["left_s"]) if row["left_s"] > 0 else "expired"
-        table.add_row(row["id"], left, f"{len(row['joined'])} of {row['uses']}", ", ".join(row["joined"]) or "-")
-    table_console().print(table)
 
 
 @click.command(epilog="Example: sparkpace join https://10.0.0.5:7070 @token --cores 4")
@@ -130,15 +59,12 @@ def join(home: Home, url: str, token: str, no_start: bool, **given: Any) -> None
     size = workers_alike(1, given["cores"], given["memory_mb"], given["floor"])[0]
     given |= {"cores": size.cores, "memory_mb": str(size.memory_mb)}
     options = agent_options(home, given)
-    from controller.local.joining import Joining, join_cluster  # here, because the other commands need no agent
-
     values = {option.name: option.handed_on(given) for option in AGENT}
     unlike = {option.name: values[option.name] for option in AGENT if values[option.name] != option.default}
     words = ("agent", *option_words(values))
     joining = Joining(home, options, handed, words, table_text("agent", unlike))
     faults = join_cluster(joining, start=not no_start)
-    for fault in faults:
-        click.echo(f"sparkpace: {fault}", err=True)
+    warn(faults)
     if faults:
         raise Unavailable(f"{options.worker_id} has not joined: {len(faults)} fault(s), named above; nothing has changed")
     click.echo(
@@ -174,15 +100,9 @@ def renew(home: Home) -> None:
     A worker that has joined from here gets its next token from its master. In the master's home, the workers whose agents
     have run there get new ones; tokens that were made for agents elsewhere stay.
     """
-    from controller.local.joining import renew_identity  # as above
-
     found = find_config(None, home, {})
     if home.admin_token_file.exists():
-        names = [name for name in home.workers() if not (home.find_agent_token(name) or HASHED).startswith(HASHED)]
-        if not names:
-            raise Unavailable(f"no agent has run in home {home.path}; run `sparkpace up` first")
-        for name in names:
-            home.write_agent_token(name, mint())
+        names = renew_own(home)
     elif found is not None and {"worker-id", "master"} <= found[1].get("agent", {}).keys():
         table = found[1]["agent"]
         names = [table["worker-id"]]

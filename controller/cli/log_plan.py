@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from controller.cli.common import table_console
-from controller.cli.curves import print_curve
-from controller.cli.plan_answer import print_stages
+from controller.cli.plan_answer import print_curve, print_stages
 from controller.cli.tables import bounds_table
 from controller.master.core.plan_reply import plan_without_cluster
 from controller.runs.log_profile import LoggedRun, logged_profile

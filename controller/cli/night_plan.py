@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
-from pathlib import Path
+from typing import Any
 
-from controller.cli.common import table_console
+from controller.cli.common import print_json, table_console, warn
 from controller.cli.log_plan import core_hours
 from controller.cli.tables import figures_table
-from controller.runs.log_profile import LoggedRun, logged_profile
+from controller.runs.log_profile import LoggedRun, logged_profile, maybe_one_job
+from controller.runs.plot_night import plot_night
 from stage_model.clock_times import is_clock_time
 from stage_model.errors import BadInput
 from stage_model.forecast.night import LATEST_S, Night, first_start_s, night
 from stage_model.units import is_time, parse_deadline
 
 MOMENT = "%a %H:%M:%S"
+OF_ONE_APPLICATION = {"curve": "--curve", "cores": "--cores", "log_cores": "--log-cores", "law": "--law"}
 
 
-def plan_of_night(runs: Sequence[LoggedRun], deadline: str | None, zone: tzinfo) -> Night:
+def show_night(runs: Sequence[LoggedRun], two: str, given: Mapping[str, Any], zone: tzinfo, *, as_json: bool) -> bool:
+    """Show the night of runs of different applications, of which a clause names `two`. Return False if one of them would not
+    have ended by the deadline with all its cores."""
+    if sentence := maybe_one_job(runs):  # before refusals, of which it may be the cause
+        warn([sentence])
+    for name, option in OF_ONE_APPLICATION.items():
+        if given[name]:
+            raise BadInput(f"{two}, and {option} is for one application; give logs of one application")
+    found = _plan_of_night(runs, given["deadline"], zone)
+    if given["out"] is not None:
+        plot_night(found, given["out"], zone)
+    warn(sentence for run in runs for sentence in run.notes)
+    if as_json:
+        print_json(found)
+    else:
+        _print_night(found, zone)
+    return found.feasible
+
+
+def _plan_of_night(runs: Sequence[LoggedRun], deadline: str | None, zone: tzinfo) -> Night:
     """Return the night of these runs. The deadline is a time; a time of day is the next one after the first run began. Raise
     `BadInput` for a duration, because the runs have different starts."""
     known = [(logged_profile([run]), run.held) for run in runs]
@@ -26,7 +47,7 @@ def plan_of_night(runs: Sequence[LoggedRun], deadline: str | None, zone: tzinfo)
     return night(known, None if deadline is None else first_s + _after_s(deadline, datetime.fromtimestamp(first_s, zone)))
 
 
-def print_night(found: Night, zone: tzinfo) -> None:
+def _print_night(found: Night, zone: tzinfo) -> None:
     """Print the night on stdout, for people, with times of that zone."""
     table = figures_table("JOB", "START", "END", "CORES", "CORE-H", "FEWEST CORES", "END THEN", "CORE-H THEN")
     for job in found.jobs:
@@ -49,13 +70,6 @@ def print_night(found: Night, zone: tzinfo) -> None:
     console.print(f"core-hours: {held} held, {needed} needed by jobs with the fewest cores", soft_wrap=True)
     if late := [job.name for job in found.jobs if job.saving.fewest_cores is None]:
         console.print(f"all their cores are too few to end by then: {', '.join(late)}", soft_wrap=True)
-
-
-def draw_night(found: Night, output: Path, zone: tzinfo) -> None:
-    """Draw the night into that file. Raise `BadInput` and `Unavailable`."""
-    from controller.runs.plot_night import plot_night  # here, because matplotlib takes a second to import
-
-    plot_night(found, output, zone)
 
 
 def _after_s(deadline: str, first: datetime) -> float:

@@ -7,35 +7,28 @@ night, of which each job is planned.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, tzinfo
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
-from click.core import ParameterSource
 
-from controller.cli.common import CountRange, NamedPath, home_option, output_option, print_json
+from controller.cli.common import CountRange, NamedPath, home_option, is_given, output_option, picture_option, warn
 from controller.cli.completion import complete_profiles, completes
-from controller.cli.curves import draw_curve, picture_option
 from controller.cli.log_plan import LogPlan, plan_of_logs, print_log_plan
-from controller.cli.night_plan import draw_night, plan_of_night, print_night
-from controller.cli.plan_answer import print_plan
-from controller.client import submit_client
+from controller.cli.night_plan import show_night
+from controller.cli.plan_answer import draw_plan, plan_of_profile, print_plan
 from controller.home import Home
 from controller.machine.local_zone import local_zone
-from controller.runs.log_profile import LoggedRun, another_application, logged_run, maybe_one_job, slowed
-from controller.runs.profile_store import ProfileStore
-from controller.submit.profile_choice import read_profile
+from controller.runs.log_profile import LoggedRun, another_application, logged_run, slowed
 from controller.wire.command import PlanReply, PlanRequest
-from stage_model.errors import BadInput, InfeasibleDeadline, Unavailable
+from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.laws import LAWS
-from stage_model.nearest import nearest_names
 from stage_model.units import is_time, parse_cores, parse_deadline, parse_priority
 
 OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executor-cores", "priority": "--priority"}
-OF_ONE_APPLICATION = {"curve": "--curve", "cores": "--cores", "log_cores": "--log-cores", "law": "--law"}
 
 
 @click.command(epilog="Example: sparkpace plan orders.zstd stock.zstd --deadline 'by 07:00'")
@@ -50,7 +43,7 @@ OF_ONE_APPLICATION = {"curve": "--curve", "cores": "--cores", "log_cores": "--lo
 @click.option(
     "--curve", is_flag=True, help="Show when the application would end with fewer or more cores, and the spread of its runs."
 )
-@picture_option("the curve, or of the night")
+@picture_option("File for a picture of the curve, or of the night")
 @click.option(
     "--log-cores", help="Cores that the runs in EVENTLOG could use, if a quota left them fewer than their executors had."
 )
@@ -88,13 +81,13 @@ def plan(
     quota = None if given["log_cores"] is None else parse_cores(given["log_cores"], option="--log-cores")
     runs = [logged_run(log) for log in logs]
     if two := another_application(runs):
-        feasible = _night(runs, two, given, zone, as_json=as_json)
+        feasible = show_night(runs, two, given, zone, as_json=as_json)
     else:
         now = datetime.now(zone)
         if (deadline := given["deadline"]) is not None:
             request = msgspec.structs.replace(request, deadline_s=parse_deadline(deadline, now, option="--deadline"))
         runs = runs if quota is None else [slowed(run, quota) for run in runs]
-        reply = plan_of_logs(runs, request) if profile is None else _of_profile(profile, request, home)
+        reply = plan_of_logs(runs, request) if profile is None else plan_of_profile(profile, request, home)
         _show(reply, request, given["out"], runs, as_json=as_json)
         if not as_json and request.deadline_s is not None and is_time(deadline):
             due = datetime.fromtimestamp(now.timestamp() + request.deadline_s, zone)
@@ -113,7 +106,7 @@ def _check(context: click.Context, logs: tuple[Path, ...], profile: str | None, 
     if given["log_cores"] is not None and not logs:
         raise BadInput(f"--log-cores {given['log_cores']} is only for event logs; name an EVENTLOG")
     for name, option in OF_A_CLUSTER.items():
-        if logs and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        if logs and is_given(context, name):
             raise BadInput(f"{option} is only for a cluster, and event logs are planned without one; give --profile")
 
 
@@ -133,47 +126,9 @@ def _request(given: Mapping[str, Any]) -> PlanRequest:
 def _show(reply: PlanReply, request: PlanRequest, out: Path | None, runs: Sequence[LoggedRun], *, as_json: bool) -> None:
     """Draw the curve into `out`, if that is given, and print the plan of a profile, or of these runs of event logs."""
     if out is not None:
-        if reply.curve is None:
-            raise Unavailable(f"-o {out} cannot be drawn ({reply.reason}); start a worker")
-        draw_curve(reply.curve, out, deadline_s=request.deadline_s, cores=reply.cores)
-    if as_json:
-        _say(sentence for run in runs for sentence in run.notes)
-        print_json(reply)
-    elif isinstance(reply, LogPlan):
+        draw_plan(reply, out, request.deadline_s)
+    if isinstance(reply, LogPlan) and not as_json:
         print_log_plan(reply, request)
-    else:
-        print_plan(reply)
-
-
-def _night(runs: Sequence[LoggedRun], two: str, given: Mapping[str, Any], zone: tzinfo, *, as_json: bool) -> bool:
-    """Show the night of runs of different applications, of which a clause names `two`. Return False if one of them would not
-    have ended by the deadline with all its cores."""
-    if sentence := maybe_one_job(runs):  # before refusals, of which it may be the cause
-        _say([sentence])
-    for name, option in OF_ONE_APPLICATION.items():
-        if given[name]:
-            raise BadInput(f"{two}, and {option} is for one application; give logs of one application")
-    found = plan_of_night(runs, given["deadline"], zone)
-    if given["out"] is not None:
-        draw_night(found, given["out"], zone)
-    _say(sentence for run in runs for sentence in run.notes)
-    if as_json:
-        print_json(found)
-    else:
-        print_night(found, zone)
-    return found.feasible
-
-
-def _say(sentences: Iterable[str]) -> None:
-    for sentence in sentences:
-        click.echo(f"sparkpace: {sentence}", err=True)
-
-
-def _of_profile(given: str, request: PlanRequest, home: Home) -> PlanReply:
-    chosen = read_profile(given, Path.cwd())
-    asked = msgspec.structs.replace(request, profile=chosen.name, profile_json=chosen.text)
-    reply = submit_client(home).plan(asked)
-    if not reply.known:
-        names = nearest_names(given, ProfileStore(home.profiles).list())
-        raise BadInput(f"no profile {given!r} is known; {names} (an application that sets its own name has that one's)")
-    return reply
+        return
+    warn(sentence for run in runs for sentence in run.notes)
+    print_plan(reply, as_json=as_json)

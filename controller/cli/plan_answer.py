@@ -1,18 +1,40 @@
-"""Answers of `plan` and `submit --dry-run`, shown for people."""
+"""Answers of `plan`, `profile curve` and `submit --dry-run`: a plan of a profile, and what people are shown of plans."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from controller.cli.common import table_console
-from controller.cli.curves import print_curve
-from controller.cli.tables import figures_table
-from controller.wire.command import PlannedStage, PlanReply
+from msgspec import structs
+
+from controller.cli.common import print_json, table_console
+from controller.cli.tables import duration_or_dash, figures_table
+from controller.client import submit_client
+from controller.home import Home
+from controller.runs.plot_curve import plot_curve
+from controller.runs.profile_store import ProfileStore
+from controller.submit.profile_choice import read_profile
+from controller.wire.command import PlannedStage, PlanReply, PlanRequest
+from stage_model.errors import BadInput, Unavailable
+from stage_model.forecast.curve import Curve
 from stage_model.units import format_duration
 
 
-def print_plan(reply: PlanReply) -> None:
-    """Print the plan on stdout, for people."""
+def plan_of_profile(given: str, request: PlanRequest, home: Home) -> PlanReply:
+    """Return the master's plan of a profile, which is given by its name or file. Raise `PaceError`."""
+    chosen = read_profile(given, Path.cwd())
+    reply = submit_client(home).plan(structs.replace(request, profile=chosen.name, profile_json=chosen.text))
+    if not reply.known:
+        names = ProfileStore(home.profiles).nearest(given)
+        raise BadInput(f"no profile {given!r} is known; {names} (an application that sets its own name has that one's)")
+    return reply
+
+
+def print_plan(reply: PlanReply, *, as_json: bool) -> None:
+    """Print the plan on stdout."""
+    if as_json:
+        print_json(reply)
+        return
     console = table_console()
     if not reply.known:
         console.print(reply.reason, soft_wrap=True)
@@ -41,3 +63,22 @@ def print_stages(stages: Sequence[PlannedStage]) -> None:
             row += [format_duration(stage.deadline_s), f"{stage.initial_cores:.2f}"]
         table.add_row(*row)
     table_console().print(table)
+
+
+def print_curve(found: Curve) -> None:
+    """Print the curve on stdout, for people."""
+    table = figures_table("CORES", "END", "LEAST", "MOST")
+    for point in found.points:
+        table.add_row(f"{point.cores:g}", *map(duration_or_dash, (point.end_s, point.least_s, point.most_s)))
+    console = table_console()
+    console.print(table)
+    told = f"least and most are those of {found.runs} runs alone" if found.runs > 1 else "one run alone gives no interval"
+    console.print(told, soft_wrap=True)
+
+
+def draw_plan(reply: PlanReply, out: Path, deadline_s: float | None) -> None:
+    """Draw the plan's curve into that file, with the deadline and the cores that it takes. Raise `BadInput` and
+    `Unavailable`."""
+    if reply.curve is None:
+        raise Unavailable(f"-o {out} cannot be drawn ({reply.reason}); start a worker")
+    plot_curve(reply.curve, out, deadline_s=deadline_s, cores=reply.cores)

@@ -5,35 +5,24 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
-import msgspec
 
-from controller.cli.common import NamedPath, home_option, output_option, print_json, table_console
+from controller.cli.common import NamedPath, home_option, output_option, picture_option, print_json, table_console, warn
 from controller.cli.completion import complete_profiles, completes
-from controller.cli.curves import draw_curve, picture_option, print_curve
 from controller.cli.groups import NamingGroup
+from controller.cli.plan_answer import print_curve
 from controller.cli.tables import figures_table
 from controller.home import Home
 from controller.runs.log_profile import logged_run
+from controller.runs.plot_curve import plot_curve
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
 from stage_model.forecast.curve import curve, reference_slots
 from stage_model.history.drift import LEAST_RUNS, drift
 from stage_model.history.profile import Profile, profile_json, profile_key
-from stage_model.nearest import nearest_names
 from stage_model.units import format_duration, parse_cores
-
-
-class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of `profile list`: how many runs are stored, and the last one's duration, cores and stages."""
-
-    profile: str
-    runs: int
-    duration_s: float
-    cores: float
-    stages: int
-
 
 LAST_DATE_S = 253_402_300_799
 """The end of the year 9999: later times have no date."""
@@ -56,7 +45,8 @@ def list_profiles(home: Home, as_json: bool) -> None:
         return
     table = figures_table("PROFILE", "RUNS", "LAST RUN", "CORES", "STAGES")
     for row in rows:
-        table.add_row(row.profile, str(row.runs), format_duration(row.duration_s), f"{row.cores:g}", str(row.stages))
+        lasted, cores = format_duration(row["duration_s"]), f"{row['cores']:g}"
+        table.add_row(row["profile"], str(row["runs"]), lasted, cores, str(row["stages"]))
     table_console().print(table)
 
 
@@ -93,7 +83,7 @@ def show(home: Home, name: str, as_json: bool) -> None:
 @home_option
 @click.argument("name", shell_complete=completes(complete_profiles))
 @click.option("--cores", help="Largest number of cores in the curve [default: the slots of the last run].")
-@picture_option("the curve")
+@picture_option("File for a picture of the curve")
 @output_option
 def show_curve(home: Home, name: str, cores: str | None, out: Path | None, as_json: bool) -> None:
     """Show when the application would end with fewer or more cores."""
@@ -102,7 +92,7 @@ def show_curve(home: Home, name: str, cores: str | None, out: Path | None, as_js
     most_cores = float(had) if cores is None else parse_cores(cores, option="--cores")
     found = curve(known, max(had, math.ceil(most_cores)), most_cores)
     if out is not None:
-        draw_curve(found, out)
+        plot_curve(found, out)
     if as_json:
         print_json(found)
     else:
@@ -150,8 +140,7 @@ def learn(home: Home, file: Path, name: str | None) -> None:
     key = profile_key(name, record.name, record.main)
     home.create()
     ProfileStore(home.profiles).learn(key, record)
-    for sentence in run.notes:
-        click.echo(f"sparkpace: {sentence}", err=True)
+    warn(run.notes)
     click.echo(f"Profile {key} learned a run of {format_duration(record.duration_s)} and {len(record.stages)} stages.")
 
 
@@ -165,11 +154,11 @@ def forget(home: Home, name: str) -> None:
     click.echo(f"Profile {name} is forgotten.")
 
 
-def _row(known: Profile) -> ProfileRow:
+def _row(known: Profile) -> dict[str, Any]:
+    """Return how many runs a profile has, and the duration, cores and stages of the last one."""
     last = known.runs[-1]
-    return ProfileRow(
-        profile=known.key, runs=len(known.runs), duration_s=last.duration_s, cores=last.cores, stages=len(last.stages)
-    )
+    counts = {"runs": len(known.runs), "duration_s": last.duration_s, "cores": last.cores, "stages": len(last.stages)}
+    return {"profile": known.key, **counts}
 
 
 def _load(home: Home, name: str) -> Profile:
@@ -180,5 +169,5 @@ def _load(home: Home, name: str) -> Profile:
 
 
 def _unknown(home: Home, name: str) -> BadInput:
-    names = nearest_names(name, ProfileStore(home.profiles).list())
+    names = ProfileStore(home.profiles).nearest(name)
     return BadInput(f"there is no profile {name!r} in {home.profiles}; {names}, see `sparkpace profile list`")

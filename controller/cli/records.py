@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 from rich.table import Table
 
-from controller.cli.common import NamedPath, check_writable, choose, home_option, output_option, print_json, table_console
+from controller.cli.common import choose, home_option, output_option, picture_option, print_json, table_console, warn
 from controller.cli.completion import complete_runs, completes
 from controller.cli.tables import actions_table, bounds_table
 from controller.client import submit_client
 from controller.home import Home
+from controller.runs.plot import plot_run
+from controller.runs.plot_runs import plot_runs
 from controller.runs.run_folders import RunFolder, find_ended_run, find_run
 from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput, PaceError
@@ -55,22 +57,17 @@ def report(home: Home, application: str, as_json: bool) -> None:
 @click.command(epilog="Example: sparkpace plot last -o run.png")
 @home_option
 @click.argument("applications", metavar="APP...", nargs=-1, required=True, shell_complete=completes(complete_runs))
-@click.option("-o", "--out", type=NamedPath(dir_okay=False), required=True, help="File of the picture: .png, .svg or .pdf.")
+@picture_option("File of the picture", required=True)
 def plot(home: Home, applications: tuple[str, ...], out: Path) -> None:
     """Draw a picture of one run or of several runs.
 
     The picture of one run shows progress against set-point, cores, stage borders, deadline and end. The picture of several
     runs shows the cores of each on one time axis, with arrivals, deadlines and ends. APP is as for `report`.
     """
-    check_writable(out)
     folders = list(dict.fromkeys(find_ended_run(home.runs, application).path for application in applications))
     if len(folders) == 1:
-        from controller.runs.plot import plot_run  # here, because matplotlib takes a second to import
-
         plot_run(folders[0], out)
     else:
-        from controller.runs.plot_runs import plot_runs  # as above
-
         plot_runs(folders, out)
     click.echo(str(out))
 
@@ -91,8 +88,7 @@ def logs(home: Home, application: str, executor: str | None, follow: bool) -> No
     elsewhere = {name: where for name, where in _elsewhere(home, run).items() if executor in (None, name)}
     if executor in elsewhere:
         raise BadInput(f"{elsewhere[executor]}; give another executor here")
-    for sentence in elsewhere.values():
-        click.echo(f"sparkpace: {sentence}", err=True)
+    warn(elsewhere.values())
     files = _log_files(run, executor)
     driver = _driver_log(home, run) if executor is None else None
     named = {**({"driver": driver} if driver else {}), **files}
@@ -142,25 +138,20 @@ def _log_files(run: RunFolder, executor: str | None) -> dict[str, Path]:
 
 def _driver_log(home: Home, run: RunFolder) -> Path | None:
     submission = run.summary.get("submission")
-    if submission is None:
-        cluster = home.cluster()
-        if cluster is None:
-            return None
-        try:
+    if submission is None and home.cluster() is not None:
+        with suppress(PaceError):  # without a master, a running job's submission is not known; its executors' logs still are
             submission = submit_client(home).application(run.application_id).submission
-        except PaceError:
-            return None  # without a master, a running job's submission is not known; its executors' logs still are
     log = home.logs / f"driver-{submission}.log"
-    return log if log.is_file() else None
+    return log if submission and log.is_file() else None
 
 
 def _print(named: dict[str, Path], *, follow: bool) -> None:
-    opened = {name: path.open("rb") for name, path in named.items()}
     last = ""
-    try:
+    with ExitStack() as stack, suppress(KeyboardInterrupt):
+        opened = {name: stack.enter_context(path.open("rb")) for name, path in named.items()}
         while True:
             for name, file in opened.items():
-                for chunk in _chunks(file):
+                for chunk in iter(partial(file.read, 65536), b""):
                     if name != last and len(opened) > 1:
                         click.echo(f"==> {name} <==")
                         last = name
@@ -168,15 +159,6 @@ def _print(named: dict[str, Path], *, follow: bool) -> None:
             if not follow:
                 return
             time.sleep(FOLLOW_S)
-    except KeyboardInterrupt:
-        return
-    finally:
-        for file in opened.values():
-            file.close()
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    return iter(lambda: file.read(65536), b"")
 
 
 def _shown(value: Any) -> str:

@@ -1,7 +1,8 @@
 """Declaration of the options of `sparkpace up`, `master` and `agent`.
 
-A `ServiceOption` is written once, in `service_options`. The command line and its help, the table of `sparkpace.toml`, the
-checks, the words that `up` hands on to a service, what the service gets, and the table of docs/reference/services.md follow.
+A `ServiceOption` is written once, in `service_options` or `master_options`. The command line and its help, the
+table of `sparkpace.toml`, the checks, the words that `up` hands on to a service, what the service gets, and the table of
+docs/reference/services.md follow.
 """
 
 from __future__ import annotations
@@ -79,8 +80,6 @@ class ServiceOption:
             return self.value(given)
         if isinstance(self.kind, Parsed) and self.kind.at_file and value is not None:
             return absolute_notify(value)
-        if self.multiple and self.read is not None:
-            self.value(given)  # it refuses values that do not go together
         return value
 
     def _parsed(self, text: str) -> Any:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Callable, Mapping
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import click
 import psutil
 
-from controller.asks.options import AgentOptions, MasterOptions
-from controller.cli.checks import check_notify_missing, parse_user, parse_worker_id
+from controller.asks.options import AgentOptions
 from controller.cli.common import home_option
 from controller.cli.config import config_option, only_check
-from controller.cli.growth_options import checked_growth
+from controller.cli.master_options import MASTER_AND_GROWTH, master_options
 from controller.cli.service_option import check_runtime, takes, values_of
-from controller.cli.service_options import AGENT, GROWTH, MASTER
+from controller.cli.service_options import AGENT
 from controller.home import HASHED, Home
 from controller.locks import agent_lock
 from controller.machine.addresses import on_this_machine
@@ -29,11 +26,10 @@ from stage_model.errors import BadInput
 @click.command(epilog="Example: sparkpace master --host 10.0.0.1 --law forecast")
 @home_option
 @config_option
-@takes((*MASTER, *GROWTH))
+@takes(MASTER_AND_GROWTH)
 def master(home: Home, **given: Any) -> None:
     """Run the master in the foreground; a home has one."""
-    check_notify_missing(given)
-    options = MasterOptions(home=home.path, growth=checked_growth(given), **values_of(MASTER, given))
+    options = master_options(home, given)
     if only_check():
         return
     home.create()
@@ -97,38 +93,3 @@ def _check_size(cores: float, memory_mb: int, floor: float, row: RuntimeRow) -> 
             f"--cores {cores:g} with --memory {memory_mb}m is more than this machine has; give at most {most_cores} "
             f"cores and {most_mb} MiB"
         )
-
-
-@click.command(epilog="Example: sparkpace token w2")
-@home_option
-@click.argument("worker_id", required=False)
-@click.option("--user", metavar="NAME|UID:GID", help="Make a user's own submit token instead of an agent's.")
-@click.option("--metrics", is_flag=True, help="Make the token that reads metrics and nothing else.")
-@click.option("--revoke", is_flag=True, help="Remove the token: from then on it is refused.")
-def token(home: Home, worker_id: str | None, user: str | None, metrics: bool, revoke: bool) -> None:
-    """Make a token for another machine and print the name of its file.
-
-    With WORKER_ID, the token is for that worker's agent; a worker that joins by `sparkpace join` makes its own. With --user,
-    the token is a user's: drivers that this machine cannot see submit as that user with it. With --metrics, Prometheus reads
-    metrics with the token.
-    """
-    if (worker_id is not None) + (user is not None) + metrics != 1:
-        raise BadInput(
-            "`sparkpace token` wants one of WORKER_ID, --user and --metrics; give one of them, as in `sparkpace token w2`"
-        )
-    home.admin_token()
-    made: Callable[[], Path] = home.make_metrics_token
-    file = home.metrics_token_file
-    if worker_id is not None:
-        made, file = partial(home.make_agent_token, parse_worker_id(worker_id)), home.agent_tokens / worker_id
-    elif user is not None:
-        whose = parse_user(user)
-        made, file = partial(home.make_user_token, whose), home.user_token_file(whose)
-    if not revoke:
-        click.echo(str(made()))
-        return
-    try:
-        file.unlink()
-    except FileNotFoundError:
-        raise BadInput(f"there is no token file {file}, so nothing was revoked; look into {file.parent}") from None
-    click.echo(f"{file} is removed: its token is refused from now on.")

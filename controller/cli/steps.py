@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import TracebackType
-from typing import Self
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -19,56 +18,50 @@ DELAY_S = 1.0
 """Duration below which a step is not worth a line."""
 
 
-class Steps:
-    """Display of steps. On a terminal each step is a line that moves and counts its time, gone when all are over. Anywhere
-    else (a pipe, a log, TERM=dumb) a step that takes longer than `delay_s` gets a plain line then, and another one at its
-    end."""
+@contextmanager
+def shown_steps(
+    console: Console | None = None, delay_s: float = DELAY_S, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[str], AbstractContextManager[None]]]:
+    """Provide a context that shows a step while it goes on, in any thread: on the console, or without one on stderr. A step
+    that raises has no last line.
 
-    def __init__(self, console: Console, delay_s: float = DELAY_S, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console, self._delay_s, self._clock = console, delay_s, clock
-        self._moving = can_redraw(console)
+    On a terminal each step is a line that moves and counts its time, gone when all are over. Anywhere else (a pipe, a log,
+    TERM=dumb) a step that takes longer than `delay_s` gets a plain line then, and another one at its end."""
+    console = console or Console(stderr=True)
+    if can_redraw(console):
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=console, transient=True)
+        with Progress(*columns, console=console, transient=True) as progress:
+            yield partial(_moving, progress)
+    else:
+        yield partial(_plain, console, delay_s, clock)
 
-    def __enter__(self) -> Self:
-        if self._moving:
-            self._progress.start()
-        return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._moving:
-            self._progress.stop()
+@contextmanager
+def _moving(progress: Progress, what: str) -> Iterator[None]:
+    task = progress.add_task(what, total=None)
+    try:
+        yield
+    finally:
+        progress.remove_task(task)
 
-    @contextmanager
-    def step(self, what: str) -> Iterator[None]:
-        """Show a step while it goes on; from any thread. A step that raises has no last line."""
-        if not self._moving:
-            with self._plain(what):
-                yield
-            return
-        task = self._progress.add_task(what, total=None)
-        try:
-            yield
-        finally:
-            self._progress.remove_task(task)
 
-    @contextmanager
-    def _plain(self, what: str) -> Iterator[None]:
-        said, begun_s = threading.Event(), self._clock()
+@contextmanager
+def _plain(console: Console, delay_s: float, clock: Callable[[], float], what: str) -> Iterator[None]:
+    said, begun_s = threading.Event(), clock()
 
-        def say() -> None:
-            self._line(f"sparkpace: {what} ...")
-            said.set()
+    def line(text: str) -> None:
+        console.print(text, soft_wrap=True, markup=False, highlight=False)
 
-        later = threading.Timer(self._delay_s, say)
-        later.start()
-        try:
-            yield
-        finally:
-            later.cancel()
-            later.join()
-        if said.is_set():
-            self._line(f"sparkpace: {what} took {format_duration(self._clock() - begun_s)}")
+    def say() -> None:
+        line(f"sparkpace: {what} ...")
+        said.set()
 
-    def _line(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True, markup=False, highlight=False)
+    later = threading.Timer(delay_s, say)
+    later.start()
+    try:
+        yield
+    finally:
+        later.cancel()
+        later.join()
+    if said.is_set():
+        line(f"sparkpace: {what} took {format_duration(clock() - begun_s)}")

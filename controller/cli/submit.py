@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
-from functools import partial
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 from controller.asks.submit_args import split_arguments
-from controller.cli.common import print_json
 from controller.cli.plan_answer import print_plan
 from controller.cli.submit_completion import SubmitCommand, complete_submit
 from controller.client import submit_client
@@ -21,7 +18,6 @@ from controller.machine.proc import uptime
 from controller.runtime.engines import find_java
 from controller.submit.before_start import INTERRUPTED, ask_plan, plan_request, wait_for_predecessors
 from controller.submit.driver_command import driver_file, executor_settings
-from controller.submit.progress_line import note
 from controller.submit.running import detach, run_driver
 from controller.submit.spark_install import find_spark
 from controller.submit.submission import check_own_master, check_submission
@@ -54,7 +50,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     home = find_home(Path(given.own["home"]) if "home" in given.own else None, os.environ)
     job = check_submission(
         given,
-        submission=given.own.get("submission", str(uuid.uuid4())),
+        submission=given.own.get("submission"),
         submitted_ms=_submitted_ms(given.own.get("submitted-ms")),
         submitted_uptime=given.own.get("submitted-uptime", CALLED_UPTIME),
         working_dir=Path.cwd(),
@@ -69,10 +65,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     request = plan_request(job, home, executor_settings(job, spark=spark, environment=os.environ), submits)
     reply = ask_plan(client, request, job, home)
     if java is None:
-        if given.own.get("output") == "json":
-            print_json(reply)
-        else:
-            print_plan(reply)
+        print_plan(reply, as_json=given.own.get("output") == "json")
         context.exit(InfeasibleDeadline.exit_code if reply.feasible is False else 0)
     if reply.feasible is False and job.due_s is not None and not job.asked.unjudged:
         raise InfeasibleDeadline(f"{reply.reason}, or --force")
@@ -80,7 +73,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
         context.exit(detach(job, arguments, home, client, click.echo))
     console = Console(stderr=True, highlight=False)
     try:
-        job = wait_for_predecessors(job, request, partial(submit_client, home), partial(note, console))
+        job = wait_for_predecessors(job, request, home, console)
     except KeyboardInterrupt:
         context.exit(INTERRUPTED)
     context.exit(run_driver(job, home, spark, settings, java.home, console))

@@ -1,4 +1,4 @@
-"""Starting and healing the processes of a local cluster. Everything was checked before; see `controller.cli.up`.
+"""Starting and healing the processes of a local cluster. Everything was checked before; see `controller.local.plan`.
 
 Not here: what is to be healed (`controller.local.healing`), the end (`controller.local.ending`).
 """
@@ -10,17 +10,17 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
 from controller.client import MasterClient, admin_client
 from controller.home import CONFIG_VARIABLE, AgentProcess, Cluster, Home
 from controller.local.healing import Found, FoundAgent, Healing
+from controller.local.plan import Plan
 from controller.locks import Holder, holder
-from controller.machine.addresses import url_of
+from controller.machine.addresses import check_port
 from controller.machine.log_files import tail
 from controller.machine.process import Process, find_process
 from controller.machine.waiting import wait_until
@@ -34,51 +34,7 @@ STOP_S = 15.0
 LOOK_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerPlan:
-    """One worker of the cluster; `options` are further ones of `sparkpace agent`, as words."""
-
-    worker_id: str
-    cores: float
-    memory_mb: int
-    options: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The cluster to start. `image` is executors', for jobs that name none; `master_options` and `agent_options` are further
-    words for the services. `driver_host`, `network` as in `Cluster`."""
-
-    workers: tuple[WorkerPlan, ...]
-    runtime: str
-    host: str
-    port: int
-    image: str | None = None
-    master_options: tuple[str, ...] = ()
-    agent_options: tuple[str, ...] = ()
-    driver_host: str = ""
-    network: str = "host"
-
-    @property
-    def url(self) -> str:
-        """URL at which commands and agents of this machine reach the master."""
-        return url_of(self.host, self.port)
-
-    def master_words(self) -> tuple[str, ...]:
-        """Return the words after `sparkpace`, without --home; so does `agent_words`."""
-        return ("master", "--host", self.host, "--port", str(self.port), *self.master_options)
-
-    def agent_words(self, worker: WorkerPlan) -> tuple[str, ...]:
-        return (
-            *("agent", "--worker-id", worker.worker_id, "--cores", f"{worker.cores:g}", "--memory", str(worker.memory_mb)),
-            *("--runtime", self.runtime, "--master", self.url),
-            *self.agent_options,
-            *worker.options,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class StartedService:
+class StartedService(NamedTuple):
     name: str
     process: subprocess.Popen[bytes]
     log: Path
@@ -166,6 +122,7 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
     children: list[StartedService] = []
     try:
         if healing.master:
+            _check_old_port(cluster)
             children.append(spawn("master", cluster.master_words, home))
         await_ready(home, children, lambda: _unanswered(client))
         cluster = _as_found(home, structs.replace(cluster, cluster_id=client.health().cluster_id))
@@ -181,6 +138,17 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
         end_children(children)
         raise
     return _as_found(home, cluster)
+
+
+def _check_old_port(recorded: Cluster) -> None:
+    """Raise `Unavailable` when another program has the port meanwhile: agents and drivers know no other."""
+    try:
+        check_port(recorded.host, recorded.port)
+    except Unavailable as error:
+        raise Unavailable(
+            f"the master has died and another program has port {recorded.port} of {recorded.host}, where agents and drivers "
+            f"look for the master; end that program, or the cluster with `sparkpace down`"
+        ) from error
 
 
 def unfinished(home: Home) -> int:

@@ -33,11 +33,10 @@ RECENT_S = 120.0
 
 @dataclass(slots=True)
 class Stopped:
-    """The result of `stop`. `late` are applications that were not over when their agents were stopped, `removed` is what
-    outlived its agent; `left` says in sentences what is there still, and why. `elsewhere` has sentences on agents of other
-    homes, which a further call cannot end, because their master has ended."""
+    """The result of `stop`. `removed` is what outlived its agent; `left` says in sentences what is there still, and
+    why. `elsewhere` has sentences on agents of other homes, which a further call cannot end, because their master has ended.
+    `notes` are about the rest."""
 
-    late: list[str] = field(default_factory=list)
     removed: Removed = field(default_factory=Removed)
     left: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
@@ -83,7 +82,11 @@ def stop(home: Home, cluster: Cluster | None, *, everywhere: bool = False) -> St
 def _end_work(home: Home, url: str, stopped: Stopped) -> None:
     """End the applications and the workers that the master had started. Raise `PaceError` for a master that this release
     cannot call, or without its token."""
-    stopped.late = _end_applications(admin_client(home, url))
+    stopped.notes += [
+        f"application {name} was not over when its agents were stopped: its driver may go on, or its record could not be "
+        f"written"
+        for name in _end_applications(admin_client(home, url))
+    ]
     with suppress(PaceError):  # a master that does not answer: its next life gives them back
         admin_client(home, url, GIVE_BACK_S).end_started_workers()
 

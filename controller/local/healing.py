@@ -37,6 +37,11 @@ class Found:
         """Return the names of the services for people."""
         return [*(["the master"] if self.master else []), *(f"the agent of {name}" for name in self.agents)]
 
+    def missing(self, recorded: Cluster) -> list[str]:
+        """Return the names of the services of the recorded cluster that do not live, for people."""
+        agents = [agent.worker_id for agent in recorded.agents if self.agent(agent.worker_id).supervisor is None]
+        return [*([] if self.master else ["the master"]), *(f"the agent of {name}" for name in agents)]
+
     def holders(self) -> list[tuple[str, Holder]]:
         """Return every process with a name for people, in the order in which they are to end: agents before the master,
         supervisors before their children, which they would bring back."""
@@ -101,12 +106,6 @@ def decide_healing(recorded: Cluster | None, found: Found, given: Mapping[str, A
             f"`sparkpace down` and start a new one"
         )
     return healing
-
-
-def missing(recorded: Cluster, found: Found) -> list[str]:
-    """Return services of the recorded cluster that do not live, for people."""
-    agents = [agent.worker_id for agent in recorded.agents if found.agent(agent.worker_id).supervisor is None]
-    return [*([] if found.master else ["the master"]), *(f"the agent of {name}" for name in agents)]
 
 
 def differing(recorded: Cluster, given: Mapping[str, Any]) -> Sequence[str]:

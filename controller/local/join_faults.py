@@ -1,16 +1,30 @@
-"""The faults that keep a machine from joining, each as a sentence that says where it is mended. Pure."""
+"""The faults that keep a machine from joining, each as a sentence that says where it is mended.
+
+Both machines are looked at for them. A master that cannot be met, and clocks that differ: `controller.local.meeting`.
+"""
 
 from __future__ import annotations
 
+import secrets
+import socket
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from controller.runtime.table import RuntimeRow
-from controller.wire.joining import DriverNeeds, JoinFound
-from stage_model.units import format_duration
+from controller.agent.site import executors_address
+from controller.asks.options import AgentOptions
+from controller.client import MasterClient
+from controller.machine.greeting import Greeter, is_greeted
+from controller.machine.tls import address_of
+from controller.runtime.table import RUNTIMES, RuntimeRow
+from controller.submit.driver_needs import python_version
+from controller.wire.joining import DriverNeeds, JoinCheck, JoinFound
+from stage_model.errors import Unavailable
 
-CLOCK_S = 60.0
-"""Largest difference of the two clocks. Machines with a time server differ by milliseconds."""
+CHECK_S = 60.0
+"""Time for the master's look at this machine, and for this machine's port: the master asks its Java and Python for their
+versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +42,30 @@ class Here:
     unknown: str = ""
 
 
-def clock_fault(master_s: float, here_s: float) -> str:
-    """Return the fault of clocks that differ, in seconds since the epoch; empty without one."""
-    ahead_s = here_s - master_s
-    if abs(ahead_s) <= CLOCK_S:
-        return ""
-    return (
-        f"the clock of this machine is {format_duration(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} the "
-        f"master's; set the one of them that is wrong, and let both follow a time server"
+def find_faults(options: AgentOptions, client: MasterClient) -> list[str]:
+    """Let this machine and the master's look at each other; return the faults. Raise `PaceError`."""
+    row = RUNTIMES[options.runtime]
+    master_host, _ = address_of(options.master_url)
+    address, words = executors_address(options), secrets.token_urlsafe(16)
+    greeter = Greeter(address, words, CHECK_S) if row.starts else None
+    port = greeter.port if greeter is not None else None
+    try:
+        found = _check(client, JoinCheck(worker_id=options.worker_id, host=address, port=port, greeting=words), master_host)
+    finally:
+        if greeter is not None:
+            greeter.close()
+    # at once, because the master soon closes its port
+    greeted = found.port is None or is_greeted(master_host, found.port, words)
+    needs = found.needs
+    here = Here(
+        missing=frozenset(path for path in (needs.spark, needs.jar, needs.java, needs.python) if path and not _is_here(path)),
+        python=python_version(needs.python) if row.starts else "",
+        address=address,
+        port=port,
+        greeted=greeted,
+        unknown=_unknown_name(),
     )
+    return join_faults(options.worker_id, master_host, row, found, here)
 
 
 def join_faults(worker_id: str, master_host: str, row: RuntimeRow, found: JoinFound, here: Here) -> list[str]:
@@ -83,3 +112,33 @@ def _faults_of_paths(needs: DriverNeeds, row: RuntimeRow, here: Here) -> Iterato
         yield f"{needs.python} {state}, and is Python {needs.version} on the master's machine; make it the same version here"
     if needs.java in here.missing and not row.mounts:  # else executors have their image's
         yield f"the JDK of the master's machine, {needs.java}, is not here; install the same JDK at that path here"
+
+
+def _check(client: MasterClient, said: JoinCheck, master_host: str) -> JoinFound:
+    try:
+        return client.check_join(said)
+    except Unavailable as error:
+        if isinstance(error.__cause__, ssl.SSLCertVerificationError):
+            why = error.__cause__.verify_message
+            raise Unavailable(
+                f"the certificate of the master does not hold for {master_host} ({why}); start the master with "
+                f"`--name {master_host}`, or give another of its addresses here"
+            ) from error
+        raise
+
+
+def _is_here(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # below what this user may not look into
+        return False
+
+
+def _unknown_name() -> str:
+    """Return this machine's own name if it does not resolve here, else nothing."""
+    name = socket.gethostname()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return name
+    return ""

@@ -6,44 +6,26 @@ The faults are `join_faults`'. The master's end: `controller.master.join_calls`.
 
 from __future__ import annotations
 
-import hmac
-import secrets
 import shutil
-import socket
 import ssl
 import tempfile
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from controller.agent.site import executors_address
 from controller.asks.join_token import JoinToken
 from controller.asks.options import AgentOptions
 from controller.client import MasterClient
-from controller.home import Home, read_token
+from controller.home import HASHED, Home, read_token
 from controller.local.cluster import await_ready, end_children, spawn
-from controller.local.join_faults import Here, clock_fault, join_faults
+from controller.local.join_faults import CHECK_S, find_faults
+from controller.local.meeting import meet
 from controller.machine.files import write_whole
-from controller.machine.greeting import Greeter, is_greeted
-from controller.machine.http import ask_unproven
-from controller.machine.tls import address_of, certificate_in, fingerprint
+from controller.machine.tls import certificate_in
 from controller.master.access.tokens import digest, mint
-from controller.runtime.table import RUNTIMES
-from controller.submit.driver_needs import python_version
-from controller.wire import version
-from controller.wire.joining import Authority, JoinCheck, JoinFound, JoinRequest, NewIdentity
-from stage_model.decoding import UNREADABLE
+from controller.wire.joining import JoinRequest, NewIdentity
 from stage_model.errors import BadInput, Denied, OtherVersion, PaceError, Unavailable
-
-ANSWER_S = 10.0
-CHECK_S = 60.0
-"""Time for the master's look at this machine, and for this machine's port: the master asks its Java and Python for their
-versions."""
-LARGEST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +46,13 @@ def join_cluster(joining: Joining, *, start: bool) -> list[str]:
     only a use of its token may be gone."""
     home, url = joining.home, joining.options.master_url
     _check_home(home)
-    certificate = _meet(url, joining.token)
+    certificate = meet(url, joining.token)
     _check_ca(home, certificate)
     with tempfile.TemporaryDirectory() as folder:
         ca = Path(folder) / home.ca_file.name
         ca.write_text(ssl.DER_cert_to_PEM_cert(certificate))
         with_token = MasterClient(url, ca, joining.token.bearer, CHECK_S)
-        if faults := _find_faults(joining, with_token):
+        if faults := find_faults(joining.options, with_token):
             return faults
         secret, made = mint(), _not_there(home, joining.options.worker_id)
         try:
@@ -105,95 +87,6 @@ def _check_ca(home: Home, certificate: bytes) -> None:
         raise BadInput(f"{home.ca_file} cannot be read ({error}); remove it, or name another --home") from error
     if other:
         raise BadInput(f"home {home.path} has the ca.pem of another cluster; name another --home")
-
-
-def _meet(url: str, token: JoinToken) -> bytes:
-    """Return the certificate of the CA of the master at `url`, whose fingerprint the token has. Raise `PaceError` for any
-    other server; no secret was sent to it."""
-    host, port = address_of(url)
-    try:
-        answer = ask_unproven(url, "/v1/ca", ANSWER_S, LARGEST_BYTES)
-    except socket.gaierror as error:
-        raise Unavailable(
-            f"the master's name {host!r} does not resolve here ({error.strerror}); give an address in its place, or "
-            f"make this machine's resolver know the name"
-        ) from error
-    except OSError as error:
-        raise Unavailable(
-            f"no master answers at {url} ({error}); on its machine, start it with `sparkpace up --host ADDRESS` (not on "
-            f"loopback), and open the firewall there for this machine at port {port}"
-        ) from error
-    version.check_header(answer.headers.get(version.HEADER), f"the master at {url}", "this command")
-    if answer.status == 404:
-        raise OtherVersion(f"the master at {url} is of a release without `sparkpace join`; install this one's release there")
-    try:
-        found = msgspec.json.decode(answer.body, type=Authority)
-    except UNREADABLE as error:
-        raise Unavailable(f"what answers at {url} is no Sparkpace master (status {answer.status}); check the URL") from error
-    if not hmac.compare_digest(fingerprint(found.certificate), token.fingerprint):
-        raise Denied(
-            f"what answers at {url} is not the master that the join token is of: its CA has another fingerprint; nothing "
-            f"secret was sent to it"
-        )
-    if fault := clock_fault(found.wall_s, time.time()):
-        raise Unavailable(fault)
-    return found.certificate
-
-
-def _find_faults(joining: Joining, client: MasterClient) -> list[str]:
-    """Let this machine and the master's look at each other; return the faults. Raise `PaceError`."""
-    options, row = joining.options, RUNTIMES[joining.options.runtime]
-    master_host, _ = address_of(options.master_url)
-    address, words = executors_address(options), secrets.token_urlsafe(16)
-    greeter = Greeter(address, words, CHECK_S) if row.starts else None
-    port = greeter.port if greeter is not None else None
-    try:
-        found = _check(client, JoinCheck(worker_id=options.worker_id, host=address, port=port, greeting=words), master_host)
-    finally:
-        if greeter is not None:
-            greeter.close()
-    # at once, because the master soon closes its port
-    greeted = found.port is None or is_greeted(master_host, found.port, words)
-    needs = found.needs
-    here = Here(
-        missing=frozenset(path for path in (needs.spark, needs.jar, needs.java, needs.python) if path and not _is_here(path)),
-        python=python_version(needs.python) if row.starts else "",
-        address=address,
-        port=port,
-        greeted=greeted,
-        unknown=_unknown_name(),
-    )
-    return join_faults(options.worker_id, master_host, row, found, here)
-
-
-def _check(client: MasterClient, said: JoinCheck, master_host: str) -> JoinFound:
-    try:
-        return client.check_join(said)
-    except Unavailable as error:
-        if isinstance(error.__cause__, ssl.SSLCertVerificationError):
-            why = error.__cause__.verify_message
-            raise Unavailable(
-                f"the certificate of the master does not hold for {master_host} ({why}); start the master with "
-                f"`--name {master_host}`, or give another of its addresses here"
-            ) from error
-        raise
-
-
-def _is_here(path: str) -> bool:
-    try:
-        return Path(path).exists()
-    except OSError:  # below what this user may not look into
-        return False
-
-
-def _unknown_name() -> str:
-    """Return this machine's own name if it does not resolve here, else nothing."""
-    name = socket.gethostname()
-    try:
-        socket.getaddrinfo(name, None)
-    except OSError:
-        return name
-    return ""
 
 
 def _write_home(joining: Joining, ca: Path, secret: str) -> None:
@@ -267,3 +160,14 @@ def renew_identity(home: Home, url: str, worker_id: str) -> None:
     except Denied:
         MasterClient(url, home.ca_file, secret).renew(worker_id, asked)  # a call before had come through
     following.replace(own)
+
+
+def renew_own(home: Home) -> list[str]:
+    """Give new tokens to the workers whose agents have run in a master's home; return their names. Tokens that were made for
+    agents elsewhere stay. Raise `Unavailable` without such workers."""
+    names = [name for name in home.workers() if not (home.find_agent_token(name) or HASHED).startswith(HASHED)]
+    if not names:
+        raise Unavailable(f"no agent has run in home {home.path}; run `sparkpace up` first")
+    for name in names:
+        home.write_agent_token(name, mint())
+    return names

@@ -10,21 +10,21 @@ import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import cast
 
 from controller.agent.executors.class_archive import ClassArchives
 from controller.agent.site import archive_root
 from controller.home import Home
-from controller.local.cluster import Plan
+from controller.local.plan import Plan
 from controller.master.core.executor_spec import DEFAULT_HEAP_MB, class_path
 from controller.runtime.base import Bind, ExecutorKey, Launch, Starter
 from controller.runtime.table import RUNTIMES, Owner
 from controller.submit import driver_archive
 from controller.submit.bridge_jar import bridge_jar
-from controller.submit.spark_install import SparkInstall
-from stage_model.errors import RuntimeFailed, RuntimeRefused
+from controller.submit.spark_install import SparkInstall, find_spark
+from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 
 NAME = "prepare"
 Step = Callable[[str], AbstractContextManager[None]]
@@ -34,13 +34,12 @@ TIMEOUT_S = 600.0
 log = logging.getLogger(__name__)
 
 
-def prepare(home: Home, plan: Plan, *, spark: SparkInstall, java_home: Path, step: Step) -> None:
-    """Prepare drivers and executors of this user that run `spark`, for a runtime that starts them; what may take long is
-    within a `step`. A part that cannot be made is named in one line and stops nothing.
-
-    Raise `Unavailable` without an engine or a built bridge."""
-    jar = bridge_jar()
-    with ThreadPoolExecutor(1, "prepare") as pool:
+def prepare(home: Home, plan: Plan, java_home: Path, step: Step) -> None:
+    """Prepare drivers and executors of this user that run the Spark which is here, for a runtime that starts them; what may
+    take long is within a `step`. A part that cannot be made is named in one line and stops nothing. Without a Spark, an
+    engine or a built bridge nothing is made: agents prepare executors when they see the first."""
+    with suppress(Unavailable), ThreadPoolExecutor(1, "prepare") as pool:
+        spark, jar = find_spark(os.environ), bridge_jar()
         driver = pool.submit(_prepare_driver, spark, java_home, jar, step)
         _prepare_executors(home, plan, spark, java_home, jar, step)
         try:

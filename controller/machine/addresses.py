@@ -64,6 +64,12 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return found
 
 
+def check_port(host: str, port: int) -> int:
+    """Return the port to use: `port` itself, or a free port for 0. Raise `Unavailable` when it is taken."""
+    with bound_socket(host, port) as probe:
+        return int(probe.getsockname()[1])
+
+
 def url_of(host: str, port: int) -> str:
     """Return the URL at which processes of this machine reach a service that listens there."""
     host = LOOPBACK if host in ("0.0.0.0", "::") else host

@@ -14,6 +14,7 @@ from msgspec import structs
 from controller.machine.files import locked, read_plain, write_whole
 from stage_model.errors import BadInput
 from stage_model.history.profile import Profile, RunRecord, merge, parse_profile, profile, profile_json, profile_key
+from stage_model.nearest import nearest_names
 
 LOCKED_S = 10.0
 """Longest wait for another process that writes profiles; it takes milliseconds."""
@@ -35,6 +36,10 @@ class ProfileStore:
             return ()
         names = (path.name for path in self.folder.iterdir() if not path.name.startswith("."))
         return tuple(sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)))
+
+    def nearest(self, key: str) -> str:
+        """Return a clause with the keys that are most like an unknown one (`nearest_names`)."""
+        return nearest_names(key, self.list())
 
     def path(self, key: str) -> Path:
         """Return the file of a key. Raise `BadInput` for an empty one."""

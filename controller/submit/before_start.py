@@ -4,18 +4,19 @@ serve."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
+from rich.console import Console
 
-from controller.client import MasterClient
+from controller.client import MasterClient, submit_client
 from controller.home import Home
 from controller.machine.proc import uptime
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import stored_profile
+from controller.submit.progress_line import note
 from controller.submit.submission import Submission
 from controller.wire.command import PlanReply, PlanRequest, StartRequest
 from stage_model.errors import PaceError, Unavailable
@@ -65,35 +66,32 @@ def ask_plan(client: MasterClient, request: PlanRequest, job: Submission, home: 
     return structs.replace(reply, reason=reply.reason + alike)
 
 
-def wait_for_predecessors(
-    job: Submission, plan: PlanRequest, connect: Callable[[], MasterClient], say: Callable[[str], None]
-) -> Submission:
+def wait_for_predecessors(job: Submission, plan: PlanRequest, home: Home, console: Console) -> Submission:
     """Return the submission as its driver starts it, once all that it comes after has ended, or serves. Raise `PaceError` if
     its driver never starts; a `KeyboardInterrupt` is reported to the master first."""
     if not job.after:
         return job
     try:
-        waited_s, services = wait_for_start(connect, job.submission, job.name or job.main, plan, say)
+        waited_s, services = _wait_for_start(job, plan, home, console)
     except KeyboardInterrupt:
         with suppress(PaceError):
-            connect().driver_ended(job.submission, INTERRUPTED)
+            submit_client(home).driver_ended(job.submission, INTERRUPTED)
         raise
     return replace(begin_after(job, waited_s, int(time.time() * 1000), uptime()), services=services)
 
 
-def wait_for_start(
-    connect: Callable[[], MasterClient], submission: str, name: str, plan: PlanRequest, say: Callable[[str], None]
-) -> tuple[float, dict[str, str]]:
-    """Wait until the driver may start; return how many seconds that took, and the addresses of services. `connect` is called
-    before each question, and raises `Unavailable` once the cluster is down; a master that only is away is asked again. `say`
-    gets each new reason for waiting. Raise `PaceError` where the driver never starts."""
+def _wait_for_start(job: Submission, plan: PlanRequest, home: Home, console: Console) -> tuple[float, dict[str, str]]:
+    """Wait until the driver may start; return how many seconds that took, and the addresses of services. A master that only
+    is away is asked again. Each new reason for waiting is printed. Raise `Unavailable` once the cluster is down, and
+    `PaceError` where the driver never starts."""
     begun_s, comes_after, reason = time.monotonic(), dict[str, str](), ""
+    name = job.name or job.main
     unheard: PlanRequest | None = plan
     while True:
         asked = StartRequest(name=name, elapsed_s=time.monotonic() - begun_s, comes_after=comes_after, plan=unheard)
-        client = connect()
+        client = submit_client(home)
         try:
-            reply = client.start(submission, asked)
+            reply = client.start(job.submission, asked)
         except Unavailable:
             time.sleep(ASK_S)
             continue
@@ -106,7 +104,7 @@ def wait_for_start(
             return time.monotonic() - begun_s, reply.addresses
         if reply.reason != reason:
             reason = reply.reason
-            say(f"the driver starts later: {reason}")
+            note(console, f"the driver starts later: {reason}")
         unheard, comes_after = None, reply.comes_after
         time.sleep(ASK_S)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -73,9 +74,9 @@ class Submission:
 
 
 def check_submission(
-    arguments: SubmitArguments, *, submission: str, submitted_ms: int, submitted_uptime: str, working_dir: Path
+    arguments: SubmitArguments, *, submission: str | None, submitted_ms: int, submitted_uptime: str, working_dir: Path
 ) -> Submission:
-    """Check a submission. Raise `BadInput` for the first thing that is wrong."""
+    """Check a submission, which gets an id if it has none. Raise `BadInput` for the first thing that is wrong."""
     options = arguments.spark_options
     _check_output(arguments)
     master = _other_master(arguments)
@@ -94,7 +95,7 @@ def check_submission(
     main = options.get("--class") or Path(application).name
     return Submission(
         arguments=arguments,
-        submission=_identifier(submission),
+        submission=str(uuid.uuid4()) if submission is None else _identifier(submission),
         submitted_ms=submitted_ms,
         submitted_uptime=submitted_uptime,
         application=application,

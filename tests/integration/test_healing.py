@@ -26,9 +26,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 START = """
 import sys
 from pathlib import Path
-from controller.cli.checks import check_port
 from controller.home import Home
-from controller.local.cluster import Plan, WorkerPlan, start
+from controller.local.cluster import start
+from controller.local.plan import Plan, WorkerPlan
+from controller.machine.addresses import check_port
 home, runtime, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 start(Home(home), Plan(
     workers=tuple(WorkerPlan(f"w{number}", 0.8, 2048) for number in range(1, count + 1)),

@@ -29,13 +29,14 @@ import psutil
 
 from controller.agent import child
 from controller.asks.options import AgentOptions
-from controller.cli.checks import check_port
 from controller.cli.service_option import option_defaults
 from controller.cli.service_options import AGENT
 from controller.client import MasterClient, submit_client
 from controller.home import Home
-from controller.local.cluster import Plan, WorkerPlan, start
+from controller.local.cluster import start
 from controller.local.ending import stop
+from controller.local.plan import Plan, WorkerPlan
+from controller.machine.addresses import check_port
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.docker.container import CLUSTER
 from controller.submit.bridge_jar import bridge_jar

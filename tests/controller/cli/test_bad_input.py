@@ -63,6 +63,7 @@ SUBMIT = table("""
     --master yarn --conf spark.pace.placement.labels=a=b app.py | spark.pace.placement.labels
     --conf spark.master=local app.py | spark.master
     --conf spark.pace.law.paper.nonsense=1 app.py | spark.pace.law.paper.nonsense
+    --conf spark.pace.dedline=5s app.py | spark.pace.dedline spark.pace.deadline
     --image "" app.py | --image
     --network open app.py | --network "'open'" closed
     --conf spark.pace.network=host app.py | network "'host'" closed
@@ -139,30 +140,26 @@ UP = table("""
     --workers 0 | --workers
     --runtime podman | --runtime
     --cores 0 | --cores
-    --cores nan | --cores "'nan'" 0.05
-    --cores "" | --cores 0.05
     --cores 100000 | --cores
     --memory lots | --memory
     --memory 1m | --memory
     --period 5ms | --period "'5ms'" 200ms 60s
-    --period abc | --period "'abc'" 200ms 60s
     --period 61s | --period "'61s'" 200ms 60s
-    --period "" | --period "''" 200ms 60s
     --floor 0 | --floor "'0'" 0.05
     --floor 2 | --floor "'2'" 0.05
     --floor nan | --floor "'nan'" 0.05
     --floor 0.07 | --floor "'0.07'" 0.05
+    --floor inf | --floor "'inf'" 0.05
+    --floor half | --floor "'half'" 0.05
     --floor "" | --floor "''" 0.05
     --local-limit abc | --local-limit 1% 99% none
     --least-free-memory 100% | --least-free-memory "'100%'" 1% 99% none
     --least-free-disk "" | --least-free-disk 1% 99% none
     --cores 0.15 --workers 2 | --cores 0.1
     --name "no name" | --name "'no name'"
-    --notify "" | --notify https://HOST
     --notify hooks.example | --notify https://HOST
     --notify @nowhere | --notify @nowhere https://HOST
     --notify @/ | --notify /
-    --notify @ | --notify @
     --notify-missing | --notify-missing "by --notify"
     --user-limits "" | --user-limits cores
     --user-limits root | --user-limits "'root'" cores
@@ -176,7 +173,6 @@ UP = table("""
     --port http | --port 65535
     --port "" | --port 65535
     --port 1.5 | --port 65535
-    --host "" | --host "''"
     --host 999.1.1.1 | --host "'999.1.1.1'"
     --network bridge | --network "'open'" "'closed'" "'host'"
     --network-pool 10.0.0.1/8 | --network-pool "'10.0.0.1/8'" 10.201.0.0/16
@@ -191,8 +187,8 @@ UP = table("""
     --worker "cores=-1 memory=2g" | --worker cores "'-1'"
     --worker "cores=0.5 memory=2g labels=zone" | --worker labels "'zone'" NAME=VALUE
     --worker "cores=0.5 memory=2g resources=gpu=0.5" | --worker resources gpu=0.5
-    --worker "cores=0.5 memory=2g id=W!" | --worker-id
-    --worker "cores=0.5 memory=2g host=a/b" | --host "'a/b'"
+    --worker "cores=0.5 memory=2g id=W!" | "--worker id" "'W!'"
+    --worker "cores=0.5 memory=2g host=a/b" | "--worker host" "'a/b'"
     --worker "cores=0.5 memory=1g id=x" --worker "cores=0.5 memory=1g id=x" | --worker twice
     --worker "cores=0.5 memory=1g" --workers 2 | --worker --workers
     --worker "cores=4096 memory=1g" | --worker w1 4096 512
@@ -212,10 +208,6 @@ UP = table("""
     --provider docker --grow-up-to "cores=x memory=1g" | --grow-up-to cores "'x'"
     --idle soon | --idle "'soon'"
     --utilisation 0 | --utilisation 0.05
-    --utilisation nan | --utilisation 0.05
-    --utilisation inf | --utilisation 0.05
-    --utilisation "" | --utilisation 0.05
-    --utilisation half | --utilisation 0.05
     --runtime kubernetes | --cores
     --runtime kubernetes --cores 2 --workers 3 | kubernetes one
     --runtime kubernetes --cores 2 --shared | kubernetes --shared
@@ -310,7 +302,6 @@ SERVICES = table("""
     --master https://[::1 | https://[::1 https://127.0.0.1:7070
     --period 0s | --period
     --cores nan | --cores
-    --cores inf | --cores
     --cores 1e9 | --cores
     --cores 0.5 --floor 0.9 | "--cores 0.5" "--floor 0.9"
     --memory 9999g | --memory

@@ -1,4 +1,5 @@
-"""`sparkpace.toml`: where it is found, what is refused, that the command line wins, and what `config check` says."""
+"""`sparkpace.toml`: where it is found, what is refused, that the command line wins, what `config check` says, and what the
+master gets of limits of users."""
 
 from __future__ import annotations
 
@@ -8,10 +9,18 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from hypothesis import given as generated
+from hypothesis import strategies as st
 
+from controller.asks.user_limits import UserLimits
 from controller.cli.config import CONFIGURED, config_option, find_config, options_of
 from controller.cli.main import main
-from controller.cli.up import _of_one_source, up
+from controller.cli.master_options import MASTER
+from controller.cli.service_option import values_of
+from controller.cli.services import agent, master
+from controller.cli.up import up
+from controller.cli.user_tables import checked_users, user_texts
+from controller.cli.worker_words import _of_one_source
 from controller.home import Home
 from stage_model.errors import BadInput
 from tests.fakes.commands import assert_refused, run
@@ -45,11 +54,8 @@ BAD = {
     "[up]\nworkers = 2.5": ["[up] workers", "2.5"],
     "[up]\nworkers = true": ["[up] workers", "True"],
     "[up]\nworkers = 0": ["[up] workers: 0", "1 to 64"],
-    '[up]\nhost = ""': ["[up] host: --host ''"],
     '[up]\ntopology = ""': ["[up] topology: ", "empty"],
     '[up]\nallow-mount = [""]': ["[up] allow-mount: ", "empty"],
-    "[up]\ncores = nan": ["[up] cores: nan", "0.05"],
-    "[up]\nutilisation = nan": ["[up] utilisation: nan", "0.05"],
     '[agent]\nmaster = "https://[::1]:99999"': ["[agent] master: ", "'https://[::1]:99999'"],
     '[up]\nlaw = "fair"': ["[up] law: 'fair'", "'paper', 'forecast', 'constant'"],
     "[up]\nfloor = nan": ["[up] floor: nan", "0.05"],
@@ -61,7 +67,6 @@ BAD = {
     '[up]\nworker = ["cores=1"]': ["[up] worker: --worker 'cores=1'", "memory"],
     '[master]\nidle = "soon"': ["[master] idle: --idle 'soon'"],
     '[agent]\nlabels = "zone"': ["[agent] labels: --labels 'zone'"],
-    '[agent]\nmaster = "localhost"': ["[agent] master: ", "'localhost'"],
     # limits of users
     "users = 3": ["[users.NAME]"],
     "[users]\ncores = 2": ["[users]", "'cores'", "[users.NAME]"],
@@ -69,10 +74,8 @@ BAD = {
     "[users.no-such-user]\ncores = 2": ["[users.no-such-user]", "'no-such-user'", "default"],
     "[users.root]\ncore = 2": ["[users.root]", "'core'", "cores"],
     '[users.root]\npriority = "urgent"': ["[users.root] priority 'urgent'", "high"],
-    "[users.root]\npriority = 101": ["[users.root] priority '101'", "100"],
     "[users.root]\ncores = 0": ["[users.root] cores '0'", "4096"],
     "[users.root]\ncores = true": ["[users.root] cores 'True'"],
-    "[users.root]\ncores = nan": ["[users.root] cores 'nan'"],
     '[users.root]\nmemory = "much"': ["[users.root] memory 'much'", "2g"],
     "[users.root]\napplications = 0": ["[users.root] applications '0'", "1 to"],
     "[users.root]\napplications = 1.5": ["[users.root] applications '1.5'"],
@@ -252,3 +255,67 @@ def test_every_option_of_the_services_has_a_name_in_the_file() -> None:
         assert command is not None
         shown = {one.opts[-1] for one in command.params if isinstance(one, click.Option)}
         assert shown - {f"--{key}" for key in options_of(command)} == {"--home", "--config"}
+
+
+# ---------------------------------------------------------------- limits of users
+
+FILE = """
+[users.default]
+priority = "normal"
+applications = 3
+
+[users.root]
+cores = 2.5
+memory = "4g"
+"""
+LIMITS = (UserLimits("default", None, priority=50, applications=3), UserLimits("root", 0, cores=2.5, memory_mb=4096))
+
+
+@pytest.fixture
+def file(home: Home) -> Path:
+    return written(home.path.parent / "limits.toml", FILE)
+
+
+def users(file: Path, *words: str) -> object:
+    with master.make_context("master", ["--config", str(file), *words]) as context:
+        return values_of(MASTER, context.params)["users"]
+
+
+def test_the_master_gets_the_limits_of_the_file_and_those_of_its_table(file: Path) -> None:
+    assert users(file) == LIMITS
+    file.write_text(f'{FILE}\n[master]\nuser-limits = ["7 applications=1"]\n')
+    assert users(file) == (UserLimits("7", 7, applications=1), *LIMITS)
+    assert run("config", "check", str(file)).exit_code == 0
+
+
+def test_limits_of_the_command_line_win(file: Path) -> None:
+    assert users(file, "--user-limits", "default cores=1") == (UserLimits("default", None, cores=1.0),)
+
+
+def test_up_takes_the_limits_and_an_agent_does_not_look_at_them(file: Path) -> None:
+    with up.make_context("up", ["--config", str(file)]) as context:
+        assert checked_users(context.params["users"], option="--user-limits") == LIMITS
+    file.write_text("[users.no-such-user]\ncores = 2\n")
+    assert_refused(run("up", "--config", str(file)), 2, file, "'no-such-user'")
+    words = ["--worker-id", "w1", "--cores", "1", "--memory", "1g", "--runtime", "process", "--master", "https://127.0.0.1:1"]
+    with agent.make_context("agent", [*words, "--config", str(file)]) as context:
+        assert "users" not in context.params
+
+
+@generated(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "priority": st.integers(0, 100),
+            "cores": st.floats(0.01, 4096).map(lambda cores: round(cores, 2)),
+            "memory": st.integers(1, 2**30),
+            "applications": st.integers(1, 1_000_000),
+        },
+    ).filter(bool)
+)
+def test_what_a_table_says_is_what_the_option_says(table: dict[str, float]) -> None:
+    texts, wrong = user_texts({"users": {"root": table}})
+    assert wrong == []
+    [limits] = checked_users(texts, option="--user-limits")
+    found = (limits.priority, limits.cores, limits.memory_mb, limits.applications)
+    assert found == tuple(table.get(key) for key in ("priority", "cores", "memory", "applications"))

@@ -1,4 +1,4 @@
-"""The help of every command: sections, no line cut off, and an example that the command takes."""
+"""The help of every command: sections, no line cut off, and an example that the command takes; and misspelt commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from controller.asks.submit_args import OFFERED, read_options, split_arguments
 from controller.cli.main import COMMANDS, SECTIONS, main
-from tests.fakes.commands import parsed
+from tests.fakes.commands import assert_refused, parsed, run
 
 
 def below(group: click.Group, *names: str) -> Iterator[tuple[str, ...]]:
@@ -84,3 +84,23 @@ def test_the_help_has_an_example_that_the_command_takes(
         assert split_arguments(context.params["arguments"]).application == "app.py"
         assert {option.name for option in read_options(given[1:])[0]} <= OFFERED
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (["sumbit", "app.py"], ["'sumbit'", "submit"]),
+        (["profile", "forgot", "p"], ["'forgot'", "sparkpace profile", "forget"]),
+        (["config", "chekc"], ["'chekc'", "sparkpace config", "check"]),
+        ([""], ["''"]),
+        (["x" * 10_000], []),
+    ],
+)
+def test_a_misspelt_command_is_answered_with_the_nearest(words: list[str], nearest: list[str]) -> None:
+    done = run(*words)
+    assert_refused(done, 2, *nearest)
+    assert len(done.stderr.splitlines()[-1]) < 200
+
+
+def test_an_unknown_option_is_an_option_still() -> None:
+    assert_refused(run("--verison"), 2, "option", "--verison")

@@ -200,10 +200,6 @@ def test_the_night_is_a_table_and_a_picture(logs: list[Path], tmp_path: Path) ->
     assert_refused(plan(*logs, "-o", tmp_path / "night.doc"), 2, "night.doc")
 
 
-def test_a_log_that_is_given_twice_counts_once(logs: list[Path]) -> None:
-    assert nightly(*logs, logs[0]) == nightly(*logs)
-
-
 @pytest.mark.parametrize("words", [["--curve"], ["--cores", "2"], ["--log-cores", "1"], ["--law", "paper"]])
 def test_options_of_one_application_are_refused_for_a_night(words: list[str], logs: list[Path]) -> None:
     assert_refused(plan(*logs, *words), 2, words[0], "'orders@program.py'", "'stock@program.py'")

@@ -10,10 +10,14 @@ import pytest
 
 from controller.asks.options import AgentOptions, MasterOptions
 from controller.cli.growth_options import checked_growth
+from controller.cli.master_options import MASTER, MASTER_AND_GROWTH
 from controller.cli.service_option import ServiceOption, handed_on, values_of
-from controller.cli.service_options import AGENT, GROWTH, MASTER, UP
+from controller.cli.service_options import AGENT, UP
 from controller.cli.services import agent, master
 from controller.cli.up import up
+from controller.cli.worker_words import workers_alike
+from stage_model.errors import BadInput
+from tests.fakes.refusals import refused
 
 REQUIRED = (
     *("--worker-id", "w1", "--cores", "1", "--memory", "1g", "--runtime", "kubernetes"),
@@ -76,30 +80,34 @@ def words_of(option: ServiceOption) -> list[str]:
     return [f"--{option.name}", str(value)]
 
 
-@pytest.mark.parametrize("option", [one for one in AGENT if one.up], ids=lambda one: one.name)
-def test_an_agent_gets_what_up_was_given(place: Path, monkeypatch: pytest.MonkeyPatch, option: ServiceOption) -> None:
-    to_up = given(up, *words_of(option))
-    wanted = option.value(to_up)
-    words = handed_on(AGENT, to_up)
-    monkeypatch.chdir(place / "elsewhere")
-    got = values_of(AGENT, given(agent, *REQUIRED, *words))
-    assert got[option.key] == wanted != values_of(AGENT, given(agent, *REQUIRED))[option.key]
+HANDED_ON = [
+    pytest.param(service, options, option, id=f"{service.name} {option.name}")
+    for service, options in ((agent, AGENT), (master, MASTER_AND_GROWTH))
+    for option in options
+    if option.up
+]
 
 
-@pytest.mark.parametrize("option", [one for one in (*MASTER, *GROWTH) if one.up], ids=lambda one: one.name)
-def test_a_master_gets_what_up_was_given(place: Path, monkeypatch: pytest.MonkeyPatch, option: ServiceOption) -> None:
-    to_up = given(up, *words_of(option))
+@pytest.mark.parametrize(("service", "options", "option"), HANDED_ON)
+def test_a_service_gets_what_up_was_given(
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    service: click.Command,
+    options: tuple[ServiceOption, ...],
+    option: ServiceOption,
+) -> None:
+    to_up, required = given(up, *words_of(option)), REQUIRED if service is agent else ()
     wanted = option.value(to_up)
-    words = handed_on((*MASTER, *GROWTH), to_up)
+    words = handed_on(options, to_up)
     monkeypatch.chdir(place / "elsewhere")
-    got = values_of((*MASTER, *GROWTH), given(master, *words))
-    assert got[option.key] == wanted != values_of((*MASTER, *GROWTH), given(master))[option.key]
+    got = values_of(options, given(service, *required, *words))
+    assert got[option.key] == wanted != values_of(options, given(service, *required))[option.key]
 
 
 def test_what_the_services_get_is_what_is_declared(place: Path) -> None:
     assert {one.key for one in AGENT} | {"home"} == {one.name for one in fields(AgentOptions)}
     assert {one.key for one in MASTER} | {"home", "growth"} == {one.name for one in fields(MasterOptions)}
-    options = (one for one in (*AGENT, *MASTER, *GROWTH) if one.up)
+    options = (one for one in (*AGENT, *MASTER_AND_GROWTH) if one.up)
     assert given(up).keys() - {"home"} == {one.key for one in (*UP, *options)}
 
 
@@ -108,3 +116,11 @@ def test_growth_needs_a_provider(place: Path) -> None:
     grown = checked_growth(given(master, "--provider", "docker", "--grow", "2", "--agent-options", "--floor 0.2"))
     assert grown is not None
     assert (grown.provider, grown.limits.workers, grown.agent_options) == ("docker", 2, ("--floor", "0.2"))
+
+
+def test_workers_share_cores_in_steps_of_a_twentieth_down_to_the_floor() -> None:
+    # in binary fractions 0.3 / 3 is less than 0.1, and 0.15 / 0.05 less than 3
+    assert [worker.cores for worker in workers_alike(3, 0.3, "1536m", 0.1)] == [0.1, 0.1, 0.1]
+    assert [worker.cores for worker in workers_alike(1, 0.15, "512m", 0.05)] == [0.15]
+    with refused(BadInput, "--cores", "0.1 to"):
+        workers_alike(2, 0.19, "1g", 0.1)

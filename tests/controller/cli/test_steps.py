@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from rich.console import Console
 
-from controller.cli.steps import Steps
+from controller.cli.steps import shown_steps
 
 NEVER_S = 1e6
 
@@ -40,8 +40,7 @@ class Telling(io.StringIO):
 
 def test_a_terminal_shows_a_step_while_it_goes_on_and_nothing_later() -> None:
     shown = console("xterm")
-    with Steps(shown) as steps, steps.step("executor image"):
-        steps._progress.refresh()
+    with shown_steps(shown) as step, step("executor image"):
         assert "executor image" in written(shown)
     assert written(shown).endswith("\x1b[2K") or "\x1b[?25h" in written(shown), "it is wiped, and the cursor is back"
     assert "took" not in written(shown)
@@ -52,16 +51,16 @@ def test_others_get_plain_lines_of_what_takes_long(term: str | None) -> None:
     file = Telling()
     shown = Console(file=file, force_terminal=term is not None, width=80, _environ={"TERM": term or "xterm"})
     times = iter((3.0, 24.0))
-    with Steps(shown, 0.0, lambda: next(times)) as steps, steps.step("executor image"):
+    with shown_steps(shown, 0.0, lambda: next(times)) as step, step("executor image"):
         assert file.told.wait(60.0)
     assert file.getvalue() == "sparkpace: executor image ...\nsparkpace: executor image took 21s\n"
 
 
 def test_others_hear_nothing_of_what_is_short() -> None:
     shown = console(None)
-    with Steps(shown, delay_s=NEVER_S) as steps:
+    with shown_steps(shown, delay_s=NEVER_S) as step:
         for name in ("a", "b"):
-            with steps.step(name):
+            with step(name):
                 pass
     assert written(shown) == ""
 
@@ -69,7 +68,7 @@ def test_others_hear_nothing_of_what_is_short() -> None:
 @pytest.mark.parametrize("term", [None, "dumb", "xterm"])
 def test_what_fails_fails_and_has_no_last_line(term: str | None) -> None:
     shown, others = console(term), set(threading.enumerate())
-    with pytest.raises(OSError, match="no disk"), Steps(shown, delay_s=0.0) as steps, steps.step("a"):
+    with pytest.raises(OSError, match="no disk"), shown_steps(shown, delay_s=0.0) as step, step("a"):
         raise OSError("no disk")
     assert "took" not in written(shown)
     assert not [one for one in set(threading.enumerate()) - others if isinstance(one, threading.Timer)]
@@ -79,10 +78,11 @@ def test_steps_go_on_side_by_side() -> None:
     shown = console("xterm")
     both = threading.Barrier(2, timeout=60.0)
 
-    def one(steps: Steps, name: str) -> None:
-        with steps.step(name):
-            both.wait()
+    with shown_steps(shown) as step, ThreadPoolExecutor(2) as pool:
 
-    with Steps(shown) as steps, ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda name: one(steps, name), ("drivers", "executors")))
+        def one(name: str) -> None:
+            with step(name):
+                both.wait()
+
+        list(pool.map(one, ("drivers", "executors")))
     assert "took" not in written(shown)

@@ -205,12 +205,6 @@ def test_ctrl_c_ends_one_that_waits_and_the_master_is_told(place: Place) -> None
     assert (place.master.told, place.started) == ([130], None)
 
 
-def test_a_dry_run_says_what_the_plan_rests_on(place: Place) -> None:
-    basis = Basis(runs=1, sentence="planned from a run of last week")
-    place.master.plan = PlanReply(known=True, reason="it fits", basis=basis)
-    assert basis.sentence in place.submit("--dry-run", "app.py").stdout
-
-
 def test_the_only_profile_of_the_main_file_is_planned_from_whatever_its_name(place: Place) -> None:
     key = profile_key(None, "My nightly load", "app.py")
     ProfileStore(place.home.profiles).add(profile(key, [run("r")]))
@@ -239,15 +233,6 @@ def test_the_plan_of_a_job_of_a_pipeline_is_asked_for_with_what_it_belongs_to(pl
 def test_the_plan_is_asked_for_under_the_law_and_constants_given(place: Place) -> None:
     asked = place.asked("--dry-run", "--law", "paper", "--conf", "spark.pace.law.paper.alpha=0.5", "app.py")
     assert (asked.law, asked.settings["paper.alpha"]) == ("paper", 0.5)
-    place.master.plan = PlanReply(known=True)
-    for words, law in ((["--law", "constant"], "constant"), ([], None)):
-        assert command("plan", "--profile", "sort", *words).exit_code == 0
-        assert place.master.asked is not None
-        assert place.master.asked.law == law
-
-
-def test_a_setting_of_ours_that_does_not_exist_is_refused_before_anything_starts(place: Place) -> None:
-    place.refuse(2, "--conf", "spark.pace.dedline=5s", "app.py", named=("spark.pace.dedline", "spark.pace.deadline"))
 
 
 def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
@@ -408,11 +393,6 @@ def test_a_class_path_of_the_users_follows_the_bridge(place: Place) -> None:
     assert words[last + 1] == f"{JAR}:/a.jar"
 
 
-def test_the_drivers_exit_code_is_the_commands(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EXIT_CODE", "3")
-    assert place.submit("app.py").exit_code == 3
-
-
 def test_with_exec_the_command_becomes_the_driver(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXIT_CODE", "3")
     process = subprocess.Popen(ours("controller.cli.main", "submit", "--exec", "--deadline", "90s", "app.py"))
@@ -492,6 +472,9 @@ def test_a_dry_run_starts_nothing(place: Place) -> None:
     shown = json.loads(place.submit("--deadline", "10s", "--dry-run", "--output", "json", "app.py").stdout)
     assert (shown["known"], shown["feasible"]) == (False, None)
     assert place.started is None
+    basis = Basis(runs=1, sentence="planned from a run of last week")
+    place.master.plan = PlanReply(known=True, reason="it fits", basis=basis)
+    assert basis.sentence in place.submit("--dry-run", "app.py").stdout
 
 
 def test_a_wrong_token_is_refused_before_anything_starts(place: Place) -> None:
@@ -595,24 +578,19 @@ def test_logs_find_a_running_application_by_its_names_and_an_ended_one_without_a
         assert command("logs", name).stdout == "of pace-1"
 
 
-def test_ps_lists_what_the_master_knows(place: Place) -> None:
+def test_an_application_is_ended_by_the_start_of_its_id(place: Place) -> None:
     place.master.view = view(application_id="app-7")
-    shown = command("ps", "--output", "json").stdout
-    assert [one["application_id"] for one in json.loads(shown)] == ["app-7"]
-    assert "app-7" in command("ps").stdout
     assert command("kill", "app").exit_code == 0
     assert place.master.killed == 1
 
 
-@pytest.mark.parametrize("words", [["--curve"], ["--cores", "0.5"]])
-def test_a_plan_of_a_profile_is_asked_for_with_its_curve_and_cores(place: Place, words: list[str]) -> None:
+def test_a_plan_of_a_profile_is_asked_for_with_its_options(place: Place) -> None:
     place.master.plan = PlanReply(known=True, cluster_cores=1.0, reason="r")
-    assert command("plan", "--profile", "sort", *words).exit_code == 0
-    assert place.master.asked is not None
-    assert (place.master.asked.curve, place.master.asked.most_cores) == (
-        words == ["--curve"],
-        None if words == ["--curve"] else 0.5,
-    )
+    given = ["--law", "constant", "--curve", "--cores", "0.5"]
+    for words, wanted in (([], (None, False, None)), (given, ("constant", True, 0.5))):
+        assert command("plan", "--profile", "sort", *words).exit_code == 0
+        assert place.master.asked is not None
+        assert (place.master.asked.law, place.master.asked.curve, place.master.asked.most_cores) == wanted
 
 
 def test_a_cluster_without_workers_yet_says_so_instead_of_a_curve(place: Place) -> None:

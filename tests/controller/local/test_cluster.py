@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from controller.home import CONFIG_VARIABLE, AgentProcess, Cluster, Home
-from controller.local.cluster import Plan, WorkerPlan, _as_found, look
+from controller.local.cluster import _as_found, look
 from controller.local.healing import Found, FoundAgent
+from controller.local.plan import Plan, WorkerPlan
+from controller.local.prepare import cluster_of
 from controller.locks import Holder, agent_lock, child_lock, master_lock
 from controller.machine.process import Process, find_process
 
@@ -19,10 +21,11 @@ GONE = Process(2**22, 1, "none")
 START_AND_STOP = """
 import sys
 from pathlib import Path
-from controller.cli.checks import check_port
 from controller.home import Home
-from controller.local.cluster import Plan, start
+from controller.local.cluster import start
 from controller.local.ending import stop
+from controller.local.plan import Plan
+from controller.machine.addresses import check_port
 home = Home(Path(sys.argv[1]))
 port = check_port("127.0.0.1", 0)
 try:
@@ -102,3 +105,7 @@ def test_after_healing_the_cluster_file_names_the_processes_that_live_now(home: 
     with master_lock(home, "https://here:1"), agent_lock(home, "w1"):
         _as_found(home, recorded(GONE))
     assert home.cluster() == recorded(me)
+
+
+def test_the_preparations_of_two_homes_do_not_end_each_others_programs() -> None:
+    assert cluster_of(Home(Path("/one"))) != cluster_of(Home(Path("/other")))

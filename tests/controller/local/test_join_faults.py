@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from controller.local.join_faults import CLOCK_S, Here, clock_fault, join_faults
+from controller.local.join_faults import Here, join_faults
+from controller.local.meeting import CLOCK_S, clock_fault
 from controller.runtime.table import RUNTIMES
 from controller.wire.joining import DriverNeeds, JoinFound
 from tests.fakes.refusals import assert_names

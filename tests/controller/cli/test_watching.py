@@ -1,4 +1,4 @@
-"""`ps` and `top`: what is shown of applications and workers, in a terminal's width, once or again and again."""
+"""`ps` and `top`: which applications and workers are shown, and how, in a terminal's width, once or again and again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from msgspec import structs
 from rich.console import Console
 
 from controller.cli.common import table_console
-from controller.cli.tables import applications_table, share_lines, short_ids
-from controller.cli.top import show_top
+from controller.cli.tables import short_ids
+from controller.cli.watching import applications_table, selected, share_lines, show_top
 from controller.home import Home
 from controller.wire.command import ApplicationView, UserShare, WorkerView
 from controller.wire.states import ApplicationState
@@ -176,8 +176,17 @@ def test_no_name_is_cut_in_a_dumb_terminal(monkeypatch: pytest.MonkeyPatch, caps
     assert "aggregate-by-key" in capsys.readouterr().out
 
 
-def test_a_bad_interval_is_refused() -> None:
-    assert_refused(run("top", "--interval", "never"), 2, "--interval 'never'", "100ms")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ps", "--state", "done"], "'done'"),
+        (["ps", "--priority", "urgent"], "'urgent'"),
+        (["ps", "--priority", "101"], "'101'"),
+        (["top", "--interval", "never"], "--interval 'never' cannot be taken; accepted: 100ms"),
+    ],
+)
+def test_bad_options_are_refused_before_the_master_is_asked(words: list[str], said: str, tmp_path: Path) -> None:
+    assert_refused(run(*words, "--home", str(tmp_path / "none")), 2, said)
 
 
 def test_a_line_shows_the_share_of_each_user_with_limits_once() -> None:
@@ -190,3 +199,31 @@ def test_a_line_shows_the_share_of_each_user_with_limits_once() -> None:
         "user alice: 1.50 of 4.00 cores promised, 2816 of 8192 MiB promised, 2 of 3 applications, highest priority normal",
         "user 7: highest priority 20",
     ]
+
+
+VIEWS = [
+    view(name="etl-1", priority=50),
+    view(name="etl-2", priority=50, state=ApplicationState.ENDED),
+    view(name="etl-3", state=ApplicationState.WAITING),
+    view(name="report", state=ApplicationState.ENDED, submitted_name="weekly"),
+    view(name="a[1]", priority=50),
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown"),
+    [
+        ({}, ["etl-1", "etl-2", "etl-3", "report", "a[1]"]),
+        ({"states": ("running",)}, ["etl-1", "a[1]"]),
+        ({"states": ("waiting", "ended")}, ["etl-2", "etl-3", "report"]),
+        ({"name": "etl-*"}, ["etl-1", "etl-2", "etl-3"]),
+        ({"name": "etl"}, []),
+        ({"name": "ETL-1"}, []),
+        ({"name": "a[1]"}, ["a[1]"]),
+        ({"name": "week*"}, ["report"]),
+        ({"priority": 100}, ["etl-3", "report"]),
+        ({"states": ("ended",), "name": "etl-?", "priority": 50}, ["etl-2"]),
+    ],
+)
+def test_what_a_filter_shows(wanted: dict[str, Any], shown: list[str]) -> None:
+    assert [one.name for one in selected(VIEWS, **wanted)] == shown
