@@ -35,9 +35,8 @@ from controller.wire.command import (
     WorkerList,
     WorkerView,
 )
-from controller.wire.course import Course, EndedRun, EndedRuns
+from controller.wire.course import Course, EndedRun, EndedRuns, SavingsReply
 from controller.wire.joining import JoinCheck, JoinFound, JoinRequest, NewIdentity
-from controller.wire.savings import SavingsReply
 from controller.wire.worker import Changed
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, PaceError, Unavailable

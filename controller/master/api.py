@@ -50,10 +50,9 @@ from controller.wire.command import (
     StartRequest,
     WorkerList,
 )
-from controller.wire.course import Course, EndedRuns
+from controller.wire.course import Course, EndedRuns, SavingsReply
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
 from controller.wire.joining import Authority, JoinCheck, JoinFound, JoinRequest, NewIdentity
-from controller.wire.savings import SavingsReply
 from controller.wire.worker import Changed, WorkerReply, WorkerSync
 from stage_model.errors import (
     BadInput,

@@ -16,8 +16,7 @@ from controller.master.outside import Outside
 from controller.runs.course import ended_runs, read_course
 from controller.runs.watched_runs import NewestSavings
 from controller.wire.command import ApplicationView, Change, Explanation
-from controller.wire.course import Course, EndedRun
-from controller.wire.savings import SavingsReply
+from controller.wire.course import Course, EndedRun, SavingsReply
 from placement.topology import Topology
 from stage_model.errors import BadInput, NotStored
 

@@ -16,9 +16,8 @@ from controller.client import LastingClient
 from controller.ui.entrance import LINK_S
 from controller.ui.server import FOLDER, POLICY, STATIC
 from controller.wire.command import ApplicationView, PlanRequest, WorkerView
-from controller.wire.course import EndedRun
+from controller.wire.course import EndedRun, RunSavings, Savings
 from controller.wire.driver import ExecutorWish
-from controller.wire.savings import RunSavings, Savings
 from controller.wire.worker import OrderedQuota
 from stage_model.errors import BadInput, Denied
 from tests.controller.ui.made_runs import ended_run
