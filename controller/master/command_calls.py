@@ -13,7 +13,7 @@ from controller.master.core.run_ending import stage_spans
 from controller.master.core.set_command import changed_record, check_claim
 from controller.master.off_loop import OffLoop, in_turns
 from controller.master.outside import Outside
-from controller.runs.course import ended_runs, read_course
+from controller.runs.run_folders import ended_runs, read_course
 from controller.runs.watched_runs import NewestSavings
 from controller.wire.command import ApplicationView, Change, Explanation
 from controller.wire.course import Course, EndedRun, SavingsReply
