@@ -45,6 +45,6 @@ def print_curve(found: Curve) -> None:
 
 def draw_curve(found: Curve, output: Path, *, deadline_s: float | None = None, cores: float | None = None) -> None:
     """Draw the curve into that file, with the deadline and the cores that it takes. Raise `BadInput` and `Unavailable`."""
-    from controller.runs.plot_curve import plot_curve  # here, because matplotlib takes a second to import
+    from controller.runs.plot import plot_curve  # here, because matplotlib takes a second to import
 
     plot_curve(found, output, deadline_s=deadline_s, cores=cores)

@@ -53,7 +53,7 @@ def print_night(found: Night, zone: tzinfo) -> None:
 
 def draw_night(found: Night, output: Path, zone: tzinfo) -> None:
     """Draw the night into that file. Raise `BadInput` and `Unavailable`."""
-    from controller.runs.plot_night import plot_night  # here, because matplotlib takes a second to import
+    from controller.runs.plot_runs import plot_night  # here, because matplotlib takes a second to import
 
     plot_night(found, output, zone)
 
