@@ -20,10 +20,9 @@ from controller.submit.bridge_jar import bridge_jar
 from controller.submit.driver_archive import archive_options
 from controller.submit.driver_command import command, driver_variables
 from controller.submit.driver_run import DriverRun, find
-from controller.submit.in_place import go_on_as
 from controller.submit.progress_line import UNPACED, ProgressLine, ending, note
 from controller.submit.services import address_variables, service_files
-from controller.submit.spark_install import SparkInstall
+from controller.submit.spark_install import SparkInstall, go_on_as
 from controller.submit.submission import Submission
 from controller.wire.command import ApplicationView
 from stage_model.errors import PaceError
