@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from controller.asks.job_options import asked_deadline_s
 from controller.master.access.bodies import Bodies, path_called
 from controller.master.access.connections import Connection
 from controller.master.access.peer import Address, find_facts, find_peer
@@ -27,7 +28,6 @@ from controller.master.calls import CALLS, types_of
 from controller.master.cluster import ClusterState
 from controller.master.join_calls import JoinCalls
 from controller.master.metrics import FORMAT, metrics
-from controller.master.notify.notifying import asked_deadline_s
 from controller.master.storage.durability import Durability
 from controller.master.waiting_agents import WaitingAgents
 from controller.version import VERSION

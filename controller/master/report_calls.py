@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from controller.asks.annotations import with_annotations
+from controller.asks.job_setting import with_annotations
 from controller.master.access.tokens import digest, mint
 from controller.master.admitting import Admitting
 from controller.master.core import agents, driver_events, drivers

@@ -23,8 +23,7 @@ from typing import Any
 import msgspec
 
 from controller.agent.executors.known import PROGRESS_FILE, ProgressRefused, read_progress
-from controller.asks.job_options import job_options
-from controller.asks.mounts import parse_mounts
+from controller.asks.job_options import job_options, parse_mounts
 from controller.asks.properties import format_properties, parse_properties
 from controller.asks.submit_args import split_arguments
 from controller.client import MasterClient
