@@ -33,7 +33,7 @@ from controller.machine.process import Process
 from controller.master.core.executor_spec import executor_slots, executor_spec
 from controller.master.core.plan_reply import ClusterNow, plan_reply, plan_without_cluster
 from controller.master.profiles import profile_of
-from controller.master.storage.identity import begin_life
+from controller.master.storage.kept import begin_life
 from controller.master.storage.store import Store
 from controller.master.topology_file import read_topology
 from controller.runs.eventlog_files import read_event_log_file

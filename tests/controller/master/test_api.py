@@ -26,8 +26,8 @@ from controller.master.access.peer import Address, find_peer
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api
 from controller.master.calls import CALLS, types_of
+from controller.master.handlers import WaitingAgents
 from controller.master.join_calls import JoinCalls
-from controller.master.waiting_agents import WaitingAgents
 from controller.wire.driver import DriverSync, Registration
 from controller.wire.message import Message
 from controller.wire.version import HEADER, SPOKEN
