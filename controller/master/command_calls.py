@@ -24,8 +24,9 @@ from stage_model.errors import BadInput, NotStored
 class CommandCalls:
     """The commands of people. Each raises `BadInput` for an application or a worker that is not known."""
 
-    def __init__(self, core: commands.Commands, admission: Admitting, outside: Outside, savings: NewestSavings) -> None:
-        self.core, self.admission, self.outside, self._savings = core, admission, outside, savings
+    def __init__(self, core: commands.Commands, admission: Admitting, outside: Outside) -> None:
+        self.core, self.admission, self.outside = core, admission, outside
+        self._savings = NewestSavings(outside.recorder.runs, admission.profiles)
         self._working_out = asyncio.Lock()
 
     # ------------------------------------------------------------------ what is shown

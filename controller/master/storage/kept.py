@@ -15,6 +15,8 @@ import msgspec
 
 from controller.home import Home
 from controller.machine.files import write_whole
+from controller.machine.proc import boot_id, pid_namespace
+from controller.master.core.master_life import MasterLife
 from controller.master.storage.recorder import Recorder
 from controller.master.storage.store import Store
 from controller.runs.profile_store import ProfileStore
@@ -45,6 +47,10 @@ class Kept:
         store = Store(home.database)
         recorder, profiles = Recorder(home.runs, keep_runs), ProfileStore(home.profiles)
         return Kept(store, recorder, profiles, begin_life(home.identity_file, store))
+
+    def life(self, now_s: float) -> MasterLife:
+        """Return the life as the core knows it, which begins at `now_s` (monotonic) on this machine."""
+        return MasterLife(self.identity.cluster_id, self.identity.generation, boot_id(), pid_namespace(), now_s)
 
 
 def begin_life(path: Path, store: Store) -> Identity:
