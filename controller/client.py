@@ -95,12 +95,10 @@ class MasterClient:
         return self._call("POST", "/v1/services", Services, body).addresses
 
     def driver_ended(self, submission: str, exit_code: int) -> None:
-        """Report the end of a submission's driver."""
         body = msgspec.json.encode(DriverEnded(exit_code=exit_code))
         self._request("POST", f"/v1/submissions/{_quoted(submission)}/ended", body)
 
     def change(self, application_id: str, change: Change) -> None:
-        """Give a running application another deadline or priority."""
         self._request("POST", f"/v1/applications/{_quoted(application_id)}/set", msgspec.json.encode(change))
 
     def plan(self, request: PlanRequest) -> PlanReply:
@@ -123,7 +121,6 @@ class MasterClient:
         return self._call("POST", "/v1/join/check", JoinFound, msgspec.json.encode(said))
 
     def join(self, said: JoinRequest) -> None:
-        """Give a worker its identity."""
         self._request("POST", "/v1/join", msgspec.json.encode(said))
 
     def renew(self, worker_id: str, said: NewIdentity) -> None:

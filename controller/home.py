@@ -90,7 +90,6 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spark_master(self) -> str:
-        """The master URL for Spark."""
         return self.url.replace("https", "sparkpace", 1)
 
 
@@ -124,7 +123,6 @@ class Home:
         self.logs = path / "logs"
 
     def agent(self, worker_id: str) -> Path:
-        """Return the folder of a worker's agent."""
         return self.path / "agents" / worker_id
 
     def agent_lock(self, worker_id: str) -> Path:
@@ -185,7 +183,6 @@ class Home:
         return self.agent_tokens / worker_id
 
     def user_token_file(self, user: User) -> Path:
-        """Return the file of that user's own token."""
         return self.user_tokens / f"{user.uid}-{user.gid}"
 
     def make_user_token(self, user: User) -> Path:

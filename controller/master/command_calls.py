@@ -36,7 +36,6 @@ class CommandCalls:
         return await in_turns(self.core.views(now_s))
 
     def view(self, application_id: str, now_s: float) -> ApplicationView:
-        """Return the view of an application. Raise `BadInput` for an unknown one."""
         return self.core.view(application_id, now_s)
 
     def explain(self, application_id: str, now_s: float) -> Explanation:

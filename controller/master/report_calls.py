@@ -94,5 +94,4 @@ class AgentCalls:
         return self.core.reply(worker_id, now_s)
 
     def desired(self, worker_id: str, now_s: float) -> Desired:
-        """Return the desired state of a worker at this time."""
         return self.core.desired(worker_id, now_s)

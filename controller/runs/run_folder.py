@@ -129,7 +129,6 @@ def quotas_from(run_dir: Path, offset: int, most: int) -> tuple[list[OrderedQuot
 
 
 def write_stages(run_dir: Path, stages: Iterable[StageCourse]) -> None:
-    """Replace `stages.csv`."""
     rows = [(s.stage, s.attempt, s.name[:LONGEST_NAME], _cell(s.start_s), _cell(s.end_s), s.tasks) for s in stages]
     write_whole(run_dir / STAGES, _csv([STAGE_COLUMNS, *rows]))
 

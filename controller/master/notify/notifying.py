@@ -44,7 +44,6 @@ class Notifying:
         self._tell(refused_event(name, reason, deadline_s))
 
     def counts(self) -> tuple[dict[str, int], int]:
-        """Return the sender's counts."""
         return self._sender.counts()
 
     def _tell(self, event: HookEvent) -> None:
