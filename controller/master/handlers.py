@@ -1,5 +1,5 @@
-"""The handlers of the master's calls (`calls`): what each call asks of `cluster` or `join_calls`. Nothing is decided here, and
-`api` brings the calls in and the answers out."""
+"""The handlers of the master's calls (`calls`), which ask `cluster` or `join_calls`. Nothing is decided here; `api` brings
+the calls in and the answers out."""
 
 from __future__ import annotations
 
