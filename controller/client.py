@@ -142,7 +142,7 @@ class MasterClient:
             raise Unavailable(f"what answers at {self.url} is no Sparkpace master of this version ({error})") from error
 
     def _request(self, path: str, said: Message | None = None) -> bytes:
-        """Ask for `path`, or send there what is `said`; return the body of the answer."""
+        """Ask for `path`, or send a message there; return the body of the answer."""
         body = None if said is None else msgspec.json.encode(said)
         headers = {"Accept": "application/json", version.HEADER: version.SPOKEN}
         if body is not None:
