@@ -114,16 +114,16 @@ def _endpoint(
     answer: Callable[..., Awaitable[object]], allow: Callable[[Request], str] | None, bodies: Bodies, durability: Durability
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return the endpoint of a call. `allow` refuses a caller without the right token, before the body is read, and says for
-    whom the connection counts; None: any caller is let in. `answer` is given what its `CallTypes` says."""
-    shape, warned = types_of(answer), list[OtherVersion]()
+    whom the connection counts; None: any caller is let in. `answer` is given the values that `types_of` names."""
+    (kind, names), warned = types_of(answer), list[OtherVersion]()
 
     async def handle(request: Request) -> Response:
         try:
             version.check_header(request.headers.get(version.HEADER), f"the sender of {answer.__name__}", "this master")
             if allow is not None:
                 _count(request, allow(request))
-            numbers = {name: _number(request, name) for name in shape.numbers}
-            body = () if shape.body is None else (await bodies.read(request, shape.body),)
+            numbers = {name: _number(request, name) for name in names}
+            body = () if kind is None else (await bodies.read(request, kind),)
             answered = await answer(request, *body, **numbers)
             if request.method == "POST":
                 await durability.wait()

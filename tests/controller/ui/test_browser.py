@@ -47,11 +47,12 @@ def jobs(page: ServedPage) -> list[str]:
     return jobs
 
 
-def open_page(page: ServedPage, tab: Page, route: str = "#/") -> None:
+def open_page(page: ServedPage, tab: Page, route: str = "") -> None:
     tab.goto(page.links[-1])
     tab.get_by_role("heading", name="Cluster").wait_for()
     page.look()
-    tab.evaluate("route => { location.hash = route; }", route)
+    if route:
+        tab.evaluate("route => { location.hash = route; }", route)
 
 
 def cells(tab: Page, region: str) -> list[list[str]]:
