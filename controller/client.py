@@ -22,6 +22,7 @@ from controller.wire.command import (
     ApplicationView,
     Change,
     DriverEnded,
+    Empty,
     Explanation,
     Failure,
     Health,
@@ -35,9 +36,9 @@ from controller.wire.command import (
     WorkerList,
     WorkerView,
 )
-from controller.wire.course import Course, EndedRun, EndedRuns
+from controller.wire.course import Course, EndedRun, EndedRuns, SavingsReply
 from controller.wire.joining import JoinCheck, JoinFound, JoinRequest, NewIdentity
-from controller.wire.savings import SavingsReply
+from controller.wire.message import Message
 from controller.wire.worker import Changed
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, OtherVersion, PaceError, Unavailable
@@ -60,99 +61,96 @@ class MasterClient:
 
     def health(self) -> Health:
         """Return the master's health, without a token."""
-        return self._call("GET", "/v1/health", Health)
+        return self._call("/v1/health", Health)
 
     def applications(self) -> tuple[ApplicationView, ...]:
-        return self._call("GET", "/v1/applications", ApplicationList).applications
+        return self._call("/v1/applications", ApplicationList).applications
 
     def application(self, application_id: str) -> ApplicationView:
-        return self._call("GET", f"/v1/applications/{_quoted(application_id)}", ApplicationView)
+        return self._call(f"/v1/applications/{_quoted(application_id)}", ApplicationView)
 
     def explain(self, application_id: str) -> Explanation:
-        return self._call("GET", f"/v1/applications/{_quoted(application_id)}/explain", Explanation)
+        return self._call(f"/v1/applications/{_quoted(application_id)}/explain", Explanation)
 
     def course(self, application_id: str, samples: int, quotas: int, since_s: float) -> Course:
         """Return the records behind these offsets, and the stages that did not end before."""
         behind = urllib.parse.urlencode({"samples": samples, "quotas": quotas, "since": int(since_s)})
-        return self._call("GET", f"/v1/applications/{_quoted(application_id)}/course?{behind}", Course)
+        return self._call(f"/v1/applications/{_quoted(application_id)}/course?{behind}", Course)
 
     def runs(self) -> tuple[EndedRun, ...]:
-        return self._call("GET", "/v1/runs", EndedRuns).runs
+        return self._call("/v1/runs", EndedRuns).runs
 
     def savings(self) -> SavingsReply:
-        return self._call("GET", "/v1/savings", SavingsReply)
+        return self._call("/v1/savings", SavingsReply)
 
     def kill(self, application_id: str) -> None:
         """Ask for the end of an application and its executors; return before they are gone."""
-        self._request("POST", f"/v1/applications/{_quoted(application_id)}/kill", b"{}")
+        self._request(f"/v1/applications/{_quoted(application_id)}/kill", Empty())
 
     def start(self, submission: str, asked: StartRequest) -> StartReply:
         """Ask if the driver of a submission that comes after others may start."""
-        return self._call("POST", f"/v1/submissions/{_quoted(submission)}/start", StartReply, msgspec.json.encode(asked))
+        return self._call(f"/v1/submissions/{_quoted(submission)}/start", StartReply, asked)
 
     def services(self, after: str) -> dict[str, str]:
         """Return the addresses of the services among what a job comes after, by the words that asked for them."""
-        body = msgspec.json.encode(ServicesRequest(after=after))
-        return self._call("POST", "/v1/services", Services, body).addresses
+        return self._call("/v1/services", Services, ServicesRequest(after=after)).addresses
 
     def driver_ended(self, submission: str, exit_code: int) -> None:
-        """Report the end of a submission's driver."""
-        body = msgspec.json.encode(DriverEnded(exit_code=exit_code))
-        self._request("POST", f"/v1/submissions/{_quoted(submission)}/ended", body)
+        self._request(f"/v1/submissions/{_quoted(submission)}/ended", DriverEnded(exit_code=exit_code))
 
     def change(self, application_id: str, change: Change) -> None:
-        """Give a running application another deadline or priority."""
-        self._request("POST", f"/v1/applications/{_quoted(application_id)}/set", msgspec.json.encode(change))
+        self._request(f"/v1/applications/{_quoted(application_id)}/set", change)
 
     def plan(self, request: PlanRequest) -> PlanReply:
-        return self._call("POST", "/v1/plan", PlanReply, msgspec.json.encode(request))
+        return self._call("/v1/plan", PlanReply, request)
 
     def label(self, worker_id: str, labels: Labels) -> Labels:
         """Change labels of a worker; the answer has all of them."""
-        return self._call("POST", f"/v1/workers/{_quoted(worker_id)}/labels", Labels, msgspec.json.encode(labels))
+        return self._call(f"/v1/workers/{_quoted(worker_id)}/labels", Labels, labels)
 
     def end_worker(self, worker_id: str) -> None:
         """Ask for the end of a worker's agent; return before it has ended."""
-        self._request("POST", f"/v1/workers/{_quoted(worker_id)}/end", b"{}")
+        self._request(f"/v1/workers/{_quoted(worker_id)}/end", Empty())
 
     def end_started_workers(self) -> None:
         """Give back the workers that the master had a provider start; return when this is done."""
-        self._request("POST", "/v1/started-workers/end", b"{}")
+        self._request("/v1/started-workers/end", Empty())
 
     def check_join(self, said: JoinCheck) -> JoinFound:
         """Have the master look at this machine, which wants to join; the token is a join token, as for `join`."""
-        return self._call("POST", "/v1/join/check", JoinFound, msgspec.json.encode(said))
+        return self._call("/v1/join/check", JoinFound, said)
 
     def join(self, said: JoinRequest) -> None:
-        """Give a worker its identity."""
-        self._request("POST", "/v1/join", msgspec.json.encode(said))
+        self._request("/v1/join", said)
 
     def renew(self, worker_id: str, said: NewIdentity) -> None:
         """Give a worker its next identity, or none; the token is its last one."""
-        self._request("POST", f"/v1/workers/{_quoted(worker_id)}/identity", msgspec.json.encode(said))
+        self._request(f"/v1/workers/{_quoted(worker_id)}/identity", said)
 
     def reported(self, worker_id: str) -> bool:
         """Return True if the worker's agent, whose token this is, has reported in this life of the master."""
-        return self._call("GET", f"/v1/workers/{_quoted(worker_id)}/changes?seen=-1&wait=0", Changed).reported
+        return self._call(f"/v1/workers/{_quoted(worker_id)}/changes?seen=-1&wait=0", Changed).reported
 
     def workers(self) -> tuple[WorkerView, ...]:
-        return self._call("GET", "/v1/workers", WorkerList).workers
+        return self._call("/v1/workers", WorkerList).workers
 
-    def _call(self, method: str, path: str, kind: type[T], body: bytes | None = None) -> T:
-        reply = self._request(method, path, body)
+    def _call(self, path: str, kind: type[T], said: Message | None = None) -> T:
+        reply = self._request(path, said)
         try:
             return msgspec.json.decode(reply, type=kind)
         except UNREADABLE as error:
             raise Unavailable(f"what answers at {self.url} is no Sparkpace master of this version ({error})") from error
 
-    def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
+    def _request(self, path: str, said: Message | None = None) -> bytes:
+        """Ask for `path`, or send a message there; return the body of the answer."""
+        body = None if said is None else msgspec.json.encode(said)
         headers = {"Accept": "application/json", version.HEADER: version.SPOKEN}
         if body is not None:
             headers["Content-Type"] = "application/json"
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         try:
-            answer = self._ask(method, path, body, headers)
+            answer = self._ask("GET" if body is None else "POST", path, body, headers)
         except OSError as error:
             raise Unavailable(
                 f"no Sparkpace master answers at {self.url} ({error}); start one with `sparkpace up`"

@@ -90,7 +90,6 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spark_master(self) -> str:
-        """The master URL for Spark."""
         return self.url.replace("https", "sparkpace", 1)
 
 
@@ -124,7 +123,6 @@ class Home:
         self.logs = path / "logs"
 
     def agent(self, worker_id: str) -> Path:
-        """Return the folder of a worker's agent."""
         return self.path / "agents" / worker_id
 
     def agent_lock(self, worker_id: str) -> Path:
@@ -176,7 +174,7 @@ class Home:
 
     def make_agent_token(self, worker_id: str) -> Path:
         """Return the file with the token of that worker's agent, which is made if it is missing. Raise `OSError`."""
-        return _make_token_in(self.agent_tokens, worker_id)
+        return _make_token(self.agent_tokens / worker_id)
 
     def write_agent_token(self, worker_id: str, content: str) -> Path:
         """Write the token of that worker's agent, or its hash; return its file. Raise `OSError`."""
@@ -185,17 +183,15 @@ class Home:
         return self.agent_tokens / worker_id
 
     def user_token_file(self, user: User) -> Path:
-        """Return the file of that user's own token."""
         return self.user_tokens / f"{user.uid}-{user.gid}"
 
     def make_user_token(self, user: User) -> Path:
         """Return the file with that user's own token, which is made if it is missing. Raise `OSError`."""
-        return _make_token_in(self.user_tokens, self.user_token_file(user).name)
+        return _make_token(self.user_token_file(user))
 
     def make_metrics_token(self) -> Path:
         """Return the file with the token that reads metrics, which is made if it is missing. Raise `OSError`."""
-        _make_token(self.metrics_token_file)
-        return self.metrics_token_file
+        return _make_token(self.metrics_token_file)
 
     def find_metrics_token(self) -> str | None:
         """Return the token that reads metrics; None without one, or where its file cannot be used. As long as the file is
@@ -291,16 +287,12 @@ def find_home(option: Path | None, environment: Mapping[str, str]) -> Home:
     return Home(chosen.expanduser().absolute(), environment.get(MASTER_VARIABLE) or None)
 
 
-def _make_token_in(folder: Path, name: str) -> Path:
-    folder.mkdir(mode=0o700, exist_ok=True)
-    _make_token(folder / name)
-    return folder / name
-
-
-def _make_token(path: Path) -> None:
-    """Make the token once."""
+def _make_token(path: Path) -> Path:
+    """Make the token once; return its file."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
     if not path.exists():
         write_whole(path, f"{secrets.token_urlsafe(32)}\n".encode())
+    return path
 
 
 def read_token(path: Path, maker: str = "sparkpace up") -> str:

@@ -73,13 +73,11 @@ def held(path: Path, refusal: str, note: str = "") -> Iterator[int]:
 
 
 def master_lock(home: Home, url: str) -> contextlib.AbstractContextManager[int]:
-    """Hold the lock of the home's master."""
     said = f"home {home.path} has a master already ({{who}}); end it with `sparkpace down`, or name another --home"
     return held(home.master_lock, said, url)
 
 
 def child_lock(home: Home, worker_id: str, runtime: str) -> contextlib.AbstractContextManager[int]:
-    """Hold the lock of the child of the worker's agent."""
     said = f"worker {worker_id} of {home.path} has an agent's child already ({{who}}); end that one first"
     return held(home.child_lock(worker_id), said, runtime)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import msgspec
 
@@ -22,8 +24,8 @@ from controller.asks.job_setting import (
     one_of,
     settings_of,
     true_or_false,
+    with_annotations,
 )
-from controller.asks.mounts import format_mounts, parse_mounts
 from controller.asks.pipeline_options import (
     DEADLINE_TEXTS,
     PipelineOptions,
@@ -32,13 +34,17 @@ from controller.asks.pipeline_options import (
     write_deadline,
 )
 from controller.asks.placement_options import PlacementOptions, with_sparks_resources
+from controller.machine.local_zone import local_zone
+from controller.wire.driver import Registration
 from controller.wire.worker import Mount
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput
 from stage_model.laws import LAWS, parse_constants, parse_law
 from stage_model.nearest import nearest_names
-from stage_model.units import NORMAL_PRIORITY, PRIORITIES, parse_priority
+from stage_model.units import NORMAL_PRIORITY, PRIORITIES, comma_separated, parse_deadline, parse_priority
 
+MOST_MOUNTS = 64
+"""Largest number of mounts: each is looked for before an executor starts, one executor after the other."""
 MOST_CHARACTERS = 4096
 """Length of a setting that is not `long`: each is read, and labels are compared with each worker's, while others wait."""
 
@@ -48,6 +54,36 @@ def _arguments(text: str, at: Reading) -> tuple[str, ...]:
         return msgspec.json.decode(text, type=tuple[str, ...])
     except UNREADABLE as error:
         raise BadInput(f"{at.named} is {text[:100]!r} ({error}); give a JSON list of strings") from error
+
+
+def _parse_mount(text: str, working_dir: PurePath, option: str) -> Mount:
+    """Parse PATH, PATH:ro or PATH:rw; a relative path starts at `working_dir`. Read-only unless said. Raise `BadInput`."""
+    path, colon, mode = text.rpartition(":")
+    if not colon:
+        path, mode = text, "ro"
+    if mode not in ("ro", "rw") or not path or ":" in path:
+        raise BadInput(f"{option} {text!r} is not usable; give PATH, PATH:ro or PATH:rw, PATH without , or :")
+    absolute = os.path.normpath(working_dir / path)
+    try:
+        exists = Path(absolute).exists()
+    except OSError:  # too long a name, or below what this user may not look into
+        exists = False
+    if not exists:
+        raise BadInput(f"{option} {text!r} does not exist; give an existing file or directory")
+    return Mount(path=absolute, writable=mode == "rw", asked=True)
+
+
+def parse_mounts(text: str, working_dir: PurePath, option: str = "spark.pace.mounts") -> tuple[Mount, ...]:
+    """Parse the comma-separated paths, as a Spark setting carries it. Raise `BadInput`."""
+    parts = comma_separated(text)
+    if len(parts) > MOST_MOUNTS:
+        raise BadInput(f"{option} names {len(parts)} paths; accepted: {MOST_MOUNTS} at most")
+    return tuple(_parse_mount(part, working_dir, option) for part in parts)
+
+
+def format_mounts(mounts: tuple[Mount, ...]) -> str:
+    """Return the form that `parse_mounts` reads."""
+    return ",".join(f"{mount.path}:{'rw' if mount.writable else 'ro'}" for mount in mounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,3 +240,12 @@ def setting_texts(options: JobOptions, given: Mapping[str, str]) -> dict[str, st
             if setting.write is not None and setting.name in given:
                 texts[setting.name] = setting.write(getattr(part, name))
     return texts
+
+
+def asked_deadline_s(registration: Registration) -> float | None:
+    """Return the deadline in seconds after submission; None where the user asked for none, or for an unreadable one."""
+    with suppress(BadInput):
+        asked = with_annotations(registration.conf).get(f"{PREFIX}deadline", "")
+        if 0 < len(asked) <= MOST_CHARACTERS:
+            return parse_deadline(asked, datetime.now(local_zone(os.environ)) - timedelta(seconds=registration.age_s))
+    return None

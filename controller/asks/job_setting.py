@@ -16,6 +16,10 @@ from typing import Any, Literal
 from stage_model.errors import BadInput
 
 PREFIX = "spark.pace."
+ANNOTATIONS = "sparkpace.io/"
+ANNOTATED = ("deadline", "priority")
+"""Names of the settings that annotations of these names give, below `ANNOTATIONS`."""
+_OF_DRIVERS = f"spark.kubernetes.driver.annotation.{ANNOTATIONS}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,3 +125,17 @@ def true_or_false(text: str, at: Reading) -> bool:
     if text not in ("true", "false"):
         raise BadInput(f"{at.named} is {text[:80]!r}; accepted: true or false")
     return text == "true"
+
+
+def with_annotations(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings and those that annotations of a driver's pod give; a setting goes before an annotation.
+
+    `spark-submit` and the Spark operator hand a driver the annotations that they give its pod as settings. An annotation that
+    is written to the pod in another way (a pod template, `kubectl annotate`) is not seen. Raise `BadInput` for an
+    annotation of ours that says nothing."""
+    given = {key.removeprefix(_OF_DRIVERS): text for key, text in conf.items() if key.startswith(_OF_DRIVERS)}
+    for name in given:
+        if name not in ANNOTATED:
+            known = " and ".join(ANNOTATIONS + one for one in ANNOTATED)
+            raise BadInput(f"{ANNOTATIONS}{name[:91]} is no annotation of a driver's pod that is read; there are {known}")
+    return {PREFIX + name: text for name, text in given.items()} | dict(conf)

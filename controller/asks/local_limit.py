@@ -34,7 +34,6 @@ class LocalLimit:
 
     @property
     def text(self) -> str:
-        """The limit as given."""
         return self.amount.text
 
     def most(self, disk: Disk) -> float:

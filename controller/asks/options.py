@@ -116,7 +116,6 @@ class AgentOptions:
 
     @staticmethod
     def from_json(data: bytes | str) -> AgentOptions:
-        """Read options that `to_json` has written."""
         values = json.loads(data)
         values["home"] = Path(values["home"])
         values["allow_mounts"] = tuple(map(Path, values["allow_mounts"]))

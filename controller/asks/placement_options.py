@@ -112,7 +112,6 @@ class PlacementOptions:
 
     @property
     def pieces(self) -> ResourceSet:
-        """The resources as a set."""
         return ResourceSet(self.resources)
 
 

@@ -1,4 +1,5 @@
-"""Division of the arguments of `sparkpace submit` into ours, spark-submit's, the application and its own. Pure.
+"""Division of the arguments of `sparkpace submit` into ours, spark-submit's, the application and its own, and the check of
+the deploy mode that they ask for. Pure.
 
 The application is the first word that is neither an option nor an option's value, exactly as spark-submit decides, so one
 must know which of its options take a value. The list is that of Spark 3.5 and 4.3.
@@ -6,7 +7,7 @@ must know which of its options take a value. The list is that of Spark 3.5 and 4
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controller.asks.job_options import SETTINGS
@@ -27,6 +28,9 @@ OUR_SCHEME = "sparkpace://"
 """Beginning of master URLs that name a Sparkpace; any other one is Spark's own."""
 SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error", "--verbose", "-v", "--version"})
 FORMS = ("table", "json")
+DEPLOY_MODE = "spark.submit.deployMode"
+CLIENT = "client"
+"""The one deploy mode: `sparkpace submit` stays with its driver."""
 _NO_SETTINGS = (
     SubmitOption(shown="--dry-run", help="only plan; start nothing"),
     SubmitOption(shown="--output json|table", choices=FORMS, help="form of the plan of --dry-run; json has all fields"),
@@ -178,3 +182,27 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals or not key.strip():
         raise BadInput(f"--conf {text!r} is no setting; give KEY=VALUE")
     return key.strip(), value
+
+
+def check_deploy_mode(
+    arguments: SubmitArguments, file: Mapping[str, str], environment: Mapping[str, str], master: str | None
+) -> None:
+    """Check the first mode that is given, in the order of spark-submit (SparkSubmitArguments): the option, `--conf`, the
+    files of settings (`file`), the environment. `master` is the URL of another cluster manager; None means Sparkpace. Raise
+    `BadInput` for a mode in which the driver would run where it cannot be attached."""
+    asked = {
+        "--deploy-mode": arguments.spark_options.get("--deploy-mode"),
+        f"--conf {DEPLOY_MODE}": arguments.conf.get(DEPLOY_MODE),
+        f"{DEPLOY_MODE} in the file of settings": file.get(DEPLOY_MODE),
+        "the environment variable DEPLOY_MODE": environment.get("DEPLOY_MODE"),
+    }
+    where, mode = next(((where, mode) for where, mode in asked.items() if mode is not None), ("", CLIENT))
+    if mode == CLIENT:
+        return
+    if master is None:
+        raise BadInput(f"{where} {mode[:80]!r} is not offered; accepted: {CLIENT}, because the driver runs here")
+    if master.startswith("k8s://"):
+        raise BadInput(
+            f"{where} {mode[:80]!r} is not offered by `sparkpace submit`, which stays with its driver; accepted: {CLIENT}, "
+            "or spark-submit with the settings of `sparkpace conf --attach --kubernetes`"
+        )

@@ -10,9 +10,8 @@ from controller.asks.properties import format_properties
 from controller.cli.common import NamedPath, home_option
 from controller.home import Home
 from controller.machine.files import write_whole
-from controller.submit.attaching import attach_settings, pod_settings
 from controller.submit.authentication import authenticated
-from controller.submit.bridge_jar import bridge_jar, driver_settings
+from controller.submit.bridge_jar import attach_settings, bridge_jar, driver_settings, pod_settings
 from controller.submit.driver_command import CLASS_PATH, driver_places
 from controller.submit.shim import NAMES, is_shim, shim_text
 from stage_model.errors import BadInput

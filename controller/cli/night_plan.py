@@ -10,7 +10,7 @@ from controller.cli.common import print_json, table_console, warn
 from controller.cli.log_plan import core_hours
 from controller.cli.tables import figures_table
 from controller.runs.log_profile import LoggedRun, logged_profile, maybe_one_job
-from controller.runs.plot_night import plot_night
+from controller.runs.plot_runs import plot_night
 from stage_model.clock_times import is_clock_time
 from stage_model.errors import BadInput
 from stage_model.forecast.night import LATEST_S, Night, first_start_s, night

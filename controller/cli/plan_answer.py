@@ -11,7 +11,7 @@ from controller.cli.common import print_json, table_console
 from controller.cli.tables import duration_or_dash, figures_table
 from controller.client import submit_client
 from controller.home import Home
-from controller.runs.plot_curve import plot_curve
+from controller.runs.plot import plot_curve
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import read_profile
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest

@@ -16,7 +16,7 @@ from controller.cli.plan_answer import print_curve
 from controller.cli.tables import figures_table
 from controller.home import Home
 from controller.runs.log_profile import logged_run
-from controller.runs.plot_curve import plot_curve
+from controller.runs.plot import plot_curve
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
 from stage_model.forecast.curve import curve, reference_slots

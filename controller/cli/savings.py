@@ -10,7 +10,7 @@ from controller.cli.tables import figures_table, short_ids
 from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from controller.runs.watched_runs import savings_of
-from controller.wire.savings import RunSavings, Savings
+from controller.wire.course import RunSavings, Savings
 from stage_model.units import format_duration
 
 ON_TIME = {True: "yes", False: "no", None: "-"}

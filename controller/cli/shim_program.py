@@ -11,9 +11,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from controller.submit.in_place import go_on_as
 from controller.submit.shim import NAMES, is_shim, real_submit, words_for_submit, words_for_the_real_one
-from controller.submit.spark_install import spark_of
+from controller.submit.spark_install import go_on_as, spark_of
 from stage_model.errors import PaceError, Unavailable
 
 

@@ -18,7 +18,8 @@ from controller.machine.proc import uptime
 from controller.runtime.engines import find_java
 from controller.submit.before_start import INTERRUPTED, ask_plan, plan_request, wait_for_predecessors
 from controller.submit.driver_command import driver_file, executor_settings
-from controller.submit.running import detach, run_driver
+from controller.submit.driver_run import detach
+from controller.submit.running import run_driver
 from controller.submit.spark_install import find_spark
 from controller.submit.submission import check_own_master, check_submission
 from stage_model.errors import BadInput, InfeasibleDeadline

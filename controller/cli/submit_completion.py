@@ -11,10 +11,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from controller.asks.job_setting import SubmitOption
-from controller.asks.submit_args import OFFERED, OPTIONS, OWN_VALUES, SPARK_VALUES, OptionWord, read_options
+from controller.asks.submit_args import CLIENT, OFFERED, OPTIONS, OWN_VALUES, SPARK_VALUES, OptionWord, read_options
 from controller.cli.completion import complete_profiles, complete_running, completes
 from controller.home import find_home
-from controller.submit.deploy_mode import CLIENT
 
 KEPT = {"application": completes(complete_running), "profile": completes(complete_profiles)}
 _SPARK = {

@@ -55,18 +55,9 @@ CALLS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CallTypes:
-    """Values that a handler takes besides the request: a `body`, whole `numbers` of the query by name."""
-
-    body: type[Message] | None
-    numbers: tuple[str, ...]
-
-
-def types_of(handler: Callable[..., Any]) -> CallTypes:
-    """Return the types of a handler's values by those of its parameters: the second one is the body, keyword-only ones are
-    numbers."""
+def types_of(handler: Callable[..., Any]) -> tuple[type[Message] | None, tuple[str, ...]]:
+    """Return the type of the body that a handler takes, None without one, and the names of the whole numbers of the query
+    that it takes: they are its keyword-only parameters."""
     types, parameters = get_type_hints(handler), inspect.signature(handler).parameters.values()
-    bodies = [one for one in parameters if issubclass(types.get(one.name, object), Message)]
-    numbers = tuple(one.name for one in parameters if one.kind is one.KEYWORD_ONLY)
-    return CallTypes(types[bodies[0].name] if bodies else None, numbers)
+    bodies = [types[one.name] for one in parameters if issubclass(types.get(one.name, object), Message)]
+    return bodies[0] if bodies else None, tuple(one.name for one in parameters if one.kind is one.KEYWORD_ONLY)

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection
-from concurrent.futures import Executor as Pool
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
-from controller.machine.proc import boot_id, pid_namespace
 from controller.master.admitting import Admitting
 from controller.master.command_calls import CommandCalls
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.growing import Growing
 from controller.master.core.guard import guarded
-from controller.master.core.master_life import MasterLife
 from controller.master.notify.notifying import Notifying
 from controller.master.outside import Outside
 from controller.master.parts import Parts
@@ -28,7 +25,6 @@ from controller.master.recording import Recording
 from controller.master.report_calls import AgentCalls, DriverCalls
 from controller.master.restoring import restore
 from controller.master.storage.kept import Kept
-from controller.runs.watched_runs import NewestSavings
 from placement.growth import Growth
 from stage_model.errors import Unavailable
 
@@ -48,7 +44,7 @@ class ClusterState:
         options: ClusterOptions,
         wake: Callable[[Collection[str]], None],
         now_s: float,
-        pool: Pool | None = None,
+        pool: Executor | None = None,
     ) -> None:
         self.store, self.profiles, self.identity = kept.store, kept.profiles, kept.identity
         self._emptied_s = now_s
@@ -56,8 +52,7 @@ class ClusterState:
         self._pool = pool or ThreadPoolExecutor(1, "records")
         self.parts = Parts()
         self.notifying: Notifying | None = None
-        life = MasterLife(kept.identity.cluster_id, kept.identity.generation, boot_id(), pid_namespace(), now_s)
-        self.core = core = Core(life, options, random.SystemRandom().random, str(kept.recorder.runs))
+        self.core = core = Core(kept.life(now_s), options, random.SystemRandom().random, str(kept.recorder.runs))
         self.registry, self.lifecycle, self.placing = core.registry, core.lifecycle, core.placing
         self.workers, self.applications, self.submissions = core.workers, core.applications, core.submissions
         restore(core.registry, kept.store, kept.profiles, now_s)
@@ -66,8 +61,7 @@ class ClusterState:
         self.admission = Admitting(core.admission, core.submissions, kept.profiles)
         self.drivers = DriverCalls(core.drivers, self.admission, self.outside)
         self.agents = AgentCalls(core.agents, self.outside)
-        savings = NewestSavings(kept.recorder.runs, kept.profiles)
-        self.commands = CommandCalls(core.commands, self.admission, self.outside, savings)
+        self.commands = CommandCalls(core.commands, self.admission, self.outside)
         for sentence in core.registry.shares.over(now_s):
             core.registry.changes.log(sentence, "warning")
         self.outside.carry_out(core.take_effects(), now_s)

@@ -13,11 +13,10 @@ from controller.master.core.run_ending import stage_spans
 from controller.master.core.set_command import changed_record, check_claim
 from controller.master.off_loop import OffLoop, in_turns
 from controller.master.outside import Outside
-from controller.runs.course import ended_runs, read_course
+from controller.runs.run_folders import ended_runs, read_course
 from controller.runs.watched_runs import NewestSavings
 from controller.wire.command import ApplicationView, Change, Explanation
-from controller.wire.course import Course, EndedRun
-from controller.wire.savings import SavingsReply
+from controller.wire.course import Course, EndedRun, SavingsReply
 from placement.topology import Topology
 from stage_model.errors import BadInput, NotStored
 
@@ -25,8 +24,9 @@ from stage_model.errors import BadInput, NotStored
 class CommandCalls:
     """The commands of people. Each raises `BadInput` for an application or a worker that is not known."""
 
-    def __init__(self, core: commands.Commands, admission: Admitting, outside: Outside, savings: NewestSavings) -> None:
-        self.core, self.admission, self.outside, self._savings = core, admission, outside, savings
+    def __init__(self, core: commands.Commands, admission: Admitting, outside: Outside) -> None:
+        self.core, self.admission, self.outside = core, admission, outside
+        self._savings = NewestSavings(outside.recorder.runs, admission.profiles)
         self._working_out = asyncio.Lock()
 
     # ------------------------------------------------------------------ what is shown
@@ -36,7 +36,6 @@ class CommandCalls:
         return await in_turns(self.core.views(now_s))
 
     def view(self, application_id: str, now_s: float) -> ApplicationView:
-        """Return the view of an application. Raise `BadInput` for an unknown one."""
         return self.core.view(application_id, now_s)
 
     def explain(self, application_id: str, now_s: float) -> Explanation:

@@ -28,6 +28,7 @@ from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api
 from controller.master.cluster import ClusterState
 from controller.master.core.core import ClusterOptions
+from controller.master.handlers import WaitingAgents
 from controller.master.join_calls import JoinCalls
 from controller.master.notify.missing import MissingJobs
 from controller.master.notify.notifying import Notifying
@@ -35,7 +36,6 @@ from controller.master.notify.sender import Sender
 from controller.master.providers import make_provider
 from controller.master.storage.kept import Kept
 from controller.master.topology_file import TopologyFile
-from controller.master.waiting_agents import WaitingAgents
 from placement.growth import Growth
 from placement.scores import parse_weights
 

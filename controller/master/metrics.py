@@ -32,6 +32,7 @@ MOST_EXECUTORS = 10_000
 """Most executors with a series of their own. Applications are bounded by `controller.wire.limits`, workers by the tokens made
 for them."""
 LONGEST_LABEL = 80
+"""Most characters of a label's value; only printable ones are shown."""
 MIB = 1 << 20
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -51,7 +52,7 @@ class Families(Collector):
     def value(self, name: str, value: float, *labels: str) -> None:
         family = self._by_name[name]
         assert not isinstance(family, HistogramMetricFamily)
-        family.add_metric([label_value(label) for label in labels], value)
+        family.add_metric([printable(label, LONGEST_LABEL) for label in labels], value)
 
     def histogram(self, name: str, bounds: Iterable[float], counts: Iterable[int], sum_: float, *labels: str) -> None:
         """Add a histogram; `counts` has one number for each bound and one beyond."""
@@ -59,7 +60,7 @@ class Families(Collector):
         assert isinstance(family, HistogramMetricFamily)
         ends = [*map(str, map(float, bounds)), "+Inf"]
         buckets = list(zip(ends, map(float, accumulate(counts)), strict=True))
-        family.add_metric([label_value(label) for label in labels], buckets, sum_)
+        family.add_metric([printable(label, LONGEST_LABEL) for label in labels], buckets, sum_)
 
     def collect(self) -> Iterator[Family]:
         yield from self._by_name.values()
@@ -68,11 +69,6 @@ class Families(Collector):
         registry = CollectorRegistry()
         registry.register(self)
         return generate_latest(registry)
-
-
-def label_value(text: str) -> str:
-    """Return a label's value that shows `text`: printable characters, at most `LONGEST_LABEL`."""
-    return printable(text, LONGEST_LABEL)
 
 
 async def metrics(cluster: ClusterState, now_s: float, epoch_s: float) -> bytes:

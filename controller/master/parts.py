@@ -20,7 +20,6 @@ class Parts:
         """The number of failures of each part since it last worked."""
 
     def do(self, doing: str, part: Callable[[float], None], now_s: float) -> None:
-        """Run a part of a pass as a `guarded` block."""
         with self.guarded(doing):
             part(now_s)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from controller.asks.annotations import with_annotations
+from controller.asks.job_setting import with_annotations
 from controller.master.access.tokens import digest, mint
 from controller.master.admitting import Admitting
 from controller.master.core import agents, driver_events, drivers
@@ -94,5 +94,4 @@ class AgentCalls:
         return self.core.reply(worker_id, now_s)
 
     def desired(self, worker_id: str, now_s: float) -> Desired:
-        """Return the desired state of a worker at this time."""
         return self.core.desired(worker_id, now_s)

@@ -1,31 +1,42 @@
-"""Picture of several runs over one time axis, the paper's Fig. 4: cores of each with its arrival, deadline and end.
+"""Pictures of several jobs in rows, one below the other, all with the same axes.
 
-One row per run, all with the same axes; time counts from the earliest submission. A row shows granted cores (filled) and
-demanded cores (line): where the line is above the area the run was squeezed; debt, where there was any, has an axis of its
-own. Needs matplotlib (extra `plots`). Not covered: one run in detail (`controller.runs.plot`).
+Runs over one time axis, the paper's Fig. 4, whose time counts from the earliest submission: a row shows granted cores
+(filled), demanded cores (line), arrival, deadline and end. Where the line is above the area the run was squeezed; debt, where
+there was any, has an axis of its own. A night of several applications over the time of day: a row shows the cores that the
+executors held (filled) and the fewest with which the job ends by the deadline (line).
+
+Needs matplotlib (extra `plots`). Not covered: one run in detail (`controller.runs.plot`), the figures of a night
+(`stage_model.forecast.night`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from controller.runs.plot import DEADLINE, new_figure, number, save, ticks
+from controller.runs.plot import ALLOCATED, DEADLINE, PROGRESS, new_figure, number, save, ticks
 from controller.runs.run_folder import read_samples, read_summary
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput
+from stage_model.forecast.night import LATEST_S, Night, NightJob
 from stage_model.units import format_duration, priority_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours: they stay apart for colour-blind eyes. Orange-red is left to the deadlines.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d31")
 ARRIVAL, DEMANDED, DEBT = "#636363", "#252525", "#54278f"
 ROW_INCHES, FRAME_INCHES = 1.7, 1.2
+JOB_INCHES, EDGE_INCHES = 1.1, 1.4
+MOST_JOBS = 40
+"""Number of rows of a picture of a night that people can still read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +72,40 @@ def plot_runs(run_dirs: Sequence[Path], out: Path) -> None:
     """
     rows = common_axis([(path, read_summary(path), read_samples(path)) for path in run_dirs])
     figure = new_figure(out, height=FRAME_INCHES + ROW_INCHES * len(rows))
-    axes: list[Axes] = list(figure.subplots(len(rows), 1, sharex=True, sharey=True, squeeze=False)[:, 0])
-    handles: dict[str, Any] = {}
-    for place, (axis, row) in enumerate(zip(axes, rows, strict=True)):
-        handles.update(_draw(axis, row, COLOURS[place % len(COLOURS)]))
+    drawn = [partial(_draw, row=row, colour=COLOURS[place % len(COLOURS)]) for place, row in enumerate(rows)]
+    axes = _draw_rows(figure, drawn, "cores (all executors)")
     axes[0].set_ylim(0, max(max(*row.curve.granted, *row.curve.demanded, 0.1) for row in rows) * 1.12)
     axes[0].set_xlim(0, max(row.last_s for row in rows) * 1.02)
     axes[-1].set_xlabel("seconds since the first submission")
-    figure.supylabel("cores (all executors)", fontsize=10)
+    save(figure, out)
+
+
+def plot_night(found: Night, out: Path, zone: tzinfo) -> None:
+    """Draw the night into `out`, the first `MOST_JOBS` jobs in the order of their start, with times of that zone.
+
+    Raises `BadInput` when `out` is no picture or cannot be written, `Unavailable` without matplotlib.
+    """
+    jobs = found.jobs[:MOST_JOBS]
+    figure = new_figure(out, height=EDGE_INCHES + JOB_INCHES * len(jobs))
+    axes = _draw_rows(figure, [partial(_draw_job, job=job, deadline_s=found.deadline_s, zone=zone) for job in jobs], "cores")
+    most = max(max(job.held.most_cores, job.fewest_held or 0.0) for job in jobs)
+    axes[0].set_ylim(0, 1.12 * max(most, 0.1))
+    if len(found.jobs) > len(jobs):
+        figure.suptitle(f"the first {len(jobs)} of {len(found.jobs)} jobs", fontsize=10)
+    save(figure, out)
+
+
+def _draw_rows(figure: Figure, drawn: Sequence[Callable[[Axes], dict[str, Any]]], label: str) -> list[Axes]:
+    """Draw rows, each of which returns what the legend should name; return their axes."""
+    axes: list[Axes] = list(figure.subplots(len(drawn), 1, sharex=True, sharey=True, squeeze=False)[:, 0])
+    handles: dict[str, Any] = {}
+    for axis, draw in zip(axes, drawn, strict=True):
+        handles.update(draw(axis))
+    figure.supylabel(label, fontsize=10)
     figure.legend(
         list(handles.values()), list(handles), loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9
     )
-    save(figure, out)
+    return axes
 
 
 def common_axis(runs: Sequence[tuple[Path, dict[str, Any], Sequence[Sample]]]) -> list[Row]:
@@ -156,4 +189,24 @@ def _draw(axis: Axes, row: Row, colour: str) -> dict[str, Any]:
         right.set_ylabel("debt (core-s)", color=DEBT, fontsize=8.5)
         right.tick_params(axis="y", colors=DEBT)
         handles, labels = [*handles, line], [*labels, "debt"]
+    return dict(zip(labels, handles, strict=True))
+
+
+def _draw_job(axis: Axes, job: NightJob, deadline_s: float, zone: tzinfo) -> dict[str, Any]:
+    """Draw one row; return what the legend should name."""
+
+    def moment(epoch_s: float) -> Any:
+        return datetime.fromtimestamp(min(epoch_s, LATEST_S), zone)
+
+    steps = [*job.held.steps, (job.held.end_s, 0.0)]
+    times, cores = [moment(job.start_s + since_s) for since_s, _ in steps], [cores for _, cores in steps]
+    axis.fill_between(times, cores, step="post", color=PROGRESS, alpha=0.35, linewidth=0, label="cores held")
+    fewest, end_s = job.fewest_held, job.new_end_s
+    if fewest is not None and end_s is not None:
+        first_s = min(end_s, job.start_s + job.held.first_s)
+        span = [moment(first_s), moment(end_s)]
+        axis.plot(span, [fewest, fewest], color=ALLOCATED, linewidth=1.6, label="fewest cores")
+    axis.axvline(moment(deadline_s), color=DEADLINE, linewidth=1.6, linestyle=(0, (5, 3)), label="deadline")
+    axis.set_title(job.name, fontsize=9.5, loc="left", parse_math=False)  # names of Scala objects have $
+    handles, labels = axis.get_legend_handles_labels()
     return dict(zip(labels, handles, strict=True))

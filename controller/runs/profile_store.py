@@ -31,7 +31,6 @@ class ProfileStore:
         self.folder = folder
 
     def list(self) -> tuple[str, ...]:
-        """Return the keys, sorted."""
         if not self.folder.is_dir():
             return ()
         names = (path.name for path in self.folder.iterdir() if not path.name.startswith("."))

@@ -12,7 +12,8 @@ import csv
 import io
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -104,18 +105,12 @@ def samples_size(run_dir: Path) -> int:
 
 def read_samples(run_dir: Path) -> list[Sample]:
     """Return all samples in the order written, [] when none was; an unfinished last row is left out. Raise `BadInput`."""
-    path = run_dir / SAMPLES
-    if not path.exists():
-        return []
-    text = _read(path)
-    whole = text[: text.rfind("\n") + 1]
-    rows = _rows(whole, SAMPLE_COLUMNS, path)
-    return [_read_row(row, path, Sample, application_id="", executor_id=row["executor"]) for row in rows]
+    return samples_from(run_dir, 0, -1)[0]
 
 
 def samples_from(run_dir: Path, offset: int, most: int) -> tuple[list[Sample], int]:
-    """Return the samples that begin at byte `offset` of the table (0: its begin), of `most` bytes at most, and the offset
-    behind them. Raise `BadInput`."""
+    """Return the samples that begin at byte `offset` of the table (0: its begin), of `most` bytes at most (-1: all), and the
+    offset behind them. Raise `BadInput`."""
     path = run_dir / SAMPLES
     rows, end = _rows_from(path, SAMPLE_COLUMNS, offset, most)
     return [_read_row(row, path, Sample, application_id="", executor_id=row["executor"]) for row in rows], end
@@ -129,7 +124,6 @@ def quotas_from(run_dir: Path, offset: int, most: int) -> tuple[list[OrderedQuot
 
 
 def write_stages(run_dir: Path, stages: Iterable[StageCourse]) -> None:
-    """Replace `stages.csv`."""
     rows = [(s.stage, s.attempt, s.name[:LONGEST_NAME], _cell(s.start_s), _cell(s.end_s), s.tasks) for s in stages]
     write_whole(run_dir / STAGES, _csv([STAGE_COLUMNS, *rows]))
 
@@ -173,29 +167,25 @@ def _rows(text: str, columns: Sequence[str], path: Path) -> Iterable[dict[str, s
         raise _bad_row(path, f"line {reader.line_num}: {problem}") from problem
 
 
-def _rows_from(path: Path, columns: Sequence[str], offset: int, most: int) -> tuple[list[dict[str, str]], int]:
+def _rows_from(path: Path, columns: Sequence[str], offset: int, most: int) -> tuple[Iterable[dict[str, str]], int]:
     """Return only whole rows, and the offset behind them. An offset that is no row's begin, because the table has been
     written again, counts as 0."""
-    try:
-        with path.open("rb") as file:
-            offset = min(max(0, offset), path.stat().st_size)
-            if offset > 0:
-                file.seek(offset - 1)
-                if file.read(1) != b"\n":
-                    offset = 0
-            file.seek(offset)
-            data = file.read(most)
-    except FileNotFoundError:
-        return [], 0
-    except OSError as problem:
-        raise BadInput(f"{path} cannot be read ({problem.strerror}); name the folder of a run.") from problem
-    whole = data[: data.rfind(b"\n") + 1]
-    try:
+    with _readable(path):
+        try:
+            with path.open("rb") as file:
+                offset = min(max(0, offset), path.stat().st_size)
+                if offset > 0:
+                    file.seek(offset - 1)
+                    if file.read(1) != b"\n":
+                        offset = 0
+                file.seek(offset)
+                data = file.read(most)
+        except FileNotFoundError:
+            return [], 0
+        whole = data[: data.rfind(b"\n") + 1]
         text = whole.decode()
-    except UnicodeDecodeError as problem:
-        raise BadInput(f"{path} is no text; name the folder of a run.") from problem
     heading = "" if offset == 0 else ",".join(columns) + "\n"
-    return list(_rows(heading + text, columns, path)), offset + len(whole)
+    return _rows(heading + text, columns, path), offset + len(whole)
 
 
 def _bad_row(path: Path, problem: object) -> BadInput:
@@ -228,8 +218,15 @@ def _end_of_last_line(file: io.FileIO, end: int) -> int:
 
 
 def _read(path: Path) -> str:
-    try:
+    with _readable(path):
         return path.read_text(encoding="utf-8")
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Read a file in the block. Raise `BadInput` for a file that cannot be read, or is no text."""
+    try:
+        yield
     except OSError as problem:
         raise BadInput(f"{path} cannot be read ({problem.strerror}); name the folder of a run.") from problem
     except UnicodeDecodeError as problem:

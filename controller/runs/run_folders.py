@@ -1,15 +1,26 @@
-"""Search for a run's folder under the home directory: also for applications that no master remembers."""
+"""Search for a run's folder under the home directory, also for applications that no master remembers; the course of a run
+from its folder, and all ended runs in short, which the master reads for the live page.
+
+Not covered: the files themselves (`run_folder`).
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from controller.runs.run_folder import SUMMARY, read_summary
+import msgspec
+
+from controller.runs.run_folder import SUMMARY, quotas_from, read_stages, read_summary, samples_from
+from controller.wire.course import COURSE_BYTES, MOST_STAGES, Course, EndedRun, StageCourse
 from stage_model.errors import BadInput
 from stage_model.nearest import nearest_applications
+
+log = logging.getLogger("sparkpace.master")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +99,32 @@ def _date(path: Path) -> float:
 
 def _load(path: Path) -> RunFolder:
     return RunFolder(path, read_summary(path) if (path / SUMMARY).exists() else {})
+
+
+def read_course(run_dir: Path, samples: int, quotas: int, since_s: float, stages: Sequence[StageCourse] | None) -> Course:
+    """Return the course of a run: its records behind these offsets, and its stages that did not end before `since_s`.
+    `stages` None: those of the folder. Raise `BadInput`."""
+    rows, samples_next = samples_from(run_dir, samples, COURSE_BYTES)
+    ordered, quotas_next = quotas_from(run_dir, quotas, COURSE_BYTES)
+    spans = read_stages(run_dir) if stages is None else stages
+    return Course(
+        samples=tuple(rows),
+        samples_next=samples_next,
+        quotas=tuple(ordered),
+        quotas_next=quotas_next,
+        stages=tuple(span for span in spans if span.end_s is None or span.end_s >= since_s)[-MOST_STAGES:],
+        # an answer that is almost full may have left something out
+        more=max(samples_next - samples, quotas_next - quotas) > COURSE_BYTES // 2,
+    )
+
+
+def ended_runs(runs: Path) -> tuple[EndedRun, ...]:
+    """Return the ended runs in the order in which they ended. A record that cannot be read is left out, and the log says
+    so."""
+    found = []
+    for _, folder in dated_records(runs):
+        try:
+            found.append(msgspec.convert({**read_summary(folder), "app_id": folder.name}, EndedRun))
+        except (BadInput, msgspec.ValidationError) as error:
+            log.warning("the record of run %s is not shown: %s", folder.name, error)
+    return tuple(found)

@@ -20,7 +20,7 @@ import msgspec
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import read_samples, read_summary, samples_size
 from controller.runs.run_folders import RunFolder, dated_records, ended_folders, find_ended_run
-from controller.wire.savings import Money, RunSavings, Savings, SavingsReply
+from controller.wire.course import Money, RunSavings, Savings, SavingsReply
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput
 from stage_model.forecast.watched import WatchedSaving, watched_saving

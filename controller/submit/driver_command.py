@@ -12,13 +12,12 @@ from pathlib import Path
 
 from controller.asks.job_options import SETTINGS, setting_texts
 from controller.asks.properties import parse_properties
+from controller.asks.submit_args import check_deploy_mode
 from controller.home import Cluster, Home
 from controller.machine.addresses import LOOPBACK, is_loopback
 from controller.machine.files import why_unreadable
-from controller.submit.attaching import JARS, attach_settings, joined
 from controller.submit.authentication import authenticated
-from controller.submit.bridge_jar import bridge_jar, driver_settings, unsaid
-from controller.submit.deploy_mode import check_deploy_mode
+from controller.submit.bridge_jar import JARS, attach_settings, bridge_jar, driver_settings, joined, unsaid
 from controller.submit.spark_install import SparkInstall
 from controller.submit.submission import INSTANCES, Submission
 from stage_model.errors import BadInput

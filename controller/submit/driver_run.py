@@ -1,4 +1,4 @@
-"""Driver of one submission, run as a child; its application is watched until both have ended.
+"""Driver of one submission, run as a child, whose application is watched until both have ended, or in the background.
 
 The driver's input, output and exit code pass through untouched. Signals are handed on; then the application is ended through
 the master too, so that no container outlives a driver that did not listen.
@@ -15,11 +15,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from controller.client import MasterClient
+from controller.home import Home
+from controller.machine.log_files import tail
+from controller.start import ours
 from controller.wire.command import ApplicationView
 from controller.wire.states import Outcome
 from stage_model.errors import OtherVersion, PaceError, Unavailable
+
+if TYPE_CHECKING:  # `kill` reads this module and carries nothing of submissions
+    from controller.submit.submission import Submission
 
 LOOK_S = 1.0
 DRIVER_END_S = 10.0
@@ -28,6 +35,8 @@ RECORD_S = 15.0
 """Longest wait for the run's record, and for the containers to go."""
 TELL_S = 120.0
 """Longest time for which `submit` reports the driver's end again to a master that does not take it; a signal ends that."""
+REGISTER_S = 120.0
+"""Longest wait of `--detach` for the application to register; a loaded machine took 47 s to the first task."""
 NO_SUCCESS = 1
 """Exit code if the driver ended with 0, though its application was killed, or stopped by the master."""
 FORWARDED = (signal.SIGINT, signal.SIGTERM)
@@ -165,6 +174,43 @@ def end_with_parent(parent: int) -> None:
     PRCTL(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
     if os.getppid() != parent:  # it has ended already; the parent's signal handlers still hold here, so this one just ends
         os._exit(128 + signal.SIGTERM)
+
+
+def detach(job: Submission, arguments: Sequence[str], home: Home, client: MasterClient, say: Callable[..., None]) -> int:
+    """Start the same command in the background; return 0 once its application is registered, else its exit code. `say` prints
+    a line, with `err=True` on stderr."""
+    log = home.logs / f"driver-{job.submission}.log"
+    words = list(arguments)
+    at = words.index("--detach")
+    submitted = ["--submitted-ms", str(job.submitted_ms), "--submitted-uptime", job.submitted_uptime]
+    words[at : at + 1] = ["--submission", job.submission, *submitted]
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "ab") as out:
+        child = subprocess.Popen(
+            ours("controller.cli.main", "submit", *words),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    say(f"submission {job.submission}\nlog {log}")
+    until = time.monotonic() + REGISTER_S
+    while time.monotonic() < until:
+        code, view = child.poll(), find(client, job.submission)
+        if code is not None:
+            if view is None:
+                say(f"sparkpace: the driver ended with exit code {code}; its log ends:\n{tail(log)}", err=True)
+                return code or 1
+            return code
+        if view is not None:
+            say(f"application {view.application_id}")
+            return 0
+        if job.after and (waiting := [listed for listed in client.applications() if listed.application_id == job.submission]):
+            say(f"the driver starts later: {waiting[0].reason}")
+            return 0
+        time.sleep(0.25)
+    say(f"sparkpace: the application has not registered after {REGISTER_S:g} s; the driver goes on", err=True)
+    return 0
 
 
 def find(client: MasterClient, submission: str) -> ApplicationView | None:

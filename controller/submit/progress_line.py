@@ -51,7 +51,6 @@ class ProgressLine:
 
 
 def note(console: Console, text: str) -> None:
-    """Print a line of `submit`'s own."""
     console.print(f"sparkpace: {text}", soft_wrap=True, markup=False)
 
 

@@ -1,7 +1,7 @@
 """The Spark of a submission: SPARK_HOME, else the pyspark of our own Python, else `spark-submit` on PATH.
 
 With the pyspark of our own Python this module also chooses the Python of driver and tasks. With the others Spark takes
-`python3` on PATH.
+`python3` on PATH. A submission may go on as Spark's own program, in place of this process.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from stage_model.errors import Unavailable
 
@@ -71,3 +73,17 @@ def spark_of(submit: Path) -> Path:
         if (home / "jars").is_dir():
             return home
     raise Unavailable(f"{submit} lies in no Spark, so which one it runs is not known; set SPARK_HOME to a Spark")
+
+
+def go_on_as(words: Sequence[str], environment: Mapping[str, str], passed: Sequence[int] = ()) -> NoReturn:
+    """Become the program, which keeps this process's number: the starter of this process can signal and kill the program. The
+    program gets the descriptors `passed`. Raise `Unavailable` when it cannot be started."""
+    for descriptor in passed:
+        os.set_inheritable(descriptor, True)
+    # Python ignores SIGPIPE, and what is ignored stays so in the program.
+    before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        os.execve(words[0], list(words), dict(environment))  # noqa: S606 - the user's own words, no shell
+    except OSError as error:
+        signal.signal(signal.SIGPIPE, before)
+        raise Unavailable(f"{words[0]} cannot be started ({error.strerror}); install Spark again") from error

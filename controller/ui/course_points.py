@@ -8,7 +8,7 @@ after the other: a viewer gets the number of the point from which on to draw aga
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -51,16 +51,6 @@ class CourseNews(msgspec.Struct, frozen=True):
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class SeenCourse:
-    """A viewer's knowledge: counts, and the step of its points."""
-
-    step_s: float = 0.0
-    points: int = 0
-    quotas: int = 0
-    changes: int = 0
-
-
 @dataclass(slots=True)
 class CoursePoints:
     """A course as it grows. `samples_next`, `quotas_next`, `since_s`: the next place to ask from; `loading`: the past is not
@@ -96,20 +86,23 @@ class CoursePoints:
         self.samples_next, self.quotas_next = course.samples_next, course.quotas_next
         self.loading = course.more
 
-    def since(self, seen: SeenCourse) -> tuple[CourseNews, SeenCourse]:
-        """Return the news for a viewer that has `seen` a part, and the part that it has seen then."""
-        first = seen.points if seen.step_s == self._step_s else 0
-        new = min(self._quotas_seen - seen.quotas, len(self._quotas))
-        news = CourseNews(
-            application_id=self.application_id,
-            first=first,
-            points=self._points[first:],
-            quotas=self._quotas[len(self._quotas) - new :],
-            stages=[stage for number, stage in self._stages.values() if number > seen.changes],
-            loading=self.loading,
-            problem=self.problem,
-        )
-        return news, SeenCourse(self._step_s, self._settled, self._quotas_seen, self._changes)
+    def news(self) -> Iterator[CourseNews]:
+        """Yield the news for one viewer: at first all that is here, then what has come since the time before."""
+        step_s, points, quotas, changes = 0.0, 0, 0, 0
+        while True:
+            first = points if step_s == self._step_s else 0
+            new = min(self._quotas_seen - quotas, len(self._quotas))
+            stages = [stage for number, stage in self._stages.values() if number > changes]
+            step_s, points, quotas, changes = self._step_s, self._settled, self._quotas_seen, self._changes
+            yield CourseNews(
+                application_id=self.application_id,
+                first=first,
+                points=self._points[first:],
+                quotas=self._quotas[len(self._quotas) - new :],
+                stages=stages,
+                loading=self.loading,
+                problem=self.problem,
+            )
 
     # ------------------------------------------------------------------ samples
 

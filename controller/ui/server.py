@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -20,11 +19,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.client import MasterClient
-from controller.ui.course_points import SeenCourse
 from controller.ui.entrance import COOKIE, SESSION_S, Entrance, check_size
 from controller.ui.poller import Poller
 from controller.wire.command import Change, Failure, PlanRequest
-from controller.wire.course import EndedRun
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline, PaceError
 from stage_model.units import parse_cores, parse_duration, parse_new_deadline, parse_priority
@@ -82,45 +79,40 @@ class Page:
         self.entrance, self.poller, self.client, self.printed = entrance, poller, client, printed
         self.clock, self.now = clock, now
         self._static = {name: (FOLDER / name).read_bytes() for name in STATIC}
-        self._runs: tuple[float, tuple[EndedRun, ...]] | None = None
+        self._runs: tuple[float, object] | None = None
         self._runs_lock, self._savings_lock = asyncio.Lock(), asyncio.Lock()
         self.over = asyncio.Event()
         """Event on which streams end, so that the server can end."""
 
     def application(self) -> ASGIApp:
-        path, known = self.entrance.path, self._signed_in
+        path = self.entrance.path
         routes = [
-            Route(f"{path}enter", self._handler(self.enter), methods=["GET"]),
-            Route(path, self._handler(self.file), methods=["GET"]),
-            Route(f"{path}events", self._handler(known(self.events)), methods=["GET"]),
-            Route(f"{path}runs", self._handler(known(self.runs)), methods=["GET"]),
-            Route(f"{path}savings", self._handler(known(self.savings)), methods=["GET"]),
-            Route(f"{path}plan", self._handler(known(self.plan)), methods=["GET"]),
-            Route(f"{path}applications/{{id}}/set", self._handler(known(self.change), changes=True), methods=["POST"]),
-            Route(f"{path}applications/{{id}}/kill", self._handler(known(self.kill), changes=True), methods=["POST"]),
-            Route(f"{path}{{name}}", self._handler(self.file), methods=["GET"]),
+            Route(f"{path}enter", self._handler(self.enter, signed_in=False), methods=["GET"]),
+            Route(path, self._handler(self.file, signed_in=False), methods=["GET"]),
+            Route(f"{path}events", self._handler(self.events), methods=["GET"]),
+            Route(f"{path}runs", self._handler(self.runs), methods=["GET"]),
+            Route(f"{path}savings", self._handler(self.savings), methods=["GET"]),
+            Route(f"{path}plan", self._handler(self.plan), methods=["GET"]),
+            Route(f"{path}applications/{{id}}/set", self._handler(self.change, changes=True), methods=["POST"]),
+            Route(f"{path}applications/{{id}}/kill", self._handler(self.kill, changes=True), methods=["POST"]),
+            Route(f"{path}{{name}}", self._handler(self.file, signed_in=False), methods=["GET"]),
         ]
         return _with_headers(Starlette(routes=routes, exception_handlers={HTTPException: _nothing_here}))
 
     def _handler(
-        self, answer: Callable[[Request], Awaitable[Response]], *, changes: bool = False
+        self, answer: Callable[[Request], Awaitable[Response]], *, signed_in: bool = True, changes: bool = False
     ) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
             try:
-                self.entrance.check_sender(_headers(request), changes=changes)
+                self.entrance.check_sender(request.headers, changes=changes)
+                if signed_in:
+                    try:
+                        self.entrance.check_session(request.cookies.get(COOKIE), self.clock())
+                    except Denied as error:
+                        return _failed(error, 401)
                 return await answer(request)
             except PaceError as error:
                 return _failed(error)
-
-        return handle
-
-    def _signed_in(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        async def handle(request: Request) -> Response:
-            try:
-                self.entrance.check_session(request.cookies.get(COOKIE), self.clock())
-            except Denied as error:
-                return _failed(error, 401)
-            return await answer(request)
 
         return handle
 
@@ -157,20 +149,19 @@ class Page:
 
     async def _stream(self, application_id: str | None, past: bool) -> AsyncIterator[bytes]:
         with ExitStack() as stack:
-            points = None
+            course = None
             if application_id is not None:
                 try:
-                    points = stack.enter_context(self.poller.watching(application_id))
+                    course = stack.enter_context(self.poller.watching(application_id)).news()
                 except PaceError as error:
                     yield _event("refused", {"error": str(error)})
-            seen, look = SeenCourse(), -1 if self.poller.looks else 0  # the last look at once, if there was one
+            look = -1 if self.poller.looks else 0  # the last look at once, if there was one
             if past:
                 yield _event("past", self.poller.past())
             while (look := await self._next(look)) > 0:
                 yield _event("cluster", self.poller.picture)
-                if points is not None:
-                    news, seen = points.since(seen)
-                    yield _event("course", news)
+                if course is not None:
+                    yield _event("course", next(course))
 
     async def _next(self, look: int) -> int:
         """Wait for the next look; return its number, 0 when the server ends."""
@@ -228,7 +219,7 @@ class Page:
 
     @staticmethod
     async def _asked(request: Request) -> ChangeForm:
-        check_size(_headers(request), MOST_BODY)
+        check_size(request.headers, MOST_BODY)
         try:
             return msgspec.json.decode(await request.body(), type=ChangeForm)
         except UNREADABLE as error:
@@ -250,16 +241,12 @@ def _with_headers(inner: ASGIApp) -> ASGIApp:
     return application
 
 
-def _headers(request: Request) -> Mapping[str, str]:
-    return dict(request.headers)
-
-
 def _event(name: str, data: object) -> bytes:
     """Write one event, whatever is in the data: JSON has no line ends."""
     return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
 
 
-def _answer(value: Any, status: int = 200) -> Response:
+def _answer(value: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 

@@ -1,6 +1,7 @@
-"""Messages of the live page and the master besides views: the course of a run, and the runs that have ended.
+"""Messages of the live page and the master besides views: the course of a run, the runs that have ended, and the savings of
+those that were only watched, which are the answer of `sparkpace savings`, too.
 
-They are sent as JSON of these structs. See docs/protocol.md.
+They are sent as JSON of these structs. See docs/protocol.md and docs/guides/observe.md.
 """
 
 from __future__ import annotations
@@ -70,3 +71,50 @@ class EndedRuns(Message, frozen=True, kw_only=True):
     """GET /v1/runs (scope submit): the runs that are kept, in order of their ends."""
 
     runs: tuple[EndedRun, ...]
+
+
+class RunSavings(Message, frozen=True, kw_only=True):
+    """One run. Seconds count from submission. `on_time` None: it had no deadline, or was cut off before that. The last
+    fields are None where they are not known, for the reason in `remark`."""
+
+    application_id: str
+    name: str
+    on_time: bool | None
+    deadline_s: float | None
+    end_s: float
+    held_core_s: float
+    used_core_s: float
+    least_deadline_s: float | None = None
+    saved_core_s: float | None = None
+    least_core_s: float | None = None
+    most_core_s: float | None = None
+    remark: str = ""
+
+
+class Money(Message, frozen=True, kw_only=True):
+    """Saved money, in the unit of the price of a core-hour."""
+
+    price: float
+    saved: float
+    least: float | None
+    most: float | None
+
+
+class Savings(Message, frozen=True, kw_only=True):
+    """Runs with their sums. The sum has an interval where each saving has one."""
+
+    applications: tuple[RunSavings, ...]
+    held_core_s: float
+    used_core_s: float
+    saved_core_s: float
+    least_core_s: float | None
+    most_core_s: float | None
+    money: Money | None = None
+
+
+class SavingsReply(Message, frozen=True, kw_only=True):
+    """GET /v1/savings (scope submit): the savings of the newest watched runs. `left_out`: runs that cannot be read, or whose
+    samples are too many to be read for an answer."""
+
+    savings: Savings
+    left_out: int = 0

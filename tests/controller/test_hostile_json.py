@@ -14,7 +14,7 @@ from controller.asks.job_options import job_options
 from controller.client import MasterClient
 from controller.home import Home
 from controller.locks import last_holder
-from controller.master.storage.identity import begin_life
+from controller.master.storage.kept import begin_life
 from controller.master.storage.store import Store
 from controller.runs.run_folder import SUMMARY, read_summary
 from controller.runtime.base import ExecutorKey

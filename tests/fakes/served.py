@@ -18,8 +18,8 @@ from controller.client import LastingClient, MasterClient
 from controller.home import Home
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api
+from controller.master.handlers import WaitingAgents
 from controller.master.join_calls import JoinCalls
-from controller.master.waiting_agents import WaitingAgents
 from controller.ui.entrance import Entrance
 from controller.ui.main import _loopback, new_word
 from controller.ui.poller import Poller

@@ -20,8 +20,8 @@ import msgspec
 from controller.home import Home, User
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api
+from controller.master.handlers import WaitingAgents
 from controller.master.join_calls import JoinCalls
-from controller.master.waiting_agents import WaitingAgents
 from controller.wire.version import HEADER, SPOKEN
 from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report, sample, use
 from tests.properties.test_plan_cache import taught

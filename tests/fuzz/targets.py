@@ -23,8 +23,7 @@ from typing import Any
 import msgspec
 
 from controller.agent.executors.known import PROGRESS_FILE, ProgressRefused, read_progress
-from controller.asks.job_options import job_options
-from controller.asks.mounts import parse_mounts
+from controller.asks.job_options import job_options, parse_mounts
 from controller.asks.properties import format_properties, parse_properties
 from controller.asks.submit_args import split_arguments
 from controller.client import MasterClient
@@ -34,7 +33,7 @@ from controller.machine.process import Process
 from controller.master.core.executor_spec import executor_slots, executor_spec
 from controller.master.core.plan_reply import ClusterNow, plan_reply, plan_without_cluster
 from controller.master.profiles import profile_of
-from controller.master.storage.identity import begin_life
+from controller.master.storage.kept import begin_life
 from controller.master.storage.store import Store
 from controller.master.topology_file import read_topology
 from controller.runs.eventlog_files import read_event_log_file

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from controller.home import Home
-from controller.submit.attaching import attach_settings
+from controller.submit.bridge_jar import attach_settings
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.kubernetes_deployed import InMaster, deployed
 from tests.integration.local_cluster import conf_words, eventually

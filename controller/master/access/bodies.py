@@ -13,9 +13,8 @@ from typing import TypeVar
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from controller.wire.command import Change, DriverEnded, Labels, PlanRequest, ServicesRequest, StartRequest
+from controller.wire.command import PlanRequest, StartRequest
 from controller.wire.driver import DriverSync, Registration
-from controller.wire.joining import JoinCheck, JoinRequest, NewIdentity
 from controller.wire.message import Message
 from controller.wire.worker import WorkerSync
 from stage_model.decoding import UNREADABLE
@@ -24,19 +23,14 @@ from stage_model.errors import BadInput, TooLarge, TooMuch, TooSlow
 M = TypeVar("M", bound=Message)
 
 MIB = 1 << 20
-MOST: dict[type[Message], int] = {
+MOST = MIB // 16
+"""Most bytes of a body that is not of a `LARGE` type."""
+LARGE: dict[type[Message], int] = {
     Registration: 4 * MIB,
     DriverSync: 64 * MIB,  # 2,000 events, and a job's start names all its stages
     WorkerSync: 32 * MIB,
     PlanRequest: 16 * MIB,  # a profile from a file
     StartRequest: 16 * MIB,  # has a plan's request
-    Change: MIB // 16,
-    DriverEnded: MIB // 16,
-    ServicesRequest: MIB // 16,
-    Labels: MIB // 16,
-    JoinCheck: MIB // 16,
-    JoinRequest: MIB // 16,
-    NewIdentity: MIB // 16,
 }
 """Most bytes of a body by its type."""
 BODY_S = 20.0
@@ -81,7 +75,7 @@ class Bodies:
         `TooSlow`."""
         try:
             async with asyncio.timeout(BODY_S):
-                data = await self._read(request, MOST[kind])
+                data = await self._read(request, LARGE.get(kind, MOST))
         except TimeoutError:
             raise TooSlow(f"the body of {path_called(request)} took over {BODY_S:g} s; send it faster, or less") from None
         except ClientDisconnect:

@@ -63,7 +63,6 @@ class JoinTokens:
         return made
 
     def listed(self) -> Mapping[str, JoinLimits]:
-        """Return the tokens by id."""
         files = sorted(self._folder.glob("*")) if self._folder.is_dir() else []
         found = {file.name: self._read(file.name) for file in files if TOKEN_ID.fullmatch(file.name)}
         return {token_id: kept for token_id, kept in found.items() if kept is not None}

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
-from datetime import datetime, timedelta
 
-from controller.asks.annotations import with_annotations
-from controller.asks.job_options import MOST_CHARACTERS
-from controller.asks.job_setting import PREFIX
-from controller.machine.local_zone import local_zone
 from controller.master.core.application import Application
 from controller.master.core.findings import lateness_to_come
 from controller.master.core.guard import guarded
@@ -21,10 +14,8 @@ from controller.master.core.view import demanded_and_granted, forecast_end_s
 from controller.master.notify.events import EventWatch, HookEvent, JobLook, Risk, body, refused_event, with_risk
 from controller.master.notify.missing import MissingJobs
 from controller.master.notify.sender import Sender
-from controller.wire.driver import Registration
 from controller.wire.states import Outcome
-from stage_model.errors import BadInput
-from stage_model.units import PRIORITIES, parse_deadline
+from stage_model.units import PRIORITIES
 
 
 class Notifying:
@@ -53,22 +44,12 @@ class Notifying:
         self._tell(refused_event(name, reason, deadline_s))
 
     def counts(self) -> tuple[dict[str, int], int]:
-        """Return the sender's counts."""
         return self._sender.counts()
 
     def _tell(self, event: HookEvent) -> None:
         notification_id = uuid.uuid4().hex
         told = body(event, notification_id=notification_id, epoch_s=self._wall(), cluster_id=self._cluster_id)
         self._sender.put(notification_id, told)
-
-
-def asked_deadline_s(registration: Registration) -> float | None:
-    """Return the deadline in seconds after submission; None where the user asked for none, or for an unreadable one."""
-    with suppress(BadInput):
-        asked = with_annotations(registration.conf).get(f"{PREFIX}deadline", "")
-        if 0 < len(asked) <= MOST_CHARACTERS:
-            return parse_deadline(asked, datetime.now(local_zone(os.environ)) - timedelta(seconds=registration.age_s))
-    return None
 
 
 def _look(application: Application, now_s: float) -> JobLook:

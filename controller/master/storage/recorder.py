@@ -76,7 +76,6 @@ class Recorder:
             raise
 
     def recorded(self, application_id: str) -> bool:
-        """Return True if the record of that run is written."""
         return (self.folder(application_id) / SUMMARY).exists()
 
     def add(self, application_id: str, samples: Sequence[Sample]) -> bool:

@@ -276,7 +276,6 @@ class Store:
     # ------------------------------------------------------------------ files
 
     def log_bytes(self) -> int:
-        """Return the bytes of the write-ahead log."""
         with suppress(FileNotFoundError):
             return _log_of(self._path).stat().st_size
         return 0

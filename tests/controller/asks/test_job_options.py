@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from controller.asks.job_options import JobOptions, job_options
+from controller.asks.job_setting import with_annotations
+from controller.asks.pipeline_options import PipelineOptions
 from controller.wire.worker import Mount
 from stage_model.errors import BadInput
+from tests.fakes.refusals import assert_names
 
 NOW = datetime(2030, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -56,6 +59,14 @@ def test_a_duration_counts_from_submission_and_a_time_is_one() -> None:
     assert options(deadline="by 12:01").deadline_s == pytest.approx(60.0)
 
 
+def test_the_end_of_a_pipeline_counts_from_submission_like_a_deadline() -> None:
+    assert options().pipeline is None
+    assert options(pipeline="nightly").pipeline == PipelineOptions(name="nightly")
+    got = options(pipeline="nightly", pipeline_by="by 12:01")
+    assert got.pipeline is not None
+    assert (got.pipeline.by_s, got.deadline_s) == (pytest.approx(60.0), None)
+
+
 def test_mounts_are_within_what_exists(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     assert options(working_dir=tmp_path, mounts="data:rw").mounts == (
@@ -80,6 +91,13 @@ def test_mounts_are_within_what_exists(tmp_path: Path) -> None:
         ({"placement_labels": "a=b," * 1025}, "spark.pace.placement.labels .*4100.* 4096"),
         ({"mounts": "/," * 65}, "spark.pace.mounts .*65.* 64"),
         ({"dedline": "90s"}, "spark.pace.dedline .*spark.pace.deadline, "),
+        ({"pipeline": ""}, "spark.pace.pipeline ''.* 63"),
+        ({"pipeline": "a b"}, "spark.pace.pipeline 'a b'"),
+        ({"pipeline": "a" * 64}, "a" * 64),
+        ({"pipeline_by": "90s"}, "spark.pace.pipeline.by .*spark.pace.pipeline "),
+        ({"pipeline": "p", "pipeline_by": "soon"}, "spark.pace.pipeline.by 'soon'"),
+        ({"pipeline": "p", "pipeline_by": "90s", "deadline": "80s"}, "spark.pace.deadline .*spark.pace.pipeline.by"),
+        ({"pipeline_until": "90s"}, "spark.pace.pipeline.until"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(own: dict[str, str], part: str) -> None:
@@ -96,3 +114,28 @@ def test_a_port_is_named_once_however_it_is_written() -> None:
     assert options(placement_ports="080,443").placement.ports == (80, 443)
     with pytest.raises(BadInput, match="'00080'"):
         options(placement_ports="80,00080")
+
+
+# ---------------------------------------------------------------- annotations of a driver's pod
+
+
+def annotations(**said: str) -> dict[str, str]:
+    return {f"spark.kubernetes.driver.annotation.sparkpace.io/{name}": text for name, text in said.items()}
+
+
+def test_annotations_say_what_settings_say() -> None:
+    conf = annotations(deadline="10min", priority="high") | {"spark.app.name": "a"}
+    assert with_annotations(conf) == conf | {"spark.pace.deadline": "10min", "spark.pace.priority": "high"}
+    said = with_annotations(annotations(deadline="10min") | {"spark.pace.deadline": "5min"})
+    assert said["spark.pace.deadline"] == "5min", "a setting goes before an annotation"
+
+
+def test_others_annotations_are_theirs() -> None:
+    conf = {"spark.kubernetes.driver.annotation.example.org/deadline": "10min", "spark.kubernetes.driver.label.a": "b"}
+    assert with_annotations(conf) == conf
+
+
+def test_an_annotation_that_says_nothing_is_refused() -> None:
+    with pytest.raises(BadInput) as refused:
+        with_annotations(annotations(dedline="10min"))
+    assert_names(refused.value, "sparkpace.io/dedline", "sparkpace.io/deadline", "sparkpace.io/priority")

@@ -1,4 +1,4 @@
-"""The amount that an application may keep on a disk."""
+"""Amounts as operators give them, and the amount that an application may keep on a disk."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.asks.amounts import parse_size_or_part
 from controller.asks.local_limit import DEFAULT, Disk, parse_local_limit
 from stage_model.errors import BadInput
 
@@ -51,3 +52,15 @@ def test_files_are_looked_at_wherever_somebody_may_keep_too_much(share: int, siz
     if used > limit.most(disk):
         assert limit.may_be_passed(disk)
         assert 100 * used > 99.999 * share / 100 * (used + free)
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_of_a_gibibyte"), [("20m", 20 << 20), ("2g", 2 << 30), ("25%", 1 << 28), ("none", None)]
+)
+def test_a_size_stays_and_a_part_is_of_the_whole(text: str, bytes_of_a_gibibyte: float | None) -> None:
+    assert parse_size_or_part(text, option="--least-free-memory").of(1 << 30) == bytes_of_a_gibibyte
+
+
+def test_a_refusal_names_the_option_and_the_value() -> None:
+    with pytest.raises(BadInput, match=r"--least-free-disk 'much'.*1% to 99%"):
+        parse_size_or_part("much", option="--least-free-disk")

@@ -20,14 +20,12 @@ from starlette.routing import Route
 
 from controller.home import Home, User
 from controller.master.access import bodies
-from controller.master.access.bodies import MOST
 from controller.master.access.join_tokens import JoinTokens
 from controller.master.access.peer import Address, find_peer
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api
-from controller.master.calls import CALLS, types_of
+from controller.master.handlers import WaitingAgents
 from controller.master.join_calls import JoinCalls
-from controller.master.waiting_agents import WaitingAgents
 from controller.wire.driver import DriverSync, Registration
 from controller.wire.message import Message
 from controller.wire.version import HEADER, SPOKEN
@@ -388,7 +386,3 @@ def test_an_executor_with_an_id_that_is_no_number_is_refused_and_the_application
     assert_names(said, "DriverSync", "$.executors[0].executor_id")
     call("POST", path, {**sync, "executors": [{**executor, "executor_id": "1"}]}, token=registered["token"])
     assert call.status == 200
-
-
-def test_each_body_has_a_limit() -> None:
-    assert {types_of(getattr(Api, one.handler)).body for one in CALLS} - {None} == set(MOST)

@@ -16,9 +16,9 @@ import uvicorn
 from controller.home import Home
 from controller.machine.waiting import wait_until
 from controller.master import main
+from controller.master.handlers import WaitingAgents
 from controller.master.storage.store import Store
 from controller.master.topology_file import TopologyFile
-from controller.master.waiting_agents import WaitingAgents
 from controller.start import ours
 from controller.wire.driver import Registered
 from experiments.bench.overhead.kept_connection import KeptConnection

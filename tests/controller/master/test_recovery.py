@@ -14,7 +14,7 @@ import pytest
 from controller.agent.link import OrderFilter
 from controller.master.core.agents import COME_BACK_S
 from controller.master.core.application_record import skip_unknown_ids
-from controller.master.storage.identity import Identity, begin_life
+from controller.master.storage.kept import Identity, begin_life
 from controller.master.storage.store import Store
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report

@@ -206,13 +206,6 @@ def test_a_log_may_be_named_by_a_url(tmp_path: Path) -> None:
     assert_refused(plan("file://other/a"), 2, "'other'", "file:///PATH")
 
 
-def test_a_folder_of_logs_says_what_it_holds(tmp_path: Path) -> None:
-    write(tmp_path / "app-1", lines())
-    write(tmp_path / "app-2", lines())
-    for result in (plan(tmp_path), learn(tmp_path, tmp_path / "home")):
-        assert_refused(result, 2, tmp_path, "2 event logs (app-1, app-2)")
-
-
 def dated(day: int) -> list[bytes]:
     return [line.replace(b'"App Name":"golden"', b'"App Name":"load-2026-11-%d"' % day) for line in lines()]
 

@@ -1,16 +1,22 @@
-"""Pictures of several runs: on one axis from the first submission, cores summed, and a file that is a picture."""
+"""Pictures of several jobs: runs on one axis from the first submission, cores summed; a night with a row for each job, also
+without executors and without enough cores; and files that are pictures."""
 
 from __future__ import annotations
 
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from controller.runs.plot_runs import CoreCurve, common_axis, core_curve, plot_runs
+from controller.runs.plot_runs import MOST_JOBS, CoreCurve, common_axis, core_curve, plot_night, plot_runs
 from controller.runs.run_folder import append_samples, write_summary
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput
+from stage_model.forecast.night import LATEST_S, Night, NightJob
+from stage_model.forecast.saving import Saving
+from stage_model.history.held import Held
 from tests.fakes import views
 from tests.fakes.commands import assert_refused, run
 
@@ -82,3 +88,39 @@ def test_the_command_draws_one_run_or_several(tmp_path: Path, monkeypatch: pytes
     # a run that is named twice is one run: the picture of progress against set-point
     assert (tmp_path / "0.png").read_bytes() == (tmp_path / "2.png").read_bytes() != (tmp_path / "1.png").read_bytes()
     assert_refused(run("plot", "one", "three", "-o", str(out)), 2, "'three'")
+
+
+# ---------------------------------------------------------------- a night
+
+START_S = 1_800_000_000.0
+
+
+def job(number: int, steps: tuple[tuple[float, float], ...], fewest: float | None) -> NightJob:
+    end_s = None if fewest is None else 4000.0
+    saving = Saving(within_s=5000.0, fewest_cores=fewest, end_s=end_s, held_core_s=1.0, saved_core_s=0.0)
+    start_s = START_S + 600 * number
+    return NightJob(name=f"job{number}", start_s=start_s, end_s=start_s + 3000, held=Held(steps, 3000.0), saving=saving)
+
+
+def night(*jobs: NightJob) -> Night:
+    return Night(deadline_s=START_S + 7200, jobs=jobs, held_core_s=1.0, needed_core_s=1.0)
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_a_night_becomes_a_picture(tmp_path: Path, kind: str) -> None:
+    jobs = (job(0, ((10.0, 4.0), (900.0, 8.0)), 3.2), job(1, (), 1.0), job(2, ((5.0, 2.0),), None))
+    plot_night(night(*jobs), tmp_path / f"n.{kind}", UTC)
+    assert (tmp_path / f"n.{kind}").stat().st_size > 1000
+
+
+def test_of_very_many_jobs_the_first_are_drawn(tmp_path: Path) -> None:
+    plot_night(night(*(job(number % 7, ((5.0, 2.0),), 1.0) for number in range(MOST_JOBS + 1))), tmp_path / "n.png", UTC)
+    assert (tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_names_may_look_like_formulas_and_times_may_be_as_far_apart_as_they_are_taken(tmp_path: Path) -> None:
+    first, last = job(0, ((5.0, 2.0),), 1.0), job(1, ((5.0, 2.0),), 1.0)
+    first = msgspec.structs.replace(first, name="Jobs$Daily_$@app", start_s=0.0, end_s=3000.0)
+    last = msgspec.structs.replace(last, start_s=LATEST_S - 3000.0, end_s=float(LATEST_S))
+    plot_night(night(first, last), tmp_path / "n.png", UTC)
+    assert (tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")

@@ -8,7 +8,7 @@ from pathlib import Path
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SAMPLES, SUMMARY, samples_size
 from controller.runs.watched_runs import SAVINGS_BYTES, NewestSavings, savings_of
-from controller.wire.savings import SavingsReply
+from controller.wire.course import SavingsReply
 from tests.fakes.watched import ended, learned
 
 NAMES = ("pace-1", "pace-2", "pace-3")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,15 +43,13 @@ def drive(master: Server, script: str, show: object = None) -> tuple[int, Driver
     return code, run
 
 
-@pytest.mark.parametrize("code", [0, 1, 42])
-def test_the_drivers_exit_code_is_ours_and_the_master_is_told(master: Server, code: int) -> None:
-    assert drive(master, f"raise SystemExit({code})")[0] == code
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [("pass", 0), ("raise SystemExit(1)", 1), ("raise SystemExit(42)", 42), ("import os; os.kill(os.getpid(), 9)", 137)],
+)
+def test_the_drivers_exit_code_is_ours_as_in_a_shell_and_the_master_is_told(master: Server, script: str, code: int) -> None:
+    assert drive(master, script)[0] == code
     assert master.told == [code]
-
-
-def test_a_driver_that_died_of_a_signal_counts_as_in_a_shell(master: Server) -> None:
-    assert drive(master, "import os; os.kill(os.getpid(), 9)")[0] == 137
-    assert master.told == [137]
 
 
 def test_the_exit_code_is_told_again_until_it_is_taken(master: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,14 +103,6 @@ def test_a_master_that_refuses_the_exit_code_is_asked_to_kill_instead(master: Se
 
     assert drive(master, "import time; time.sleep(60)", interrupt)[0] == 128 + signal.SIGTERM
     assert (master.killed, master.told) == (1, [])
-
-
-def test_the_record_is_awaited(master: Server) -> None:
-    master.view = running(state=ApplicationState.ENDED, executors=0, finished=True, run_dir="/runs/app-1")
-    code, run = drive(master, "pass")
-    assert code == 0
-    assert run.view is not None
-    assert run.view.finished
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -186,3 +177,16 @@ def test_a_master_of_another_version_is_told_from_one_that_refuses(master: Serve
     with pytest.raises(OtherVersion, match=r"'3'.* '1'") as refused:
         master.client().applications()
     assert (refused.value.exit_code, master.heard) == (69, "1")
+
+
+def test_a_child_whose_parent_has_ended_already_does_not_go_on() -> None:
+    load = "import sys; from controller.submit.driver_run import end_with_parent"
+    program = f"{load}; end_with_parent(int(sys.argv[1])); print('goes on')"
+
+    def run(parent: int) -> tuple[int, str]:
+        words = [sys.executable, "-c", program, str(parent)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+        return done.returncode, done.stdout
+
+    assert run(os.getpid()) == (0, "goes on\n")
+    assert run(os.getpid() + 1) == (128 + signal.SIGTERM, "")

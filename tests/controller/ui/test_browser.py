@@ -47,11 +47,12 @@ def jobs(page: ServedPage) -> list[str]:
     return jobs
 
 
-def open_page(page: ServedPage, tab: Page, route: str = "#/") -> None:
+def open_page(page: ServedPage, tab: Page, route: str = "") -> None:
     tab.goto(page.links[-1])
     tab.get_by_role("heading", name="Cluster").wait_for()
     page.look()
-    tab.evaluate("route => { location.hash = route; }", route)
+    if route:
+        tab.evaluate("route => { location.hash = route; }", route)
 
 
 def cells(tab: Page, region: str) -> list[list[str]]:
@@ -67,9 +68,7 @@ def tab(chromium: Path, jobs: list[str], request: pytest.FixtureRequest) -> Iter
 
 
 def test_it_shows_what_the_api_says_and_names_are_texts(page: ServedPage, jobs: list[str], tab: Page) -> None:
-    tab.goto(page.links[-1])
-    tab.get_by_role("heading", name="Cluster").wait_for()
-    page.look()
+    open_page(page, tab)
     tab.get_by_role("link", name=HOSTILE).wait_for()
     assert "0.80 of 1.00 cores granted, 1.10 demanded" in tab.locator("#sums").inner_text()
     assert tab.locator("main img:not([role])").count() == 0
@@ -86,9 +85,7 @@ def test_it_shows_what_the_api_says_and_names_are_texts(page: ServedPage, jobs: 
 
 def test_a_job_is_ended_from_the_keyboard_once_that_is_confirmed(page: ServedPage, jobs: list[str], tab: Page) -> None:
     job = jobs[1]
-    tab.goto(page.links[-1])
-    tab.get_by_role("heading", name="Cluster").wait_for()
-    page.look()
+    open_page(page, tab)
     tab.get_by_role("link", name="second").press("Enter")
     tab.get_by_role("button", name="End it…").wait_for()
     tab.get_by_role("button", name="End it…").press("Enter")
@@ -313,9 +310,7 @@ def test_a_table_says_of_how_many_it_shows_the_first(page: ServedPage, chromium:
     for _ in range(MOST_ROWS + 5):
         page.master.cluster.register()
     with tab_of(chromium) as tab:
-        tab.goto(page.links[-1])
-        tab.get_by_role("heading", name="Cluster").wait_for()
-        page.look()
+        open_page(page, tab)
         tab.get_by_text(f"the first {MOST_ROWS} of {MOST_ROWS + 5}").wait_for()
         waiting = tab.get_by_role("region", name="Who waits").locator("tbody tr")
         assert waiting.count() == MOST_ROWS

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from controller.ui.course_points import MOST_POINTS, MOST_QUOTAS, CourseNews, CoursePoint, CoursePoints, SeenCourse
+from controller.ui.course_points import MOST_POINTS, MOST_QUOTAS, CourseNews, CoursePoint, CoursePoints
 from controller.wire.course import Course, StageCourse
 from controller.wire.worker import OrderedQuota, Sample
 from tests.fakes.cluster import sample
@@ -22,13 +22,13 @@ class Viewer:
     """A viewer that keeps what it receives, as the page does."""
 
     def __init__(self, points: CoursePoints) -> None:
-        self.source, self.seen = points, SeenCourse()
+        self.news = points.news()
         self.points: list[CoursePoint] = []
         self.quotas: list[OrderedQuota] = []
         self.stages: dict[tuple[int, int], StageCourse] = {}
 
     def look(self) -> CourseNews:
-        news, self.seen = self.source.since(self.seen)
+        news = next(self.news)
         self.points[news.first :] = news.points
         self.quotas += news.quotas
         self.stages |= {(stage.stage, stage.attempt): stage for stage in news.stages}

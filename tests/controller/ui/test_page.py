@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,9 +17,7 @@ from controller.client import LastingClient
 from controller.ui.entrance import LINK_S
 from controller.ui.server import FOLDER, POLICY, STATIC
 from controller.wire.command import ApplicationView, PlanRequest, WorkerView
-from controller.wire.course import EndedRun
-from controller.wire.driver import ExecutorWish
-from controller.wire.savings import RunSavings, Savings
+from controller.wire.course import EndedRun, RunSavings, Savings
 from controller.wire.worker import OrderedQuota
 from stage_model.errors import BadInput, Denied
 from tests.controller.ui.made_runs import ended_run
@@ -44,6 +43,13 @@ def running_job(page: ServedPage, **changed: object) -> str:
     cluster.worker("w1", running)
     cluster.worker("w1", running, samples=samples, sample_seq=0)
     return job
+
+
+def post(page: ServedPage, path: str, said: object) -> tuple[int, dict[str, Any]]:
+    """Ask for a change of an application, as a viewer's browser does; return the status and the answer."""
+    own = {"Cookie": page.signed_in(), "Origin": f"http://{page.host}"}
+    answer, body = page.call(f"applications/{path}", method="POST", body=json.dumps(said).encode(), **own)
+    return answer.status, json.loads(body)
 
 
 def test_a_link_gives_a_cookie_that_scripts_and_other_sites_do_not_get(page: ServedPage) -> None:
@@ -209,23 +215,19 @@ def test_a_master_that_is_away_is_told_and_what_was_seen_stays(page: ServedPage)
 
 def test_set_and_kill_reach_the_master_and_its_refusals_come_back(page: ServedPage) -> None:
     job = running_job(page)
-    own = {"Cookie": page.signed_in(), "Origin": f"http://{page.host}"}
-    asked = {"deadline": "90s", "priority": "high", "force": True}
-    answer, said = page.call(f"applications/{job}/set", method="POST", body=json.dumps(asked).encode(), **own)
-    assert (answer.status, said) == (200, b"{}")
+    assert post(page, f"{job}/set", {"deadline": "90s", "priority": "high", "force": True}) == (200, {})
     view = page.master.client().application(job)
     assert (view.deadline_s, view.priority) == (90.0, 100)
-    refused: list[object] = [{}, {"deadline": "soon"}, {"priority": "1e9"}, {"other": 1}, [], {"deadline": "x" * 5000}]
-    for body in refused:
-        answer, said = page.call(f"applications/{job}/set", method="POST", body=json.dumps(body).encode(), **own)
-        assert (answer.status, json.loads(said)["exit_code"]) == (400, BadInput.exit_code), said
+    refused: list[object] = [{}, {"priority": "1e9"}, {"other": 1}, [], {"deadline": "x" * 5000}]
+    for asked in refused:
+        status, said = post(page, f"{job}/set", asked)
+        assert (status, said["exit_code"]) == (400, BadInput.exit_code), said
     assert page.master.client().application(job).deadline_s == 90.0
-    answer, _ = page.call(f"applications/{job}/kill", method="POST", body=b"{}", **own)
-    assert answer.status == 200
+    assert post(page, f"{job}/kill", {}) == (200, {})
     view = page.master.client().application(job)
     assert (view.state, view.reason) == ("ended", "it was killed")
-    answer, said = page.call("applications/missing/kill", method="POST", body=b"{}", **own)
-    assert (answer.status, "missing" in said.decode()) == (400, True)
+    status, said = post(page, "missing/kill", {})
+    assert (status, "missing" in said["error"]) == (400, True)
 
 
 def test_a_plan_is_the_masters_and_what_it_cannot_answer_is_said(page: ServedPage) -> None:
@@ -279,9 +281,8 @@ def test_a_deadline_is_typed_as_for_the_command(
 ) -> None:
     job = running_job(page, conf={"spark.pace.deadline": "90s"})
     page.master.cluster.now_s += 7
-    own = {"Cookie": page.signed_in(), "Origin": f"http://{page.host}"}
-    answer, said = page.call(f"applications/{job}/set", method="POST", body=json.dumps({"deadline": typed}).encode(), **own)
-    assert answer.status == 200, said
+    status, said = post(page, f"{job}/set", {"deadline": typed})
+    assert status == 200, said
     view = page.master.client().application(job)
     assert view.deadline_s == (after_submission_s if from_now_s is None else pytest.approx(view.elapsed_s + from_now_s))
 
@@ -291,9 +292,8 @@ def test_a_deadline_is_typed_as_for_the_command(
 )
 def test_a_deadline_that_cannot_be_is_refused_and_changes_nothing(page: ServedPage, typed: str) -> None:
     job = running_job(page, conf={"spark.pace.deadline": "90s"})
-    own = {"Cookie": page.signed_in(), "Origin": f"http://{page.host}"}
-    answer, said = page.call(f"applications/{job}/set", method="POST", body=json.dumps({"deadline": typed}).encode(), **own)
-    assert (answer.status, json.loads(said)["error"].startswith("deadline ")) == (400, True), said
+    status, said = post(page, f"{job}/set", {"deadline": typed})
+    assert (status, said["error"].startswith("deadline ")) == (400, True), said
     assert page.master.client().application(job).deadline_s == 90.0
 
 
@@ -342,15 +342,3 @@ def test_the_page_reads_fields_that_the_master_sends(called: str, kind: type[msg
     sent = {field.encode_name for field in msgspec.structs.fields(kind)}
     assert used
     assert sorted(used - sent - {"number"}) == [], "number is the page's own"
-
-
-def test_a_wish_is_not_needed_to_be_shown(page: ServedPage) -> None:
-    """An application that waits is shown with the reason."""
-    cluster = page.master.cluster
-    job = cluster.register(wanted={"0": ExecutorWish(count=1)})
-    cluster.driver(job)
-    stream = Stream(page, page.signed_in())
-    page.look()
-    [view] = json.loads(stream.next()[1])["applications"]
-    assert view["state"] == "waiting"
-    stream.close()

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from controller.master.core.findings import lateness_to_come
 from controller.master.core.lateness import RunEnd, late_since, why_late
-from controller.runs.course import ended_runs
+from controller.runs.run_folders import ended_runs
 from controller.wire.basis import Lateness
 from stage_model.history.events import StageInfo, StageSubmitted
 from stage_model.history.profile import Profile, profile
