@@ -13,17 +13,18 @@ from pathlib import Path
 import msgspec
 
 from controller.agent.core.relief import Machine
-from controller.agent.executors.launch import Site
 from controller.agent.executors.launcher import Launcher
+from controller.agent.executors.resizing import NAME, OrderFile
 from controller.agent.executors.starting import LaunchingStarter
 from controller.agent.executors.watching import Watching
-from controller.agent.loop import Agent, Looks, Received
+from controller.agent.loop import Agent, Looks
+from controller.agent.site import Site
 from controller.machine import proc
 from controller.runtime.base import ExecutorKey
 from controller.submit.bridge_jar import SETTINGS
 from controller.wire.worker import Desired, ExecutorReport, ExecutorSpec, WorkerInfo, WorkerSync
 from stage_model.plan import ApplicationPlan
-from stage_model.progress import SCHEMA, Progress, StageProgress
+from stage_model.progress import SCHEMA, MemoryProgress, Progress, StageProgress
 from stage_model.settings import QuotaSettings
 from tests.fakes.runtime import FakeHost, FakeRuntime
 
@@ -134,7 +135,7 @@ class FakeWorker:
             credentials=dict(credentials or {}),
             budgets_mb=dict(budgets_mb or {}),
         )
-        self.agent.received = Received(desired, self.now_s)
+        self.agent.receive(desired, self.now_s)
 
     def tick(self, seconds: float = 1.0, *, work: bool = True) -> WorkerSync:
         """Let time pass, then one period; afterwards the launcher's queue is worked off unless `work` is false."""
@@ -150,11 +151,16 @@ class FakeWorker:
             while not jobs.empty():
                 jobs.get()()
 
-    def progress(self, key: ExecutorKey, *stages: StageProgress) -> None:
+    def progress(self, key: ExecutorKey, *stages: StageProgress, memory: MemoryProgress | None = None) -> None:
         """Write progress as the executor's plugin does."""
         self.sequence += 1
-        content = Progress(schema=SCHEMA, executor=key.executor_id, sequence=self.sequence, stages=stages)
+        content = Progress(schema=SCHEMA, executor=key.executor_id, sequence=self.sequence, stages=stages, memory=memory)
         self.progress_file(key).write_bytes(msgspec.json.encode(content))
+
+    def order(self, key: ExecutorKey) -> tuple[int, int]:
+        """Return the number of the newest order of memory, and its MiB."""
+        found = msgspec.json.decode((self.site.orders_dir(key) / NAME).read_bytes(), type=OrderFile)
+        return found.number, found.off_heap_bytes >> 20
 
     def progress_file(self, key: ExecutorKey) -> Path:
         return self.site.control_dir(key) / "progress.json"

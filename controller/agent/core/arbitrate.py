@@ -3,7 +3,7 @@
 Floors first; then demands by priority; within a priority the applications that can still make their deadline (earliest
 first), then those past it or beyond saving (largest debt first), then those without one. Cores that no executor asks for stay
 unallocated. Everything is counted in whole quanta, so no sum drifts. Not covered: the demands (the laws) and the writing of
-quotas (`apply`).
+quotas (`step`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ deadline, a stage the master has not described yet. Arbitration between applicat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from msgspec import Struct, structs
 
@@ -37,13 +36,6 @@ class OwnStage(Struct):
     cpu_running_core_s: float = 0.0
     seen_records: float = 0.0
     seen_core_s: float = 0.0
-
-
-class HasStages(Protocol):
-    """An executor's work, by stage attempt."""
-
-    @property
-    def stages(self) -> Mapping[StageKey, OwnStage]: ...
 
 
 class ObservedExecutor(Struct, frozen=True):
@@ -74,13 +66,14 @@ def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
     return structs.replace(plan, stages=tuple(stages), aims=aims, left_s=left_s, elapsed_s=plan.elapsed_s + age_s)
 
 
-def with_others(plan: ApplicationPlan, others: Sequence[HasStages]) -> ApplicationPlan:
-    """Return the plan with the application's further executors on this worker, which count with those elsewhere."""
+def with_others(plan: ApplicationPlan, others: Sequence[Mapping[StageKey, OwnStage]]) -> ApplicationPlan:
+    """Return the plan with the application's further executors on this worker, which count with those elsewhere. `others` are
+    the stages of each."""
     if not others:
         return plan
     stages = []
     for s in plan.stages:
-        theirs = [other.stages[s.key] for other in others if s.key in other.stages]
+        theirs = [there[s.key] for there in others if s.key in there]
         stages.append(
             structs.replace(
                 s,

@@ -1,7 +1,7 @@
 """One control period of one worker, pure: `step(snapshot, state, now_s) -> (orders, state)`. Read it first.
 
 Its parts: each executor's work (`accounting`) and need (`decide` and its law), the division of cores (`arbitrate`), the quota
-changes and their order (`apply`), and the samples for the records. The agent, the simulator and the benchmarks are shells
+changes and their order (`changes`), and the samples for the records. The agent, the simulator and the benchmarks are shells
 around this function: they look, call it, and carry out its orders. Not covered: memory (`resizing`), starting
 (`executors.starting`).
 """
@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct, structs
 
 from controller.agent.core.accounting import Account
-from controller.agent.core.apply import QuotaChange, changes
 from controller.agent.core.arbitrate import CoreRequest, arbitrate
-from controller.agent.core.decide import aged, decide_demand, with_others
+from controller.agent.core.decide import OwnStage, aged, decide_demand, with_others
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.worker import OrderedQuota, Sample
+from stage_model.history.stage_run import StageKey
 from stage_model.laws.base import Decision, LawState
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import Progress
@@ -35,6 +35,9 @@ MOST_ORDERED, LONGEST_REASON = 100, 200
 LAST_PERIODS = 10.0
 LAST_PART = 0.25
 """Part of a period after which the next one comes within `LAST_PERIODS` of a deadline."""
+
+SAME_CORES = 0.005
+"""Quotas closer than this are equal: half of the kernel's finest quota (1 ms of 100 ms)."""
 
 
 class TimedPlan(Struct, frozen=True):
@@ -113,6 +116,19 @@ class LoopState(Struct, frozen=True):
     sampled_s: float = -math.inf
 
 
+class QuotaChange(Struct, frozen=True):
+    """A quota to be written, in cores. `before` None: there is no limit yet."""
+
+    key: ExecutorKey
+    before: float | None
+    cores: float
+
+    @property
+    def lowers(self) -> bool:
+        """True if the change lowers the quota; an unlimited quota counts as infinite."""
+        return self.before is None or self.cores < self.before
+
+
 class Orders(Struct, frozen=True):
     """The outcome of a period: `grants` in cores; `changes` bring the observed quotas to them, lowering ones first.
     `troubles`: unforeseen errors, each of which concerns only its executor."""
@@ -156,6 +172,18 @@ def request(key: ExecutorKey, decision: Decision, plan: ApplicationPlan | None, 
         beyond_saving=decision.beyond_saving,
         debt_core_s=plan.debt_core_s if plan else 0.0,
     )
+
+
+def changes(current: Mapping[ExecutorKey, float | None], wanted: Mapping[ExecutorKey, float]) -> list[QuotaChange]:
+    """Return writes that bring `current` quotas (None: unlimited) to `wanted` ones; executors not in `current` are left
+    out. Lowering writes come before raising ones, so that the sum never passes the worker's capacity on the way. Only changed
+    quotas are written, because through Docker the engine gets each, too."""
+    todo = [
+        QuotaChange(key, before, wanted[key])
+        for key, before in current.items()
+        if key in wanted and (before is None or abs(before - wanted[key]) >= SAME_CORES)
+    ]
+    return sorted(todo, key=lambda change: (not change.lowers, change.key))
 
 
 class _Look(Struct):
@@ -212,14 +240,14 @@ class _Period:
             # cores that it cannot have are left to others
             look.decision = structs.replace(decision, demand=min(decision.demand, look.seen.most_cores))
 
-    def _others(self) -> dict[ExecutorKey, list[Account]]:
-        """Return the accounts of an application's other executors on this worker, where it has several."""
+    def _others(self) -> dict[ExecutorKey, list[Mapping[StageKey, OwnStage]]]:
+        """Return the stages of an application's other executors on this worker, where it has several."""
         running = defaultdict[str, list[ExecutorKey]](list)
         for key, look in self._looks.items():
             if look.runs:
                 running[key.application_id].append(key)
         return {
-            key: [self._looks[other].account for other in together if other != key]
+            key: [self._looks[other].account.stages for other in together if other != key]
             for together in running.values()
             if len(together) > 1
             for key in together

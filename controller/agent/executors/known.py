@@ -15,7 +15,7 @@ import math
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -80,7 +80,7 @@ class KnownExecutors:
         elif known.spec is None and isinstance(spec, ExecutorSpec):
             known.spec, known.slots = spec, spec.slots
 
-    def read(self, key: ExecutorKey, seen: Observed, desired: Desired | None) -> None:
+    def read(self, key: ExecutorKey, seen: Observed, desired: Desired) -> None:
         """Read the executor's current report; take over an unknown executor. Note errors in the report, raise none."""
         known = self.by_key.get(key) or self._adopt(key, seen)
         known.progress = None
@@ -98,22 +98,33 @@ class KnownExecutors:
                 self._note(f"{error}; its container CPU is used instead")
         known.memory = known.progress.memory if known.progress else known.memory
 
-    def claimed_cpu_s(self, key: ExecutorKey, seen: Observed) -> float:
-        """Return the executor's CPU seconds as it reports them, within its quota."""
-        known = self.by_key[key]
-        claimed_s = known.progress.cpu_s if known.progress else None
-        quota = self.node_cores if seen.quota_cores is None else seen.quota_cores
-        known.claimed_cpu = known.claimed_cpu.after(self._launcher.clock(), claimed_s, quota)
-        return known.claimed_cpu.cpu_s
+    def count_claims(self, observed: dict[ExecutorKey, Observed]) -> None:
+        """Put in each executor's own report of its CPU, within its quota, where the runtime cannot count it."""
+        for key, seen in observed.items():
+            known = self.by_key.get(key)
+            if seen.counted or known is None:
+                continue
+            claimed_s = known.progress.cpu_s if known.progress else None
+            quota = self.node_cores if seen.quota_cores is None else seen.quota_cores
+            known.claimed_cpu = known.claimed_cpu.after(self._launcher.clock(), claimed_s, quota)
+            observed[key] = replace(seen, cpu_s=known.claimed_cpu.cpu_s)
+
+    def places(self) -> dict[str, list[Path]]:
+        """Return the folders of each application's files on this worker; may be called on any thread."""
+        places: dict[str, list[Path]] = {}
+        site = self._launcher.site
+        for key in list(self.by_key):
+            places.setdefault(key.application_id, [site.local_dir(key)]).append(site.log_dir(key))
+        return places
 
     @staticmethod
     def _written_progress(key: ExecutorKey, known: KnownExecutor) -> Progress | None:
         uid = known.spec.uid if known.spec else known.control_dir.stat().st_uid
         return read_progress(known.control_dir, key.executor_id, uid)
 
-    def _told_progress(self, key: ExecutorKey, desired: Desired | None) -> Progress | None:
+    def _told_progress(self, key: ExecutorKey, desired: Desired) -> Progress | None:
         """Return the executor's report through its driver. Raise `ProgressRefused`."""
-        progress = desired.progress.get(key.text) if desired else None
+        progress = desired.progress.get(key.text)
         known = self.by_key[key]
         if progress is not None and (known.heard is None or known.heard[0] != progress.sequence):
             known.heard = progress.sequence, self._launcher.clock()

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from controller.agent.executors.launch import Site
-from controller.agent.executors.starting import ExecutorStarter, Spec, Start
+from controller.agent.executors.starting import AdoptingStarter, LaunchingStarter, Spec, Start, kept_spec
+from controller.agent.site import Site
 from controller.agent.threads import Beat
 from controller.machine.back_off import BackOff
 from controller.machine.files import write_whole
@@ -59,7 +59,7 @@ class Launcher:
     def __init__(
         self,
         runtime: Runtime,
-        starter: ExecutorStarter,
+        starter: LaunchingStarter | AdoptingStarter,
         site: Site,
         record_dir: Path,
         clock: Callable[[], float] = time.monotonic,
@@ -162,7 +162,7 @@ class Launcher:
         try:
             if not self._wanted(key):
                 return
-            write_whole(self._record(key), self._starter.kept_spec(start.spec), lasting=False)
+            write_whole(self._record(key), kept_spec(start.spec), lasting=False)
             self._starter.start(start, lambda: self._cores[key], lambda: self._wanted(key))
             self.images = self._starter.images()
             self._retry.pop(key, None)

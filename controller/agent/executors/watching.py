@@ -1,4 +1,4 @@
-"""The guard around every runtime: nothing is written for an executor of an application that is only watched.
+"""An agent's runtime, and the guard around it: nothing is written for an executor of an application that is only watched.
 
 Such an executor keeps the quota and the memory limit that it starts with, or those that its cluster manager gave it. No one
 writes others through this runtime: neither the loop, nor the opening of quotas at a stop. The launcher's record of an
@@ -15,7 +15,12 @@ from typing import cast
 import msgspec
 
 from controller.agent.executors.launcher import record_file
+from controller.asks.options import AgentOptions
+from controller.home import Home
 from controller.runtime.base import Adopter, Adoption, ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
+from controller.runtime.docker import packet_filter
+from controller.runtime.networks import parse_pool
+from controller.runtime.table import RUNTIMES, Owner
 from stage_model.decoding import UNREADABLE
 
 
@@ -86,3 +91,34 @@ class Watching(Starter, Adopter):
 
     def close(self) -> None:
         self._runtime.close()
+
+
+def make_runtime(options: AgentOptions, cluster_id: str) -> Watching:
+    """Make the runtime that `options` name, guarded. Raise `Unavailable` when it cannot work here and never has."""
+    row, folder = RUNTIMES[options.runtime], Home(options.home).agent(options.worker_id)
+    owner = Owner(
+        cluster_id,
+        options.worker_id,
+        folder,
+        image=options.image,
+        pool=parse_pool(options.network_pool) if row.own_networks(options.network) else None,
+        tmp_mb=options.tmp_mb,
+        signals=options.signals,
+        namespace=options.namespace,
+    )
+    return Watching(row.load().make(owner), folder)
+
+
+def end_executors(options: AgentOptions, cluster_id: str) -> None:
+    """End and remove the executors that outlived their agent. Raise `PaceError` for those that cannot be removed."""
+    owner = Owner(cluster_id, options.worker_id, Home(options.home).agent(options.worker_id))
+    RUNTIMES[options.runtime].load().end_all(owner)
+
+
+def unguarded(options: AgentOptions) -> str:
+    """Return a sentence on why no packet rules guard the networks of applications here; empty where rules do, or where
+    applications have no networks."""
+    if not RUNTIMES[options.runtime].own_networks(options.network):
+        return ""
+    reason = packet_filter.why_not()
+    return f"{reason}, {packet_filter.BEYOND}" if reason else ""

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from controller.agent import child
-from controller.agent.child import LEAST_PAUSE_S, LEAVE_S, OTHER_CLUSTER_CODE, STUCK_CODE, Child, pause_s
+from controller.agent.child import LEAST_PAUSE_S, OTHER_CLUSTER_CODE, STUCK_CODE, Child, pause_s
+from controller.agent.loop import LEAVE_S
 from controller.agent.supervisor import LEFT_CODE
 from controller.asks.options import AgentOptions
 from controller.home import Home
@@ -133,7 +134,7 @@ def test_a_runtime_whose_background_has_ended_ends_the_child(
 def test_a_child_that_does_not_know_its_cluster_from_its_master_ends_when_that_is_of_another(
     alive: Child, sure: bool
 ) -> None:
-    alive._sure, alive.orders.foreign = sure, "theirs"
+    alive._sure, alive.link.orders.foreign = sure, "theirs"
     if sure:  # the master's home may have been lost, or its address taken: executors here are not to be given up for that
         alive._asked_to_stop()
     assert alive.run() == (0 if sure else OTHER_CLUSTER_CODE)
@@ -168,12 +169,12 @@ def test_a_stop_opens_every_quota_and_tells_the_supervisor_if_it_could_not(
 def test_an_agent_that_is_to_leave_waits_for_its_executors_for_a_while_and_then_goes_without_an_answer(
     alive: Child, caplog: pytest.LogCaptureFixture
 ) -> None:
-    alive._leave_s = time.monotonic() - LEAVE_S - 1
+    alive.agent.leave_s = time.monotonic() - LEAVE_S - 1
     alive._tick()
     assert alive.link._report is not None
     assert alive.link._report.leaves
     assert not alive._has_left
-    alive._leave_s -= LEAVE_S
+    alive.agent.leave_s -= LEAVE_S
     assert alive.run() == LEFT_CODE
     assert "has ended this worker" in caplog.text
 

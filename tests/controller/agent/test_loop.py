@@ -235,7 +235,7 @@ class TestEnding:
         assert (seen.state, seen.exit_code, seen.reason) == ("exited", errno.EDQUOT, "too much")
         assert worker.running() == {OTHER}
         assert report_of(told, OTHER).reason == ""
-        places = worker.agent.places()
+        places = worker.agent.executors.places()
         assert places["app"] == [worker.site.local_dir(KEY), worker.site.log_dir(KEY)]
 
     def test_an_executor_of_a_dead_driver_ends(self, worker: FakeWorker, driver: subprocess.Popen[bytes]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.starting import AdoptingStarter
-from controller.agent.loop import Agent, Received
+from controller.agent.loop import Agent
 from controller.agent.site import make_site, make_worker
 from controller.runtime.base import ExecutorKey
 from controller.runtime.kubernetes.pod_cpu import PodCpu
@@ -56,7 +56,7 @@ class PodsWorker:
         desired = Desired(
             cluster_id="cluster", generation=1, version=1, adopted=(spec,), applications=plans, progress=progress
         )
-        self.agent.received = Received(desired, self.now_s)
+        self.agent.receive(desired, self.now_s)
 
     def tick(self, seconds: float = 1.0) -> WorkerSync:
         self.now_s += seconds

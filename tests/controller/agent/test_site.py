@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.site import archive_root, make_site, make_worker
+from controller.agent.executors.class_archive import archive_root
+from controller.agent.site import make_site, make_worker
 from controller.asks.options import AgentOptions
 from controller.runtime.base import ExecutorKey
 from tests.fakes.options import agent_options

@@ -9,17 +9,21 @@ import dataclasses
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from controller.agent.core.accounting import Account
-from controller.agent.core.apply import QuotaChange
 from controller.agent.core.step import (
+    SAME_CORES,
     ExecutorHistory,
     ExecutorInput,
     LoopState,
     Orders,
+    QuotaChange,
     Snapshot,
     TimedPlan,
+    changes,
     next_period_s,
     step,
 )
@@ -307,3 +311,43 @@ def test_an_executor_that_has_not_been_heard_of_gets_all_it_can_use_at_its_own_p
     decision = state.executors[KEY].decision
     assert decision is not None
     assert decision.reason == "no recent report"
+
+
+A, B, C = (ExecutorKey("app", n) for n in "123")
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "expected"),
+    [
+        # what lowers comes first
+        ({A: 1.0, B: 2.0, C: 0.5}, {A: 1.5, B: 0.5, C: 0.4}, [(B, 2.0, 0.5), (C, 0.5, 0.4), (A, 1.0, 1.5)]),
+        # and so does what limits an unlimited executor
+        ({A: 0.5, B: None}, {A: 1.0, B: 1.0}, [(B, None, 1.0), (A, 0.5, 1.0)]),
+        # unchanged quotas are not written, nor those of executors that do not run
+        ({A: 1.0, B: 0.3}, {A: 1.0, B: 0.3 + SAME_CORES / 2}, []),
+        ({A: 1.0}, {B: 0.5}, []),
+        ({}, {A: 0.5}, []),
+    ],
+)
+def test_only_changed_quotas_are_written_and_what_lowers_comes_first(
+    current: dict[ExecutorKey, float | None],
+    wanted: dict[ExecutorKey, float],
+    expected: list[tuple[ExecutorKey, float | None, float]],
+) -> None:
+    assert changes(current, wanted) == [QuotaChange(*change) for change in expected]
+
+
+quotas = st.dictionaries(st.sampled_from([A, B, C, ExecutorKey("other", "1")]), st.floats(0.1, 4), min_size=1)
+
+
+@given(quotas, quotas)
+def test_on_the_way_the_sum_never_passes_the_larger_of_before_and_after(
+    before: dict[ExecutorKey, float], wanted: dict[ExecutorKey, float]
+) -> None:
+    now = dict(before)
+    after = {k: wanted.get(k, v) for k, v in before.items()}
+    most = max(sum(before.values()), sum(after.values())) + SAME_CORES * len(before)
+    for change in changes(before, wanted):
+        now[change.key] = change.cores
+        assert sum(now.values()) <= most
+    assert all(abs(now[k] - after[k]) < SAME_CORES for k in now)

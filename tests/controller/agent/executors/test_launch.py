@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.agent.executors.launch import Site, make_directories, make_launch, python_binds, python_roots
+from controller.agent.executors.launch import make_directories, make_launch, python_binds, python_roots
 from controller.agent.executors.opened_paths import KEPT
+from controller.agent.site import Site
 from controller.machine.process import Process
 from controller.runtime.base import OWN_ADDRESS, Bind, ExecutorKey, Launch, Mask, OwnNetwork
 from controller.runtime.held import HeldPath
