@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from typing import cast
 
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.local_use import LocalUse
@@ -16,6 +17,7 @@ from controller.agent.site import make_site, make_worker
 from controller.asks.local_limit import parse_local_limit
 from controller.asks.options import AgentOptions
 from controller.home import Home
+from controller.runtime.base import Adopter, Starter
 from controller.runtime.engines import machine_busy_s
 from controller.runtime.table import RUNTIMES
 from stage_model.settings import QuotaSettings
@@ -24,9 +26,11 @@ from stage_model.settings import QuotaSettings
 def make_launcher(options: AgentOptions, runtime: Watching) -> Launcher:
     """Make the launcher, which starts executors or waits for those of another cluster manager, as the runtime's row says."""
     site = make_site(options)
-    starts = RUNTIMES[options.runtime].starts
     starter: LaunchingStarter | AdoptingStarter
-    starter = LaunchingStarter(runtime, site) if starts else AdoptingStarter(runtime)
+    if RUNTIMES[options.runtime].starts:
+        starter = LaunchingStarter(cast(Starter, runtime.inner), site)
+    else:
+        starter = AdoptingStarter(cast(Adopter, runtime.inner))
     return Launcher(runtime, starter, site, Home(options.home).agent(options.worker_id))
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import msgspec
 
 from controller.agent.executors.launcher import record_file
 from controller.asks.options import AgentOptions
 from controller.home import Home
-from controller.runtime.base import Adopter, Adoption, ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
+from controller.runtime.base import Adopter, ExecutorKey, Observed, Runtime, Starter
 from controller.runtime.docker import packet_filter
 from controller.runtime.networks import parse_pool
 from controller.runtime.table import RUNTIMES, Owner
@@ -30,11 +29,11 @@ class _Kept(msgspec.Struct):
     watched: bool = False
 
 
-class Watching(Starter, Adopter):
-    """A `runtime` that changes nothing of watched executors; `record_dir` has the launcher's records."""
+class Watching(Runtime):
+    """The runtime `inner`, by which nothing of watched executors changes; `record_dir` has the launcher's records."""
 
-    def __init__(self, runtime: Starter | Adopter, record_dir: Path) -> None:
-        self._runtime, self._record_dir = runtime, record_dir
+    def __init__(self, inner: Starter | Adopter, record_dir: Path) -> None:
+        self.inner, self._record_dir = inner, record_dir
         self._known: dict[ExecutorKey, bool] = {}
 
     def is_watched(self, key: ExecutorKey) -> bool:
@@ -50,47 +49,32 @@ class Watching(Starter, Adopter):
     # ---------------------------------------------------------------- what is never written
 
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
-        return self.is_watched(key) or self._runtime.set_quota(key, cores)
+        return self.is_watched(key) or self.inner.set_quota(key, cores)
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
-        return self.is_watched(key) or self._runtime.set_memory_limit(key, memory_bytes)
+        return self.is_watched(key) or self.inner.set_memory_limit(key, memory_bytes)
 
     def observe(self) -> dict[ExecutorKey, Observed]:
-        found = self._runtime.observe()
+        found = self.inner.observe()
         return found | {key: replace(seen, watched=True) for key, seen in found.items() if self.is_watched(key)}
 
     # ---------------------------------------------------------------- the runtime's own
 
-    def start(self, launch: Launch) -> None:
-        cast(Starter, self._runtime).start(launch)
-
-    def adopt(self, adoption: Adoption) -> None:
-        cast(Adopter, self._runtime).adopt(adoption)
-
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
-        self._runtime.stop(key, grace_s)
+        self.inner.stop(key, grace_s)
 
     def remove(self, key: ExecutorKey) -> None:
-        self._runtime.remove(key)
+        self.inner.remove(key)
         self._known.pop(key, None)
 
-    def java(self, java_home: str, image: str | None) -> JavaProgram:
-        return cast(Starter, self._runtime).java(java_home, image)
-
-    def run_program(self, program: Program) -> str:
-        return cast(Starter, self._runtime).run_program(program)
-
-    def images(self) -> tuple[str, ...]:
-        return cast(Starter, self._runtime).images()
-
     def held_back(self) -> dict[ExecutorKey, str]:
-        return self._runtime.held_back()
+        return self.inner.held_back()
 
     def alive(self) -> bool:
-        return self._runtime.alive()
+        return self.inner.alive()
 
     def close(self) -> None:
-        self._runtime.close()
+        self.inner.close()
 
 
 def make_runtime(options: AgentOptions, cluster_id: str) -> Watching:

@@ -16,6 +16,7 @@ import pytest
 
 from controller.agent import child
 from controller.agent.child import LEAST_PAUSE_S, OTHER_CLUSTER_CODE, STUCK_CODE, Child, pause_s
+from controller.agent.executors.watching import Watching
 from controller.agent.loop import LEAVE_S
 from controller.agent.supervisor import LEFT_CODE
 from controller.asks.options import AgentOptions
@@ -94,7 +95,7 @@ def machine(tmp_path: Path) -> _Machine:
 @pytest.fixture
 def alive(tmp_path: Path, machine: _Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
     """Run a child on that machine, of a worker with one core, in this process. A minute later it is stopped."""
-    monkeypatch.setattr(child, "make_runtime", lambda _options, _cluster_id: machine)
+    monkeypatch.setattr(child, "make_runtime", lambda _options, _cluster_id: Watching(machine, tmp_path / "records"))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     made = Child(options_of(tmp_path / "home", period_s=0.2))
     limit = threading.Timer(60, made._asked_to_stop)
