@@ -70,10 +70,6 @@ class FakeWorker:
         self.generation = 1
         self.restart()
 
-    def start_with(self, runtime: FakeRuntime) -> None:
-        """Use another runtime from now on, for starts and stops."""
-        self.launcher.runtime, self.launcher._starter = runtime, LaunchingStarter(runtime, self.site)
-
     def restart(self) -> None:
         self.lives += 1
         self.runtime = FakeRuntime(self.host, CLUSTER, self.worker_id)

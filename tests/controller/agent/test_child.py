@@ -66,7 +66,6 @@ class _Machine(FakeRuntime):
     """A machine on which things go wrong as the test says."""
 
     works = True
-    stuck: ExecutorKey | None = None
     observations: Callable[[], None] = staticmethod(lambda: None)
 
     def alive(self) -> bool:
@@ -75,11 +74,6 @@ class _Machine(FakeRuntime):
     def observe(self) -> dict[ExecutorKey, Observed]:
         self.observations()
         return super().observe()
-
-    def set_quota(self, key: ExecutorKey, cores: float) -> bool:
-        if key == self.stuck:
-            raise RuntimeFailed("the kernel refused")
-        return super().set_quota(key, cores)
 
 
 @pytest.fixture
@@ -161,7 +155,8 @@ def test_a_period_that_fails_is_tried_again(alive: Child, machine: _Machine, cap
 def test_a_stop_opens_every_quota_and_tells_the_supervisor_if_it_could_not(
     alive: Child, machine: _Machine, stuck: ExecutorKey | None
 ) -> None:
-    machine.stuck = stuck
+    if stuck is not None:
+        machine._host.faults["set_quota", stuck] = RuntimeFailed("the kernel refused")
     alive._asked_to_stop()
     assert alive.run() == (0 if stuck is None else 1)
     assert [machine.observe()[key].quota_cores for key in KEYS] == [1.0, 1.0 if stuck is None else 0.5]
