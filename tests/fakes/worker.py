@@ -47,6 +47,19 @@ def spec(application: str = "app", executor: str = "1", slots: int = 2, **change
     return msgspec.structs.replace(plain, **changed)
 
 
+def site_in(folder: Path) -> Site:
+    """Make the site of a worker whose files all lie in `folder`."""
+    return Site(
+        host="127.0.0.1",
+        home=folder / "home",
+        local_root=folder / "local",
+        run_root=folder / "runs",
+        allowed_mounts=(folder / "allowed",),
+        orders_root=folder / "orders",
+        archive_root=folder / "class-archives",
+    )
+
+
 def make_bridge(path: Path, said: str = "") -> None:
     """Make a jar that passes for a bridge; jars with another text differ."""
     with zipfile.ZipFile(path, "w") as jar:
@@ -73,15 +86,7 @@ class FakeWorker:
     def restart(self) -> None:
         self.lives += 1
         self.runtime = FakeRuntime(self.host, CLUSTER, self.worker_id)
-        self.site = Site(
-            host="127.0.0.1",
-            home=self.folder / "home",
-            local_root=self.folder / "local",
-            run_root=self.folder / "runs",
-            allowed_mounts=(self.folder / "allowed",),
-            orders_root=self.folder / "orders",
-            archive_root=self.folder / "class-archives",
-        )
+        self.site = site_in(self.folder)
         self.launcher = Launcher(
             Watching(self.runtime, self.folder / "records"),
             LaunchingStarter(self.runtime, self.site),

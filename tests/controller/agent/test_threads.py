@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
-from typing import cast
 
 import pytest
 
 from controller.agent import threads
-from controller.agent.link import Link, OrderFilter
 from controller.agent.threads import Beat, Threads
 from controller.machine.back_off import BackOff
-from controller.wire.worker import WorkerSync
 from tests.fakes.refusals import assert_names
 
 PATIENCE_S = 10.0
@@ -120,14 +116,3 @@ def test_every_thread_that_hangs_is_named(rig: Rig) -> None:
     again.set()
     assert beaten.wait(60)
     assert rig.threads.check() == ["starts"]
-
-
-def test_the_line_to_the_master_goes_on_after_an_unexpected_error(rig: Rig) -> None:
-    link = Link("https://127.0.0.1:1", Path("/no/ca.pem"), lambda: "token", "w1", OrderFilter("mine"), lambda: None)
-    no_report = cast(WorkerSync, object())
-    link.post(no_report)
-    rig.threads.add("link", lambda beat: link.run_sync(rig.stop, beat), patience_s=PATIENCE_S)
-    for _ in range(2):
-        rig.await_notes(1)
-        link.post(no_report)
-    assert "TypeError" in rig.notes[0]
