@@ -160,11 +160,10 @@ def step(snapshot: Snapshot, state: LoopState, now_s: float) -> tuple[Orders, Lo
     return orders, LoopState(period.histories, now_s, now_s if period.samples_due else state.sampled_s)
 
 
-def request(key: ExecutorKey, decision: Decision, plan: ApplicationPlan | None, floor: float) -> CoreRequest[ExecutorKey]:
+def request(key: ExecutorKey, decision: Decision, plan: ApplicationPlan | None, floor: float) -> CoreRequest:
     """Return the executor's request to the arbiter. `plan` is aged to now; None: no plan has come yet. `floor` in cores."""
     return CoreRequest(
         key=key,
-        application_id=key.application_id,
         demand=decision.demand,
         floor=floor,
         priority=plan.priority if plan else NORMAL_PRIORITY,
@@ -266,7 +265,7 @@ class _Period:
     def divide(self) -> dict[ExecutorKey, float]:
         """Return the cores that the arbiter gives each executor that asks; each node has its own. A watched executor has what
         it can use, and the others share the cores as if it were not there: it cannot be held back for them."""
-        requests = defaultdict[str, list[CoreRequest[ExecutorKey]]](list)
+        requests = defaultdict[str, list[CoreRequest]](list)
         grants: dict[ExecutorKey, float] = {}
         for key, look in self._looks.items():
             if look.decision is not None and look.seen.watched:
@@ -276,7 +275,7 @@ class _Period:
                 asks = structs.replace(look.decision, demand=0.0) if look.seen.pressed else look.decision
                 requests[node].append(request(key, asks, look.plan, look.seen.least_cores))
         for of_node in requests.values():
-            shared = arbitrate(of_node, self._snapshot.cores, self._quota.core_quantum, period_s=self._quota.period_s)
+            shared = arbitrate(of_node, self._snapshot.cores, self._quota.core_quantum, self._quota.period_s)
             # quanta may round a demand up to more than it can have
             grants |= {key: min(cores, self._looks[key].seen.most_cores) for key, cores in shared.items()}
         return grants
