@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, structs
 
 from controller.agent.core.accounting import Account
 from controller.agent.core.arbitrate import CoreRequest, arbitrate
-from controller.agent.core.decide import OwnStage, aged, decide_demand, with_others
+from controller.agent.core.decide import OwnStage, aged, decide_demand
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.worker import OrderedQuota, Sample
 from stage_model.history.stage_run import StageKey
@@ -186,8 +186,8 @@ def changes(current: Mapping[ExecutorKey, float | None], wanted: Mapping[Executo
 
 
 class _Look(Struct):
-    """One executor, as far as this period has come with it. `timed` None: no plan has come yet; `plan`: the plan of now, with
-    the application's further executors here; `decision` None: the executor asks for no cores."""
+    """One executor, as far as this period has come with it. `timed` None: no plan has come yet; `plan`: the plan of now;
+    `decision` None: the executor asks for no cores."""
 
     seen: ExecutorInput
     before: ExecutorHistory
@@ -232,8 +232,7 @@ class _Period:
             decision = Decision(float(look.account.slots), look.before.law, "no plan yet")
             try:
                 if look.timed is not None:
-                    look.plan = with_others(look.timed.now(self._now_s), others.get(key, ()))
-                    decision = self._by_plan(look, look.plan, self._now_s - look.timed.at_s)
+                    decision = self._by_plan(look, look.timed, others.get(key, ()))
             except Exception as error:  # noqa: BLE001 - the shell reports it
                 self.troubles[key] = error
             # cores that it cannot have are left to others
@@ -252,12 +251,14 @@ class _Period:
             for key in together
         }
 
-    def _by_plan(self, look: _Look, plan: ApplicationPlan, age_s: float) -> Decision:
-        """Decide by the application's plan, which came `age_s` ago and is aged to now."""
-        executor, law = look.account.executor(self._now_s), look.before.law
+    def _by_plan(self, look: _Look, timed: TimedPlan, others: Sequence[Mapping[StageKey, OwnStage]]) -> Decision:
+        """Decide by the application's plan."""
+        look.plan = timed.now(self._now_s)
+        executor, law = look.account.executor(self._now_s, others), look.before.law
         if look.seen.silent:
             return Decision(float(executor.slots), law, "no recent report")
-        decision = decide_demand(plan, executor, law, dt_s=self._dt_s, quota=self._quota, age_s=age_s)
+        age_s = self._now_s - timed.at_s
+        decision = decide_demand(look.plan, executor, law, dt_s=self._dt_s, quota=self._quota, age_s=age_s)
         if math.isnan(decision.demand):
             raise ValueError(f"its law asks for {decision.demand} cores")
         return decision
