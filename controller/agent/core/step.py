@@ -196,10 +196,6 @@ class _Look(Struct):
     plan: ApplicationPlan | None = None
     decision: Decision | None = None
 
-    @property
-    def runs(self) -> bool:
-        return self.seen.observed is not None and self.seen.observed.running
-
 
 class _Period:
     """The steps of one period, in their order. An executor's error concerns only that executor: the shell that carries out
@@ -242,7 +238,7 @@ class _Period:
         """Return the stages of an application's other executors on this worker, where it has several."""
         running = defaultdict[str, list[ExecutorKey]](list)
         for key, look in self._looks.items():
-            if look.runs:
+            if look.seen.observed is not None and look.seen.observed.running:
                 running[key.application_id].append(key)
         return {
             key: [self._looks[other].account.stages for other in together if other != key]
