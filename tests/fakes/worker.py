@@ -146,6 +146,10 @@ class FakeWorker:
             self.work()
         return report
 
+    def pass_time(self, seconds: float) -> WorkerSync:
+        """Let whole seconds pass, a period each; return the last report."""
+        return [self.tick() for _ in range(round(seconds))][-1]
+
     def work(self) -> None:
         """Do on this thread all that waits for the launcher's threads."""
         for jobs in (self.launcher._starts, self.launcher._stops):

@@ -68,8 +68,7 @@ class TestStarting:
             worker.tick(work=False)
         assert worker.launcher._starts.qsize() == 1
         worker.work()
-        for _ in range(3):
-            worker.tick()
+        worker.pass_time(3)
         assert worker.running() == {KEY}
         assert len(worker.host.executors) == 1
 
@@ -85,15 +84,13 @@ class TestStarting:
         worker.want([spec()], [plan()])
         worker.tick()
         worker.host.exit(KEY, 1)
-        for _ in range(3):
-            worker.tick()
+        worker.pass_time(3)
         assert worker.running() == set()
 
     def test_a_refused_executor_holds_no_cores(self, worker: FakeWorker) -> None:
         worker.host.refused_images.add("gone:1")
         worker.want([spec(image="gone:1"), spec("other")], [plan(left_s=10.0), plan("other", left_s=None)])
-        worker.tick()
-        report = worker.tick()
+        report = worker.pass_time(2)
         assert report_of(report, KEY).state == "refused"
         assert "gone:1" in report_of(report, KEY).reason
         # all of the worker, although the refused one has the earlier deadline
@@ -129,8 +126,7 @@ class TestControl:
 
     def test_a_quota_that_cannot_be_lowered_keeps_others_from_being_raised(self, worker: FakeWorker) -> None:
         worker.want([spec(), spec("other")], [plan(left_s=None, priority=100), plan("other", left_s=None)])
-        worker.tick()
-        worker.tick()
+        worker.pass_time(2)
         assert worker.quotas() == {KEY: 1.9, OTHER: 0.1}
         worker.host.faults["set_quota", KEY] = RuntimeFailed("the engine is busy; try again")
         worker.want([spec(), spec("other")], [plan(left_s=None), plan("other", left_s=None, priority=100)])
@@ -166,8 +162,7 @@ class TestEnding:
             busy.tick()
             assert local.is_dir()
             busy.want(stopped=["app/1"], ended=ended)
-            for _ in range(4):
-                busy.tick()
+            busy.pass_time(4)
             assert local.is_dir() == (not ended)
 
     def test_an_ended_executor_stays_until_the_master_knows(self, busy: FakeWorker) -> None:
@@ -276,8 +271,7 @@ class TestRestart:
         foreign = FakeRuntime(busy.host, "another cluster", "w1")
         foreign.start(busy.host.executors[CLUSTER, "w1", KEY].launch)
         busy.want(stopped=["app/1"])
-        for _ in range(3):
-            busy.tick()
+        busy.pass_time(3)
         assert [seen.running for seen in foreign.observe().values()] == [True]
 
 

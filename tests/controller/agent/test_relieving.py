@@ -12,7 +12,6 @@ from controller.agent.relieving import MachineRoom
 from controller.asks.local_limit import Disk
 from controller.machine import proc
 from controller.runtime.base import ExecutorKey
-from controller.wire.worker import WorkerSync
 from stage_model.progress import MemoryProgress, StageProgress
 from tests.fakes.options import agent_options
 from tests.fakes.plans import plan
@@ -50,12 +49,6 @@ def memory(worker: FakeWorker, key: ExecutorKey) -> tuple[int, int]:
     return worker.order(key)[1], (worker.runtime.observe()[key].memory_limit_bytes or 0) // MIB
 
 
-def pass_time(worker: FakeWorker, seconds: float) -> WorkerSync:
-    """Let whole seconds pass, a period each; return the last report."""
-    reports = [worker.tick() for _ in range(round(seconds))]
-    return reports[-1]
-
-
 def begin(worker: FakeWorker, *, evict: bool = False, watched: bool = False, priority: int = 0) -> None:
     want(worker, evict=evict, watched=watched, priority=priority)
     worker.tick()
@@ -82,9 +75,9 @@ def test_the_low_one_gives_memory_then_cores_and_has_both_again_afterwards_and_t
     assert any("under pressure: this machine has 180 MiB of free memory" in note for note in report.notes)
     assert memory(worker, LOW)[0] == FLOOR_MB
     say(worker, LOW, 2, FLOOR_MB)
-    pass_time(worker, STEP_S - 1)
+    worker.pass_time(STEP_S - 1)
     assert worker.quotas()[LOW] > 1.0
-    report = pass_time(worker, 2)
+    report = worker.pass_time(2)
     assert memory(worker, LOW) == (FLOOR_MB, 512 + FLOOR_MB)
     assert worker.quotas()[LOW] == pytest.approx(0.1)
     assert report.relief_steps == 2
@@ -93,14 +86,14 @@ def test_the_low_one_gives_memory_then_cores_and_has_both_again_afterwards_and_t
     assert reason.endswith("; squeezed: this machine has 180 MiB of free memory")
     assert mine[-1].pressed
 
-    pass_time(worker, 100)
+    worker.pass_time(100)
     assert worker.quotas()[LOW] == pytest.approx(0.1), "it is squeezed as long as the pressure lasts"
     assert worker.quotas()[HIGH] >= before[HIGH] - 0.1
     assert memory(worker, HIGH) == (BUDGET_MB, 512 + BUDGET_MB)
     worker.room = ENOUGH
-    pass_time(worker, CALM_S + 1)
+    worker.pass_time(CALM_S + 1)
     assert worker.quotas()[LOW] > 1.0
-    report = pass_time(worker, 2 * CALM_S + 1)
+    report = worker.pass_time(2 * CALM_S + 1)
     assert memory(worker, LOW) == (BUDGET_MB, 512 + BUDGET_MB)
     assert report.relief_steps == 0
     assert any("no longer under pressure" in note for note in report.notes)
@@ -113,14 +106,14 @@ def test_the_low_one_gives_memory_then_cores_and_has_both_again_afterwards_and_t
 def test_no_executor_is_ended_without_the_option(worker: FakeWorker) -> None:
     begin(worker)
     worker.room = SHORT
-    pass_time(worker, 4 * EVICT_S)
+    worker.pass_time(4 * EVICT_S)
     assert worker.running() == {LOW, HIGH}
 
 
 def test_with_evict_the_low_one_ends_and_comes_back_when_there_is_room(worker: FakeWorker) -> None:
     begin(worker, evict=True)
     worker.room = SHORT
-    report = pass_time(worker, STEP_S + EVICT_S + 3)
+    report = worker.pass_time(STEP_S + EVICT_S + 3)
     assert worker.running() == {HIGH}
     ended = report_of(report, LOW)
     assert (ended.state, ended.made_room) == ("exited", True)
@@ -130,16 +123,16 @@ def test_with_evict_the_low_one_ends_and_comes_back_when_there_is_room(worker: F
 
     # the master puts no other there before the first one is forgotten
     want(worker, low="", evict=True)
-    pass_time(worker, 5)
+    worker.pass_time(5)
     assert LOW not in worker.agent.known
     again = ExecutorKey("low", "2")
     want(worker, low="2", evict=True)
-    report = pass_time(worker, 20)
+    report = worker.pass_time(20)
     assert worker.running() == {HIGH}
     waits = report_of(report, again)
     assert (waits.state, "waits for room on worker w1" in waits.reason) == ("starting", True)
     worker.room = ENOUGH
-    pass_time(worker, CALM_S + 2)
+    worker.pass_time(CALM_S + 2)
     assert worker.running() == {HIGH, again}
 
 
@@ -147,7 +140,7 @@ def test_a_watched_one_is_not_touched(worker: FakeWorker) -> None:
     begin(worker, watched=True, evict=True)
     before = worker.quotas()[LOW], memory(worker, LOW)
     worker.room = SHORT
-    report = pass_time(worker, 4 * EVICT_S)
+    report = worker.pass_time(4 * EVICT_S)
     assert (worker.quotas()[LOW], memory(worker, LOW)) == before
     assert report.relief_steps == 0
 
@@ -155,7 +148,7 @@ def test_a_watched_one_is_not_touched(worker: FakeWorker) -> None:
 def test_a_full_disk_takes_cores_and_no_memory(worker: FakeWorker) -> None:
     begin(worker, evict=True)
     worker.room = FULL
-    pass_time(worker, 4 * EVICT_S)
+    worker.pass_time(4 * EVICT_S)
     assert worker.quotas()[LOW] == pytest.approx(0.1)
     assert memory(worker, LOW)[0] == BUDGET_MB
     assert worker.running() == {LOW, HIGH}
@@ -165,7 +158,7 @@ def test_of_one_priority_no_one_gives_and_the_pressure_is_said_all_the_same(work
     begin(worker, priority=100)
     before = worker.quotas()
     worker.room = SHORT
-    report = pass_time(worker, 20)
+    report = worker.pass_time(20)
     assert worker.quotas()[LOW] == pytest.approx(before[LOW], abs=0.11)
     assert (report.relief_steps, memory(worker, LOW)[0]) == (0, BUDGET_MB)
     assert len([note for note in report.notes if "under pressure" in note]) == 1

@@ -64,8 +64,7 @@ def test_an_executor_starts_with_the_credentials_that_the_master_tells_as_soon_a
     assert secret.decode() not in repr(worker.host.executors)
     worker.restart()
     worker.want(stopped=["app/1"])
-    for _ in range(5):
-        report = worker.tick()
+    report = worker.pass_time(5)
     assert (report.executors, file.exists()) == ((), False)
 
 

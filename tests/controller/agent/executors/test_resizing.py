@@ -58,8 +58,7 @@ def limits(worker: FakeWorker) -> dict[str, int]:
 def alone(worker: FakeWorker) -> None:
     """Give all memory to the first: 4096 - 1000."""
     want(worker, first=3096)
-    worker.tick()
-    worker.tick()
+    worker.pass_time(2)
     worker.host.set_memory(FIRST, 900 * MB)
     answer(worker, FIRST, 1, 3096)
     worker.tick()
@@ -94,15 +93,13 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(worker: F
     worker.tick()
     assert limits(worker) == {"first": 3900}
     answer(worker, FIRST, 2, 1048)
-    worker.tick()
-    worker.tick()
+    worker.pass_time(2)
     assert limits(worker) == {"first": 2048, "second": 2048}
     assert worker.order(SECOND) == (1, 1048)
     want(worker, stopped=("second/1",), first=3096)
     worker.tick()
     assert limits(worker) == {"first": 2048}  # its room was still taken when the period began
-    for _ in range(2):
-        worker.tick()
+    worker.pass_time(2)
     assert limits(worker) == {"first": 4096}
     assert worker.order(FIRST) == (3, 3096)
 
@@ -110,13 +107,11 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(worker: F
 def test_one_that_waits_for_memory_holds_no_cores_and_who_shrinks_gets_one(worker: FakeWorker) -> None:
     alone(worker)
     want(worker, first=1048, second=1048)
-    worker.tick()
-    worker.tick()
+    worker.pass_time(2)
     # all of the worker: the second, of higher priority, has no executor yet
     assert worker.quotas() == {FIRST: 2.0}
     answer(worker, FIRST, 2, 1900)
-    for _ in range(2):
-        worker.tick()
+    worker.pass_time(2)
     # the second runs on what is free, and is served first; the first still shrinks and keeps a core
     assert worker.quotas() == {FIRST: 1.0, SECOND: 1.0}
     answer(worker, FIRST, 2, 1048)
@@ -126,15 +121,13 @@ def test_one_that_waits_for_memory_holds_no_cores_and_who_shrinks_gets_one(worke
 
 def test_a_watched_one_starts_with_as_much_again_as_its_other_memory_and_gets_no_order_afterwards(worker: FakeWorker) -> None:
     want(worker, watched=("first",), first=3096)
-    worker.tick()
-    worker.tick()
+    worker.pass_time(2)
     worker.host.set_memory(FIRST, 900 * MB)
     answer(worker, FIRST, 1, 1000)
     assert (worker.order(FIRST), limits(worker)) == ((1, 1000), {"first": 2000})
     for budget_mb in (500, 3096):
         want(worker, watched=("first",), first=budget_mb, second=1048)
-        for _ in range(3):
-            worker.tick()
+        worker.pass_time(3)
         assert worker.order(FIRST) == (1, 1000)
         # the second starts in what the first has left
         assert limits(worker) == {"first": 2000, "second": 2048}
@@ -170,8 +163,7 @@ def test_a_new_agent_goes_on_with_the_numbers_of_the_old_one(worker: FakeWorker)
 def test_without_the_master_the_last_split_stays(worker: FakeWorker) -> None:
     alone(worker)
     worker.restart()
-    for _ in range(3):
-        worker.tick()
+    worker.pass_time(3)
     assert limits(worker) == {"first": 4096}
     assert worker.order(FIRST) == (1, 3096)
 
@@ -182,13 +174,11 @@ def test_a_limit_that_cannot_be_lowered_starts_nobody_and_is_told_once(worker: F
     want(worker, first=1048, second=1048)
     worker.tick()
     answer(worker, FIRST, 2, 1048)
-    for _ in range(3):
-        report = worker.tick()
+    report = worker.pass_time(3)
     assert limits(worker) == {"first": 4096}
     assert notes(report).count("the engine is busy") == 1
     worker.host.faults.clear()
-    worker.tick()
-    worker.tick()
+    worker.pass_time(2)
     assert limits(worker) == {"first": 2048, "second": 2048}
 
 
@@ -210,14 +200,12 @@ def test_an_executor_of_fixed_size_gets_no_orders_and_waits_for_its_room(worker:
     alone(worker)
     both = [spec("first", memory_mb=1000, off_heap_floor_mb=64), spec("second", memory_mb=2000)]
     worker.want(both)
-    worker.tick()
-    worker.tick()
+    worker.pass_time(2)
     assert limits(worker) == {"first": 4096}
     worker.want(both, budgets_mb={"first/1": 1096})
     worker.tick()
     answer(worker, FIRST, 2, 1096)
-    worker.tick()
-    worker.tick()
+    worker.pass_time(2)
     assert limits(worker) == {"first": 2096, "second": 2000}
     assert not worker.site.orders_dir(SECOND).exists()
 
@@ -225,8 +213,7 @@ def test_an_executor_of_fixed_size_gets_no_orders_and_waits_for_its_room(worker:
 def test_what_is_over_leaves_no_orders_behind(worker: FakeWorker) -> None:
     alone(worker)
     worker.want(stopped=["first/1"], ended=["first"])
-    for _ in range(4):
-        worker.tick()
+    worker.pass_time(4)
     assert worker.agent.known == {}
     assert not worker.site.orders_dir(FIRST).exists()
 
@@ -236,8 +223,7 @@ def test_a_shrink_that_takes_long_is_told_once(worker: FakeWorker) -> None:
     want(worker, first=1048)
     worker.tick()
     answer(worker, FIRST, 2, 2000, execution_mb=1990)
-    for _ in range(40):
-        report = worker.tick()
+    report = worker.pass_time(40)
     assert notes(report).count("has not come down to 1048 MiB of off-heap memory for 30 s; its tasks hold 1990 MiB") == 1
 
 
@@ -248,8 +234,7 @@ def test_where_nothing_limits_memory_budgets_move_all_the_same_and_it_is_said_on
     worker.tick()
     assert worker.order(FIRST) == (2, 1048)
     answer(worker, FIRST, 2, 1048)
-    for _ in range(3):
-        report = worker.tick()
+    report = worker.pass_time(3)
     assert worker.order(SECOND) == (1, 1048)
     assert report_of(report, FIRST).memory_limit_mb == 2048
     assert notes(report).count("nothing here can limit its memory") == 2  # one each
