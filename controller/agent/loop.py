@@ -240,7 +240,8 @@ class Agent:
                 gone.add(key.application_id)
             seen, history, container = observed.get(key), self.state.executors.get(key), self.resizing.container(key)
             standing = self._standing(key, seen)
-            reports.append(self.outbox.report_on(key, standing, seen, history, container, known.log_dir))
+            log_dir = "" if known.adopted else str(self.launcher.site.log_dir(key))
+            reports.append(self.outbox.report_on(key, standing, seen, history, container, log_dir))
         return WorkerSync(
             instance=self.instance,
             cluster_id=self.desired.cluster_id,

@@ -25,7 +25,7 @@ from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.starting import Spec
 from controller.machine.process import Process
 from controller.runtime.base import ExecutorKey, Observed
-from controller.wire.worker import AdoptedSpec, Desired, ExecutorSpec, WorkerInfo
+from controller.wire.worker import Desired, ExecutorSpec, WorkerInfo
 from stage_model.decoding import UNREADABLE
 from stage_model.progress import MAX_BYTES, MemoryProgress, Progress, what_is_wrong
 
@@ -40,8 +40,6 @@ class KnownExecutor:
     """One executor."""
 
     slots: int
-    control_dir: Path
-    log_dir: str
     spec: ExecutorSpec | None = None
     adopted: bool = False
     """True if another cluster manager has started the executor."""
@@ -76,7 +74,7 @@ class KnownExecutors:
         """Take the master's description of an executor."""
         known = self.by_key.get(key)
         if known is None:
-            self.by_key[key] = self._know(key, spec.slots, spec)
+            self.by_key[key] = self._know(spec.slots, spec)
         elif known.spec is None and isinstance(spec, ExecutorSpec):
             known.spec, known.slots = spec, spec.slots
 
@@ -117,10 +115,10 @@ class KnownExecutors:
             places.setdefault(key.application_id, [site.local_dir(key)]).append(site.log_dir(key))
         return places
 
-    @staticmethod
-    def _written_progress(key: ExecutorKey, known: KnownExecutor) -> Progress | None:
-        uid = known.spec.uid if known.spec else known.control_dir.stat().st_uid
-        return read_progress(known.control_dir, key.executor_id, uid)
+    def _written_progress(self, key: ExecutorKey, known: KnownExecutor) -> Progress | None:
+        directory = self._launcher.site.control_dir(key)
+        uid = known.spec.uid if known.spec else directory.stat().st_uid
+        return read_progress(directory, key.executor_id, uid)
 
     def _told_progress(self, key: ExecutorKey, desired: Desired) -> Progress | None:
         """Return the executor's report through its driver. Raise `ProgressRefused`."""
@@ -147,17 +145,13 @@ class KnownExecutors:
         """Take over an executor found here: its slots are the worker's until the master describes it again."""
         spec = self._launcher.remembered(key)
         slots = spec.slots if spec else max(1, round(self.node_cores + 0.49))
-        known = self.by_key[key] = self._know(key, slots, spec)
+        known = self.by_key[key] = self._know(slots, spec)
         what = "running" if seen.running else "ended"
         self._note(f"adopted {what} executor {key.executor_id} of {key.application_id}")
         return known
 
-    def _know(self, key: ExecutorKey, slots: int, spec: Spec | None) -> KnownExecutor:
-        site = self._launcher.site
-        if self._worker.adopts:
-            return KnownExecutor(slots, site.control_dir(key), "", adopted=True)
-        assert not isinstance(spec, AdoptedSpec)
-        return KnownExecutor(slots, site.control_dir(key), str(site.log_dir(key)), spec)
+    def _know(self, slots: int, spec: Spec | None) -> KnownExecutor:
+        return KnownExecutor(slots, spec if isinstance(spec, ExecutorSpec) else None, adopted=self._worker.adopts)
 
 
 class ProgressRefused(Exception):
