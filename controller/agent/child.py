@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from controller.agent.executors.watching import end_executors, make_runtime, unguarded
+from controller.agent.executors.watching import end_executors, make_runtime, why_unguarded
 from controller.agent.membership import NOT_ALONE, find_cluster, is_alone
 from controller.agent.open_quotas import let_go_all, open_all
 from controller.agent.parts import make_agent, make_launcher, make_link, make_local_use
@@ -71,7 +71,7 @@ class Child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if not self.alone:
             self.agent.outbox.note(NOT_ALONE)
-        if reason := unguarded(self.options):
+        if reason := why_unguarded(self.options):
             self.agent.outbox.note(reason)
         self._tick()
         self._beat()

@@ -99,7 +99,7 @@ def end_executors(options: AgentOptions, cluster_id: str) -> None:
     RUNTIMES[options.runtime].load().end_all(owner)
 
 
-def unguarded(options: AgentOptions) -> str:
+def why_unguarded(options: AgentOptions) -> str:
     """Return a sentence on why no packet rules guard the networks of applications here; empty where rules do, or where
     applications have no networks."""
     if not RUNTIMES[options.runtime].own_networks(options.network):
