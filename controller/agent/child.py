@@ -13,18 +13,11 @@ import signal
 import sys
 import threading
 import time
-import uuid
-from functools import partial
 
-from msgspec import structs
-
-from controller.agent.link import Link, OrderFilter
-from controller.agent.loop import Agent, Looks, Received
-from controller.agent.machine_claim import NOT_ALONE, claim_machine
-from controller.agent.machine_room import MachineRoom
-from controller.agent.membership import find_cluster
+from controller.agent.executors.watching import end_executors, make_runtime, why_unguarded
+from controller.agent.membership import NOT_ALONE, find_cluster, is_alone
 from controller.agent.open_quotas import let_go_all, open_all
-from controller.agent.site import make_launcher, make_local_use, make_runtime, make_worker
+from controller.agent.parts import make_agent, make_launcher, make_link, make_local_use
 from controller.agent.supervisor import LEFT_CODE
 from controller.agent.threads import Threads
 from controller.asks.options import AgentOptions
@@ -33,11 +26,7 @@ from controller.locks import child_lock
 from controller.machine.back_off import BackOff
 from controller.machine.process import allow_files
 from controller.machine.service_log import log_to_stderr
-from controller.runtime.docker import packet_filter
-from controller.runtime.engines import machine_busy_s
-from controller.runtime.table import RUNTIMES, Owner
 from stage_model.errors import PaceError
-from stage_model.settings import QuotaSettings
 
 log = logging.getLogger("sparkpace.agent")
 
@@ -58,8 +47,6 @@ DISK_PATIENCE_S = 300.0
 STUCK_CODE = 70
 OTHER_CLUSTER_CODE = 75
 """The next child asks the master again."""
-LEAVE_S = 30.0
-"""Time for executors to end before an agent that is to leave ends them, and as long again until the master has the report."""
 
 
 class Child:
@@ -67,51 +54,29 @@ class Child:
 
     def __init__(self, options: AgentOptions, *, alone: bool = True) -> None:
         """`alone`: no other agent adopts executors of this machine."""
-        self.options, self.row, self.alone = options, RUNTIMES[options.runtime], alone
-        home = Home(options.home)
+        self.options, self.alone = options, alone
         cluster_id, self._sure = find_cluster(options, alone=alone)
-        self.orders = OrderFilter(cluster_id)
         self.runtime = make_runtime(options, cluster_id)
         self.launcher = make_launcher(options, self.runtime)
-        self.local_use = make_local_use(options, self.launcher.site, time.thread_time)
-        self.agent = Agent(
-            make_worker(options),
-            self.launcher,
-            QuotaSettings(period_s=options.period_s, floor=options.floor),
-            instance=uuid.uuid4().hex[:12],
-            looks=Looks(
-                over_limit=self.local_use.take,
-                busy_s=machine_busy_s if options.shared else None,
-                room=MachineRoom(options, lambda: self.local_use.disk).look,
-            ),
-        )
+        self.local_use = make_local_use(options, self.launcher)
+        self.agent = make_agent(options, self.launcher, self.local_use)
         self.wake, self.stop = threading.Event(), threading.Event()
-        self._leave_s: float | None = None
-        """Time when the master first asked this agent to end."""
         self._has_left = False
         self.threads = Threads(self.stop, self.agent.outbox.note)
-        token = partial(home.agent_token, options.worker_id)
-        self.link = Link(options.master_url, home.ca_file, token, options.worker_id, self.orders, self.wake.set)
+        self.link = make_link(options, cluster_id, self.wake.set)
 
     def run(self) -> int:
         """Tick until SIGTERM, the supervisor's death, or a thread that hangs; return the exit code, 0 if all is well."""
         signal.signal(signal.SIGTERM, self._asked_to_stop)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if not self.alone:
-            log.warning("%s", NOT_ALONE)
             self.agent.outbox.note(NOT_ALONE)
-        if self.row.own_networks(self.options.network) and (reason := packet_filter.why_not()):
-            self.agent.outbox.note(f"{reason}, {packet_filter.BEYOND}")
+        if reason := why_unguarded(self.options):
+            self.agent.outbox.note(reason)
         self._tick()
         self._beat()
-        self.threads.add("link", lambda beat: self.link.run_sync(self.stop, beat), patience_s=LINK_PATIENCE_S)
-        self.threads.add("notices", lambda beat: self.link.run_notices(self.stop, beat), patience_s=LINK_PATIENCE_S)
-        wake = self.wake.set
-        self.threads.add("starts", lambda beat: self.launcher.run_starts(wake, self.stop, beat), patience_s=START_PATIENCE_S)
-        self.threads.add("stops", lambda beat: self.launcher.run_stops(wake, self.stop, beat), patience_s=STOP_PATIENCE_S)
-        places = self.agent.places
-        self.threads.add("disk", lambda beat: self.local_use.run(places, wake, self.stop, beat), patience_s=DISK_PATIENCE_S)
-        back_off, failures, code = BackOff(self.options.period_s, LONGEST_BACKOFF_S), 0, 0
+        self._begin_threads()
+        back_off, failures = BackOff(self.options.period_s, LONGEST_BACKOFF_S), 0
         due_s = time.monotonic()
         while not self.stop.is_set():
             spent_s = time.process_time()
@@ -129,32 +94,39 @@ class Child:
                 log.exception("control period failed")
                 failures += 1
                 self.stop.wait(back_off.wait_s(failures))
-            stuck = [*self.threads.check(), *([] if self.runtime.alive() else [self.row.name])]
+            stuck = [*self.threads.check(), *([] if self.runtime.alive() else [self.options.runtime])]
             if stuck:
                 log.error("the threads %s hang or ended; the agent's child ends, to be started again", ", ".join(stuck))
                 return STUCK_CODE
             if self._has_left:
                 self._end_executors()
                 return LEFT_CODE
-            if self.orders.foreign and not self._sure:
-                other, ours = self.orders.foreign, self.orders.cluster_id
-                log.error("the master is of cluster %s, not %s as records here say", other, ours)
+            orders = self.link.orders
+            if orders.foreign and not self._sure:
+                log.error("the master is of cluster %s, not %s as records here say", orders.foreign, orders.cluster_id)
                 self._release()  # no one will know of them
                 return OTHER_CLUSTER_CODE
             self.stop.wait(pause_s(time.process_time() - spent_s, self.options.period_s))
-        if not self._release():
-            code = 1  # the supervisor opens the quotas of the executors that are left
+        released = self._release()
         self.runtime.close()
-        return code
+        return 0 if released else 1  # the supervisor opens the quotas of the executors that are left
+
+    def _begin_threads(self) -> None:
+        add, stop, wake, launcher = self.threads.add, self.stop, self.wake.set, self.launcher
+        add("link", lambda beat: self.link.run_sync(stop, beat), patience_s=LINK_PATIENCE_S)
+        add("notices", lambda beat: self.link.run_notices(stop, beat), patience_s=LINK_PATIENCE_S)
+        add("starts", lambda beat: launcher.run_starts(wake, stop, beat), patience_s=START_PATIENCE_S)
+        add("stops", lambda beat: launcher.run_stops(wake, stop, beat), patience_s=STOP_PATIENCE_S)
+        places = self.agent.executors.places
+        add("disk", lambda beat: self.local_use.run(places, wake, stop, beat), patience_s=DISK_PATIENCE_S)
 
     def _release(self) -> bool:
         """Lift all limits at a clean stop; return True if no executor is held back any more."""
-        if self.row.starts:
-            released = open_all(self.runtime, self.options.cores)
-            log.warning("quotas opened to %.2f cores: the agent was stopped", self.options.cores)
-        else:
+        if self.agent.worker.adopts:
             log.warning("executors are let go: the agent was stopped")
-            released = let_go_all(self.runtime, self._beat)
+            return let_go_all(self.runtime, self._beat)
+        released = open_all(self.runtime, self.options.cores)
+        log.warning("quotas opened to %.2f cores: the agent was stopped", self.options.cores)
         return released
 
     def _wait_until(self, due_s: float) -> None:
@@ -176,17 +148,11 @@ class Child:
 
     def _tick(self) -> None:
         for reply, sent, at_s in self.link.take():
-            self.agent.received = Received(reply.desired, at_s)
+            self.agent.receive(reply.desired, at_s)
             self.agent.outbox.acknowledge(reply.samples_acknowledged, sent.notes, at_s)
             self._has_left = self._has_left or sent.leaves
-            if reply.desired.leave and self._leave_s is None:
-                self._leave_s = at_s
-        report = self.agent.run_once()
-        if self._leave_s is not None:
-            waited_s = time.monotonic() - self._leave_s
-            report = structs.replace(report, leaves=not self.agent.known or waited_s > LEAVE_S)
-            self._has_left = self._has_left or waited_s > 2 * LEAVE_S
-        self.link.post(report)
+        self.link.post(self.agent.run_once())
+        self._has_left = self._has_left or self.agent.is_overdue
 
     def _end_executors(self) -> None:
         """End what is left of this worker, which the master has ended; executors of others are let go."""
@@ -201,9 +167,8 @@ class Child:
             ending.join(BEAT_S)
 
     def _end_all(self) -> None:
-        owner = Owner(self.orders.cluster_id, self.options.worker_id, Home(self.options.home).agent(self.options.worker_id))
         try:
-            self.row.load().end_all(owner)
+            end_executors(self.options, self.link.orders.cluster_id)
         except PaceError as error:
             log.error("executors may be left: %s", error)
 
@@ -220,8 +185,7 @@ def main() -> int:
     log_to_stderr(Home(options.home).logs)
     try:
         with child_lock(Home(options.home), options.worker_id, options.runtime):
-            row = RUNTIMES[options.runtime]
-            return Child(options, alone=row.starts or row.everywhere or claim_machine()).run()
+            return Child(options, alone=is_alone(options)).run()
     except PaceError as error:
         log.error("%s", error)
         return error.exit_code

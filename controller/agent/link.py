@@ -95,7 +95,7 @@ class Link:
             version.HEADER: version.SPOKEN,
         }
         self._base = f"/v1/workers/{urllib.parse.quote(worker_id, safe='')}"
-        self._orders, self._wake = orders, wake
+        self.orders, self._wake = orders, wake
         self._lock = threading.Lock()
         self._report: WorkerSync | None = None
         self._answers: list[AcceptedReply] = []
@@ -158,7 +158,7 @@ class Link:
         assert sent is not None, "a report is posted before the threads begin"
         data = self._call(self._reports, "POST", f"{self._base}/sync", msgspec.json.encode(sent))
         reply = msgspec.json.decode(data, type=WorkerReply)
-        self._orders.check(reply.desired)
+        self.orders.check(reply.desired)
         self.version = max(self.version, reply.desired.version)
         with self._lock:
             self._answers.append(AcceptedReply(reply, sent, time.monotonic()))

@@ -7,15 +7,13 @@ a provably dead driver, too many files on the disk (`local_use`) or a machine un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from msgspec import structs
 
 from controller.agent.core.estimates import OtherLoad
-from controller.agent.core.relief import Machine, Resident
+from controller.agent.core.relief import Machine
 from controller.agent.core.step import ExecutorInput, LoopState, Snapshot, TimedPlan, next_period_s, step
 from controller.agent.executors.known import KnownExecutor, KnownExecutors
 from controller.agent.executors.launcher import Launcher
@@ -23,28 +21,23 @@ from controller.agent.executors.local_use import OVER_CODE
 from controller.agent.executors.resizing import Resizing
 from controller.agent.executors.starting import Spec, Start
 from controller.agent.quota_writer import QuotaWriter
-from controller.agent.relieving import Relieving
+from controller.agent.relieving import Relieving, residents_of
 from controller.agent.report import Outbox, Standing
 from controller.agent.timings import PeriodTimings
 from controller.runtime.base import ExecutorKey, Observed, Runtime
 from controller.wire.states import ExecutorState
 from controller.wire.worker import Desired, WorkerInfo, WorkerSync
 from stage_model.settings import QuotaSettings
-from stage_model.units import NORMAL_PRIORITY
 
 FIRST_WORD_S = 5.0
 """Time for which an agent that begins waits for the master's first word before it changes quotas that another has left.
 Without plans all would get equal shares, and a second later what they had."""
 UNHEARD_S = 10.0
 """Silence after which an executor that reports through its driver, every 2 s, may have work that is not known here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """Desired state and the time when it came (monotonic seconds)."""
-
-    desired: Desired
-    at_s: float
+LEAVE_S = 30.0
+"""Time for executors to end before an agent that is to leave ends them, and as long again until the master has the report."""
+NOTHING_DESIRED = Desired(cluster_id="", generation=0, version=0)
+"""The desired state until the master's first word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +52,7 @@ class Looks:
 
 
 class Agent:
-    """One worker's controller. `instance` names this life of it; `received` is the newest accepted desired state."""
+    """One worker's controller. `instance` names this life of it."""
 
     def __init__(
         self,
@@ -72,16 +65,19 @@ class Agent:
     ) -> None:
         self.worker, self.launcher, self.quota, self.instance = worker, launcher, quota, instance
         self.runtime: Runtime = launcher.runtime
-        self.received: Received | None = None
+        self.desired, self._desired_s = NOTHING_DESIRED, 0.0
+        """The newest accepted desired state and the time when it came (monotonic seconds)."""
+        self.leave_s: float | None = None
+        """Time when the master first asked this agent to end."""
         self.outbox = Outbox()
-        self._executors = KnownExecutors(worker, launcher, self.outbox.note)
-        self.known = self._executors.by_key
+        self.executors = KnownExecutors(worker, launcher, self.outbox.note)
+        self.known = self.executors.by_key
         self.plans: dict[str, TimedPlan] = {}
         self.state = LoopState()
         self.resizing = Resizing(worker, launcher, self.outbox.note)
         self.timings = PeriodTimings(launcher.clock)
         self.quota_writer = QuotaWriter(
-            self.runtime, self._executors.node_cores, self.timings, self.outbox.note, launcher.clock
+            self.runtime, self.executors.node_cores, self.timings, self.outbox.note, launcher.clock
         )
         self._looks, self._begun_s = looks or Looks(), launcher.clock()
         self._other_load = OtherLoad()
@@ -89,9 +85,21 @@ class Agent:
         self._ended: dict[ExecutorKey, Standing] = {}
         """Executors that this agent ended by itself, with what is reported of them."""
 
+    def receive(self, desired: Desired, at_s: float) -> None:
+        """Take the master's newest word, which came at `at_s` (monotonic seconds)."""
+        self.desired, self._desired_s = desired, at_s
+        if desired.leave and self.leave_s is None:
+            self.leave_s = at_s
+
     @property
-    def _desired(self) -> Desired | None:
-        return self.received.desired if self.received else None
+    def _leaving_for_s(self) -> float:
+        """Seconds since the master first asked this agent to end; 0 if it has not."""
+        return 0.0 if self.leave_s is None else self.launcher.clock() - self.leave_s
+
+    @property
+    def is_overdue(self) -> bool:
+        """True if this agent was to end so long ago that it goes without an answer to its last report."""
+        return self._leaving_for_s > 2 * LEAVE_S
 
     def next_period_s(self) -> float:
         """Return the seconds from one period's start to the next one's."""
@@ -100,20 +108,24 @@ class Agent:
     def run_once(self) -> WorkerSync:
         """Run one period; return the report for the master."""
         now_s = self.timings.begin()
-        self._executors.begin_period()
+        self.executors.begin_period()
         self._take_desired()
         observed = dict(self.runtime.observe())
-        self._read_progress(observed)
-        self._count_claims(observed)
-        self.relieving.relieve(self._residents(observed), now_s)
+        for key, seen in observed.items():
+            with self.outbox.trouble_of(key):
+                self.executors.read(key, seen, self.desired)
+        self.executors.count_claims(observed)
+        self.relieving.relieve(residents_of(self.known, self.plans, observed), now_s)
         self.timings.ended("look")
-        self._share_memory(observed)
+        # before CPU is shared, because an executor without memory needs none
+        if not self.worker.adopts:  # their memory is their cluster manager's affair
+            self.resizing.share(self.desired, observed, self.known, self.relieving.floored)
         self.timings.ended("share memory")
         orders, self.state = step(self._snapshot(observed), self.state, now_s)
         self.timings.ended("decide")
         for key, error in orders.troubles.items():
             self.outbox.note_trouble(key, error)
-        if self.received is not None or self.launcher.clock() >= self._begun_s + FIRST_WORD_S:
+        if self.desired is not NOTHING_DESIRED or self.launcher.clock() >= self._begun_s + FIRST_WORD_S:
             self.quota_writer.write(orders, observed, self.state.executors)
         self.timings.ended("write quotas")
         self._reconcile(observed, orders.grants)
@@ -123,67 +135,19 @@ class Agent:
         self.timings.end(self.quota.period_s)
         return report
 
-    @contextmanager
-    def _trouble_of(self, key: ExecutorKey) -> Iterator[None]:
-        """Run the block so that an error in it concerns only this executor: reported once as long as it stays the same."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - it is reported
-            self.outbox.note_trouble(key, error)
-
     # ------------------------------------------------------------------ observe
 
     def _take_desired(self) -> None:
-        if self.received is None:
-            return
-        for plan in self.received.desired.applications:
-            self.plans[plan.application_id] = TimedPlan(plan, self.received.at_s)
-        specs: tuple[Spec, ...] = (*self.received.desired.executors, *self.received.desired.adopted)
+        for plan in self.desired.applications:
+            self.plans[plan.application_id] = TimedPlan(plan, self._desired_s)
+        specs: tuple[Spec, ...] = (*self.desired.executors, *self.desired.adopted)
         for spec in specs:
             key = ExecutorKey(spec.application_id, spec.executor_id)
-            with self._trouble_of(key):
-                self._executors.take(key, spec)
-
-    def _read_progress(self, observed: Mapping[ExecutorKey, Observed]) -> None:
-        for key, seen in observed.items():
-            with self._trouble_of(key):
-                self._executors.read(key, seen, self._desired)
-
-    def _count_claims(self, observed: dict[ExecutorKey, Observed]) -> None:
-        """Take the executor's own report of its CPU, within its quota, where the runtime cannot count it."""
-        for key, seen in observed.items():
-            if not seen.counted and key in self.known:
-                observed[key] = replace(seen, cpu_s=self._executors.claimed_cpu_s(key, seen))
-
-    def _residents(self, observed: Mapping[ExecutorKey, Observed]) -> dict[str, Resident]:
-        """Return the applications with executors here, with the facts by which relief decides what each gives."""
-        residents = {}
-        for key, known in self.known.items():
-            timed, seen = self.plans.get(key.application_id), observed.get(key)
-            watched = seen.watched if seen is not None else known.spec is not None and known.spec.watched
-            residents[key.application_id] = Resident(
-                priority=timed.plan.priority if timed else NORMAL_PRIORITY,
-                evicts=timed is not None and timed.plan.evict,
-                paced=not watched,
-                started=not known.adopted,
-            )
-        return residents
-
-    def _share_memory(self, observed: Mapping[ExecutorKey, Observed]) -> None:
-        """Give orders and limits of memory, and decide which executors may start: before CPU is shared, because an executor
-        without memory needs none."""
-        if self.worker.adopts:  # their memory is their cluster manager's affair
-            return
-        self.resizing.share(
-            self._desired,
-            observed,
-            {key: known.spec for key, known in self.known.items()},
-            {key: known.memory for key, known in self.known.items()},
-            self.relieving.floored,
-        )
+            with self.outbox.trouble_of(key):
+                self.executors.take(key, spec)
 
     def _snapshot(self, observed: Mapping[ExecutorKey, Observed]) -> Snapshot:
-        now_s, cores = self.launcher.clock(), self._executors.node_cores
+        now_s, cores = self.launcher.clock(), self.executors.node_cores
         executors = {
             key: ExecutorInput(
                 slots=known.slots,
@@ -215,22 +179,21 @@ class Agent:
     # ------------------------------------------------------------------ act
 
     def _reconcile(self, observed: Mapping[ExecutorKey, Observed], grants: Mapping[ExecutorKey, float]) -> None:
-        desired = self._desired
-        stopped = {ExecutorKey.parse(text) for text in desired.stopped} if desired else set()
-        for spec in desired.executors if desired else ():
+        stopped = {ExecutorKey.parse(text) for text in self.desired.stopped}
+        for spec in self.desired.executors:
             key = ExecutorKey(spec.application_id, spec.executor_id)
             memory_mb = self._may_start(key)
             if key not in observed and key not in stopped and memory_mb is not None:
-                credentials = desired.credentials.get(key.application_id) if desired and spec.authenticated else None
-                cores = self._executors.node_cores if spec.watched else grants.get(key, self.quota.floor)
+                credentials = self.desired.credentials.get(key.application_id) if spec.authenticated else None
+                cores = self.executors.node_cores if spec.watched else grants.get(key, self.quota.floor)
                 self.launcher.start(Start(key, spec, cores, memory_mb, credentials))
-        for adopted in desired.adopted if desired else ():
+        for adopted in self.desired.adopted:
             key = ExecutorKey(adopted.application_id, adopted.executor_id)
             if key not in observed and key not in stopped:
                 self.launcher.start(Start(key, adopted, grants.get(key, self.quota.floor)))
         for key in set(observed) | set(self.known):
-            with self._trouble_of(key):
-                if key in stopped or self._executors.orphaned(key):
+            with self.outbox.trouble_of(key):
+                if key in stopped or self.executors.orphaned(key):
                     self._remove(key, observed.get(key))
         for application, reason in self._looks.over_limit().items():
             self._end_all(application, Standing(ExecutorState.EXITED, reason, OVER_CODE), observed)
@@ -238,8 +201,7 @@ class Agent:
             reason = f"it makes room for a higher priority (--evict): {self.relieving.why}"
             self._end_all(application, Standing(ExecutorState.EXITED, reason, made_room=True), observed)
         applications = {key.application_id for key in self.known}
-        if desired:
-            applications |= {plan.application_id for plan in desired.applications}
+        applications |= {plan.application_id for plan in self.desired.applications}
         self.plans = {a: plan for a, plan in self.plans.items() if a in applications}
 
     def _end_all(self, application_id: str, end: Standing, observed: Mapping[ExecutorKey, Observed]) -> None:
@@ -252,51 +214,38 @@ class Agent:
                 self._ended.setdefault(key, end)
                 self.launcher.stop(key)
 
-    def places(self) -> dict[str, list[Path]]:
-        """Return the folders of each application's files on this worker; may be called on any thread."""
-        places: dict[str, list[Path]] = {}
-        site = self.launcher.site
-        for key in list(self.known):
-            places.setdefault(key.application_id, [site.local_dir(key)]).append(site.log_dir(key))
-        return places
-
     def _remove(self, key: ExecutorKey, seen: Observed | None) -> None:
-        if seen is not None:
-            if seen.running:
-                self.launcher.stop(key)
-                return
-            if key not in self.known or self._is_stopped(key):
+        over = key.text in self.desired.stopped  # so its last report has arrived
+        if seen is not None and seen.running:
+            self.launcher.stop(key)
+        elif seen is not None:
+            if over or key not in self.known:
                 self.runtime.remove(key)
-        if seen is None:
+        else:
             self.launcher.withdraw(key)
-        if seen is None and self._is_stopped(key) and not self.launcher.busy(key):
-            desired = self._desired
-            self.launcher.forget(key, application_over=desired is not None and key.application_id in desired.ended)
-            if not self.worker.adopts:
-                self.resizing.forget(key)
-            self.known.pop(key, None)
-            self.outbox.forget(key)
-            self._ended.pop(key, None)
-
-    def _is_stopped(self, key: ExecutorKey) -> bool:
-        """Return True if the master lists this executor as stopped, so its last report has arrived."""
-        return self._desired is not None and key.text in self._desired.stopped
+            if over and not self.launcher.busy(key):
+                self.launcher.forget(key, application_over=key.application_id in self.desired.ended)
+                if not self.worker.adopts:
+                    self.resizing.forget(key)
+                self.known.pop(key, None)
+                self.outbox.forget(key)
+                self._ended.pop(key, None)
 
     # ------------------------------------------------------------------ report
 
     def _report(self, observed: Mapping[ExecutorKey, Observed]) -> WorkerSync:
         reports, gone = [], set()
         for key, known in self.known.items():
-            if self._executors.orphaned(key):
+            if self.executors.orphaned(key):
                 gone.add(key.application_id)
             seen, history, container = observed.get(key), self.state.executors.get(key), self.resizing.container(key)
             standing = self._standing(key, seen)
-            reports.append(self.outbox.report_on(key, standing, seen, history, container, known.log_dir))
-        desired = self._desired
+            log_dir = "" if known.adopted else str(self.launcher.site.log_dir(key))
+            reports.append(self.outbox.report_on(key, standing, seen, history, container, log_dir))
         return WorkerSync(
             instance=self.instance,
-            cluster_id=desired.cluster_id if desired else "",
-            generation=desired.generation if desired else 0,
+            cluster_id=self.desired.cluster_id,
+            generation=self.desired.generation,
             worker=structs.replace(self.worker, images=self.launcher.images),
             executors=tuple(reports),
             sample_seq=self.outbox.first,
@@ -305,6 +254,7 @@ class Agent:
             notes=self.outbox.notes(),
             timings=self.timings.message(),
             relief_steps=self.relieving.steps_taken,
+            leaves=self.leave_s is not None and (not self.known or self._leaving_for_s > LEAVE_S),
         )
 
     def _standing(self, key: ExecutorKey, seen: Observed | None) -> Standing:

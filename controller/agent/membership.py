@@ -2,12 +2,18 @@
 
 The master names it once; then a file of the worker's folder does, so that a restart needs no master. An agent in a pod loses
 that file with its pod, but not the records of executors that it has adopted, which stay on the node: they name it while no
-master answers. They do so only if no other agent is on the machine: agents of several clusters share that folder. Not here:
-orders that are refused (`link`).
+master answers. They do so only if no other agent adopts executors of the machine: agents of several clusters share that
+folder. Not here: orders that are refused (`link`).
+
+An agent claims the machine by flock(2) on the root of the CPU control groups, which all agents see, of any cluster, home or
+container. The kernel drops the claim with its holder. Another agent is only reported: an executor that both want is paced by
+the first, and `adopt` reports quotas that others write.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,13 +21,41 @@ from controller.asks.options import AgentOptions
 from controller.home import Home
 from controller.machine.files import write_whole
 from controller.runtime.adopt.runtime import records_of
+from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.executor_record import AdoptedRecord, read_everybodys
+from controller.runtime.table import RUNTIMES
 from stage_model.errors import Unavailable
+
+NOT_ALONE = (
+    "another agent with `--runtime adopt` runs on this machine; of one cluster, the one that joined first paces all "
+    "executors here, and of two, each those of its own; run one agent on a machine"
+)
+
+
+def is_alone(options: AgentOptions) -> bool:
+    """Return True if no other agent adopts executors of this machine; the agent claims it until its process ends."""
+    row = RUNTIMES[options.runtime]
+    return row.starts or row.everywhere or claim_machine()
+
+
+def claim_machine(tree: CgroupTree | None = None) -> bool:
+    """Claim this machine until this process ends; return False when another agent has claimed it, and True where there are no
+    control groups, because claims cannot be seen there."""
+    root = (tree or CgroupTree()).cpu_root()
+    if root is None:
+        return True
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return False
+    return True
 
 
 def find_cluster(options: AgentOptions, *, alone: bool) -> tuple[str, bool]:
-    """Return the cluster's id, and True if it is from the master; `alone`: no other agent adopts executors of this machine.
-    Raise `Unavailable` where neither the master nor any file here names the cluster."""
+    """Return the cluster's id, and True if it is from the master; `alone`: as `is_alone` returned. Raise `Unavailable` where
+    neither the master nor any file here names the cluster."""
     from controller.client import MasterClient  # most agents never need it
 
     home = Home(options.home)

@@ -11,9 +11,8 @@ import logging
 import sys
 from collections.abc import Callable
 
-from controller.agent.machine_claim import claim_machine
-from controller.agent.membership import recall_cluster
-from controller.agent.site import make_runtime
+from controller.agent.executors.watching import make_runtime
+from controller.agent.membership import claim_machine, recall_cluster
 from controller.asks.options import AgentOptions
 from controller.home import Home
 from controller.machine.service_log import log_to_stderr

@@ -9,8 +9,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 
-from controller.agent.core.apply import SAME_CORES, QuotaChange
-from controller.agent.core.step import ExecutorHistory, Orders
+from controller.agent.core.step import SAME_CORES, ExecutorHistory, Orders, QuotaChange
 from controller.agent.timings import PeriodTimings
 from controller.runtime.base import ExecutorKey, Observed, Runtime
 from stage_model.errors import RuntimeFailed

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from msgspec import structs
@@ -62,6 +63,14 @@ class Outbox:
             if text not in self._notes:
                 self._notes.append(text)
             del self._notes[:-NOTES_KEPT]
+
+    @contextmanager
+    def trouble_of(self, key: ExecutorKey) -> Iterator[None]:
+        """Run the block so that an unforeseen error in it concerns only this executor."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - it is noted
+            self.note_trouble(key, error)
 
     def note_trouble(self, key: ExecutorKey, error: Exception) -> None:
         """Note an unforeseen error with one executor, once as long as it stays the same."""

@@ -1,27 +1,60 @@
-"""The parts of one worker: its places, its facts, its runtime. All are built from options; nothing is decided here."""
+"""A worker's places, rules and facts, from its options; nothing is decided here."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
-from controller.agent.executors.launch import Site
-from controller.agent.executors.launcher import Launcher
-from controller.agent.executors.local_use import LocalUse
-from controller.agent.executors.starting import AdoptingStarter, LaunchingStarter
-from controller.agent.executors.watching import Watching
-from controller.asks.local_limit import parse_local_limit
+from controller.agent.executors.class_archive import archive_root
 from controller.asks.options import AgentOptions
-from controller.home import ORDERS, Home
+from controller.home import ORDERS
 from controller.machine.addresses import address_towards
-from controller.machine.files import cache_root
 from controller.machine.proc import boot_id
-from controller.runtime.base import Adopter, Starter
-from controller.runtime.networks import parse_pool
-from controller.runtime.table import RUNTIMES, Owner
+from controller.runtime.base import ExecutorKey
+from controller.runtime.table import RUNTIMES
 from controller.wire.worker import WorkerInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The worker's places and rules. Executors see nothing of `home` except their own directories. `local_root` is shared
+    by the workers of one host: executors of one host read each other's shuffle files from disk
+    (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the agent writes. `mounts` is true
+    if executors see only those files of the host that are mounted for them; otherwise they see all files, and only paths that
+    they cannot do without are checked. `own_networks`: each application has one here, which is `closed` for all applications
+    or as each wishes."""
+
+    host: str
+    home: Path
+    local_root: Path
+    run_root: Path
+    allowed_mounts: tuple[Path, ...]
+    orders_root: Path
+    archive_root: Path
+    mounts: bool = True
+    own_networks: bool = False
+    closed: bool = False
+
+    @property
+    def bridge_root(self) -> Path:
+        """The agent's copies of bridge jars."""
+        return self.orders_root.parent / "bridges"
+
+    def local_dir(self, key: ExecutorKey) -> Path:
+        return self.local_root / key.application_id
+
+    def executor_dir(self, key: ExecutorKey) -> Path:
+        return self.local_dir(key) / f"executor-{key.executor_id}"
+
+    def control_dir(self, key: ExecutorKey) -> Path:
+        return self.executor_dir(key) / "control"
+
+    def orders_dir(self, key: ExecutorKey) -> Path:
+        return self.orders_root / key.application_id / key.executor_id
+
+    def log_dir(self, key: ExecutorKey) -> Path:
+        return self.run_root / key.application_id / "executors" / key.executor_id
 
 
 def make_site(options: AgentOptions) -> Site:
@@ -39,12 +72,6 @@ def make_site(options: AgentOptions) -> Site:
         own_networks=row.own_networks(options.network),
         closed=options.network == "closed",
     )
-
-
-def archive_root() -> Path:
-    """Return the folder of class archives: a cache for all clusters of this user, since an archive's name says what it
-    fits."""
-    return cache_root() / "class-archives"
 
 
 def make_worker(options: AgentOptions) -> WorkerInfo:
@@ -66,41 +93,6 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
         everywhere=row.everywhere,
         nodes=options.nodes,
     )
-
-
-def make_runtime(options: AgentOptions, cluster_id: str) -> Starter | Adopter:
-    """Make the runtime that `options` name, guarded for watched executors. Raise `Unavailable` when it cannot work here and
-    never has."""
-    row = RUNTIMES[options.runtime]
-    pool = parse_pool(options.network_pool) if row.own_networks(options.network) else None
-    owner = Owner(
-        cluster_id,
-        options.worker_id,
-        _folder(options),
-        options.image,
-        pool,
-        options.tmp_mb,
-        options.signals,
-        options.namespace,
-    )
-    return Watching(row.load().make(owner), _folder(options))
-
-
-def make_launcher(options: AgentOptions, runtime: Starter | Adopter) -> Launcher:
-    """Make the launcher, which starts executors or waits for those of another cluster manager, as the runtime's row says."""
-    site = make_site(options)
-    starts = RUNTIMES[options.runtime].starts
-    starter = LaunchingStarter(cast(Starter, runtime), site) if starts else AdoptingStarter(cast(Adopter, runtime))
-    return Launcher(runtime, starter, site, _folder(options))
-
-
-def make_local_use(options: AgentOptions, site: Site, cpu_clock: Callable[[], float]) -> LocalUse:
-    return LocalUse(parse_local_limit(options.local_limit), site.local_root, cpu_clock)
-
-
-def _folder(options: AgentOptions) -> Path:
-    """Return the folder of this worker's records."""
-    return Home(options.home).agent(options.worker_id)
 
 
 def executors_address(options: AgentOptions) -> str:

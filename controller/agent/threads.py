@@ -1,9 +1,8 @@
 """The agent's threads besides its loop: none of them ends or hangs without a word.
 
 An exception in a thread's work is reported to the master and counted, and the work begins again with back-off. `check`, the
-watchdog's look, is called every period: it starts threads again that have ended all the same, and names those that have hung
-for longer than their patience. Python cannot end a thread, so for a hung one the agent's child has to end and be started
-again (`child`).
+watchdog's look, is called every period: it names the threads that have hung for longer than their patience. Python cannot end
+a thread, so for a hung one the agent's child has to end and be started again (`child`).
 """
 
 from __future__ import annotations
@@ -27,10 +26,8 @@ Beat = Callable[[], None]
 @dataclass(slots=True)
 class _Watched:
     name: str
-    work: Callable[[Beat], None]
     patience_s: float
     beat_s: float
-    failures: int = 0
     thread: threading.Thread | None = None
 
 
@@ -45,47 +42,33 @@ class Threads:
 
     def add(self, name: str, work: Callable[[Beat], None], *, patience_s: float) -> None:
         """Begin `work`, which should go on until `stop` is set."""
-        watched = _Watched(name, work, patience_s, self._clock())
+        watched = _Watched(name, patience_s, self._clock())
+        watched.thread = threading.Thread(target=self._run, args=(watched, work), name=name, daemon=True)
         self._all.append(watched)
-        self._begin(watched)
-
-    def check(self) -> list[str]:
-        """Start ended threads again; return the names of those that hang."""
-        for watched in self._all:
-            if watched.thread is not None and not watched.thread.is_alive() and not self._stop.is_set():
-                self._failed(watched, "its thread ended")
-                self._begin(watched)
-        return [watched.name for watched in self._all if self._clock() - watched.beat_s > watched.patience_s]
-
-    def _begin(self, watched: _Watched) -> None:
-        self._beat(watched)
-        watched.thread = threading.Thread(target=self._run, args=(watched,), name=watched.name, daemon=True)
         watched.thread.start()
 
-    def _run(self, watched: _Watched) -> None:
-        failures = 0
+    def check(self) -> list[str]:
+        """Return the names of the threads that hang."""
+        return [watched.name for watched in self._all if self._clock() - watched.beat_s > watched.patience_s]
+
+    def _run(self, watched: _Watched, work: Callable[[Beat], None]) -> None:
+        in_a_row = failures = 0
         while not self._stop.is_set():
             begun_s = self._clock()
             try:
-                watched.work(lambda: self._beat(watched))
+                work(lambda: self._beat(watched))
                 if self._stop.is_set():
                     return
                 reason = "it returned"
-            except Exception as error:
+            except BaseException as error:  # SystemExit, too: the thread goes on
                 log.exception("the agent's thread %s failed", watched.name)
                 reason = f"{type(error).__name__}: {error}"
             if self._clock() - begun_s > BACK_OFF.most_s:
-                failures = 0
-            failures += 1
-            self._failed(watched, reason)
+                in_a_row = 0
+            in_a_row, failures = in_a_row + 1, failures + 1
+            self._note(f"the agent's thread {watched.name} failed and is begun again (failure {failures}): {reason[:300]}")
             self._beat(watched)
-            self._stop.wait(BACK_OFF.wait_s(failures))
-
-    def _failed(self, watched: _Watched, reason: str) -> None:
-        watched.failures += 1
-        self._note(
-            f"the agent's thread {watched.name} failed and is begun again (failure {watched.failures}): {reason[:300]}"
-        )
+            self._stop.wait(BACK_OFF.wait_s(in_a_row))
 
     def _beat(self, watched: _Watched) -> None:
         watched.beat_s = self._clock()

@@ -14,8 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import cast
 
-from controller.agent.executors.class_archive import ClassArchives
-from controller.agent.site import archive_root
+from controller.agent.executors.class_archive import ClassArchives, archive_root
 from controller.home import Home
 from controller.local.plan import Plan
 from controller.master.core.executor_spec import DEFAULT_HEAP_MB, class_path

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.agent.core.apply import QuotaChange
-from controller.agent.core.step import ExecutorInput, LoopState, Snapshot, TimedPlan, next_period_s, step
+from controller.agent.core.step import ExecutorInput, LoopState, QuotaChange, Snapshot, TimedPlan, next_period_s, step
 from controller.master.core import planning
 from controller.master.core.application import Application
 from controller.master.core.executor_state import Executor

@@ -38,6 +38,8 @@ class FakeHost:
     """Action of a program, and the text that it prints; by default the answer of a Python asked for its version."""
     refused_images: set[str] = field(default_factory=set)
     executors: dict[_Place, _Executor] = field(default_factory=dict)
+    faults: dict[tuple[str, ExecutorKey | None], Exception] = field(default_factory=dict)
+    """Errors that calls of a runtime raise, by the name of the function and the executor, if it has one."""
 
     def set_demand(self, key: ExecutorKey, cores: float) -> None:
         """Have the executor use `cores` from now on if its quota allows."""
@@ -88,6 +90,11 @@ class FakeHost:
             executor.kill_at = None
             self.end(executor, 137)
 
+    def fail(self, function: str, key: ExecutorKey | None = None) -> None:
+        """Raise the error that the test has set for this call, if there is one."""
+        if (function, key) in self.faults:
+            raise self.faults[function, key]
+
     def _of(self, key: ExecutorKey) -> list[_Executor]:
         return [executor for (_, _, other), executor in self.executors.items() if other == key]
 
@@ -104,6 +111,7 @@ class FakeRuntime(Starter):
         return (self._cluster_id, self._worker_id, key)
 
     def start(self, launch: Launch) -> None:
+        self._host.fail("start", launch.key)
         launching.checked_cores(launch.cores)
         if launch.image in self._host.refused_images:
             raise RuntimeRefused(f"image {launch.image!r} is not on this worker; load it, or leave out --image")
@@ -130,6 +138,7 @@ class FakeRuntime(Starter):
         return executor.now
 
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
+        self._host.fail("set_quota", key)
         launching.checked_cores(cores)
         place = self._place(key)
         if place not in self._host.executors or not self._look(place).running:
@@ -139,6 +148,7 @@ class FakeRuntime(Starter):
         return True
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
+        self._host.fail("set_memory_limit", key)
         launching.checked_memory(memory_bytes)
         place = self._place(key)
         if place not in self._host.executors or not self._look(place).running:
@@ -150,6 +160,7 @@ class FakeRuntime(Starter):
         return True
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
+        self._host.fail("stop", key)
         place = self._place(key)
         if place not in self._host.executors or not self._look(place).running:
             return
@@ -177,6 +188,7 @@ class FakeRuntime(Starter):
         return self._host.run(program)
 
     def images(self) -> tuple[str, ...]:
+        self._host.fail("images")
         return ()
 
     def alive(self) -> bool:

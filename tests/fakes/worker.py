@@ -13,17 +13,18 @@ from pathlib import Path
 import msgspec
 
 from controller.agent.core.relief import Machine
-from controller.agent.executors.launch import Site
 from controller.agent.executors.launcher import Launcher
+from controller.agent.executors.resizing import NAME, OrderFile
 from controller.agent.executors.starting import LaunchingStarter
 from controller.agent.executors.watching import Watching
-from controller.agent.loop import Agent, Looks, Received
+from controller.agent.loop import Agent, Looks
+from controller.agent.site import Site
 from controller.machine import proc
 from controller.runtime.base import ExecutorKey
 from controller.submit.bridge_jar import SETTINGS
 from controller.wire.worker import Desired, ExecutorReport, ExecutorSpec, WorkerInfo, WorkerSync
 from stage_model.plan import ApplicationPlan
-from stage_model.progress import SCHEMA, Progress, StageProgress
+from stage_model.progress import SCHEMA, MemoryProgress, Progress, StageProgress
 from stage_model.settings import QuotaSettings
 from tests.fakes.runtime import FakeHost, FakeRuntime
 
@@ -44,6 +45,19 @@ def spec(application: str = "app", executor: str = "1", slots: int = 2, **change
         gid=os.getgid(),
     )
     return msgspec.structs.replace(plain, **changed)
+
+
+def site_in(folder: Path) -> Site:
+    """Make the site of a worker whose files all lie in `folder`."""
+    return Site(
+        host="127.0.0.1",
+        home=folder / "home",
+        local_root=folder / "local",
+        run_root=folder / "runs",
+        allowed_mounts=(folder / "allowed",),
+        orders_root=folder / "orders",
+        archive_root=folder / "class-archives",
+    )
 
 
 def make_bridge(path: Path, said: str = "") -> None:
@@ -69,22 +83,10 @@ class FakeWorker:
         self.generation = 1
         self.restart()
 
-    def start_with(self, runtime: FakeRuntime) -> None:
-        """Use another runtime from now on, for starts and stops."""
-        self.launcher.runtime, self.launcher._starter = runtime, LaunchingStarter(runtime, self.site)
-
     def restart(self) -> None:
         self.lives += 1
         self.runtime = FakeRuntime(self.host, CLUSTER, self.worker_id)
-        self.site = Site(
-            host="127.0.0.1",
-            home=self.folder / "home",
-            local_root=self.folder / "local",
-            run_root=self.folder / "runs",
-            allowed_mounts=(self.folder / "allowed",),
-            orders_root=self.folder / "orders",
-            archive_root=self.folder / "class-archives",
-        )
+        self.site = site_in(self.folder)
         self.launcher = Launcher(
             Watching(self.runtime, self.folder / "records"),
             LaunchingStarter(self.runtime, self.site),
@@ -134,7 +136,7 @@ class FakeWorker:
             credentials=dict(credentials or {}),
             budgets_mb=dict(budgets_mb or {}),
         )
-        self.agent.received = Received(desired, self.now_s)
+        self.agent.receive(desired, self.now_s)
 
     def tick(self, seconds: float = 1.0, *, work: bool = True) -> WorkerSync:
         """Let time pass, then one period; afterwards the launcher's queue is worked off unless `work` is false."""
@@ -144,17 +146,26 @@ class FakeWorker:
             self.work()
         return report
 
+    def pass_time(self, seconds: float) -> WorkerSync:
+        """Let whole seconds pass, a period each; return the last report."""
+        return [self.tick() for _ in range(round(seconds))][-1]
+
     def work(self) -> None:
         """Do on this thread all that waits for the launcher's threads."""
         for jobs in (self.launcher._starts, self.launcher._stops):
             while not jobs.empty():
                 jobs.get()()
 
-    def progress(self, key: ExecutorKey, *stages: StageProgress) -> None:
+    def progress(self, key: ExecutorKey, *stages: StageProgress, memory: MemoryProgress | None = None) -> None:
         """Write progress as the executor's plugin does."""
         self.sequence += 1
-        content = Progress(schema=SCHEMA, executor=key.executor_id, sequence=self.sequence, stages=stages)
+        content = Progress(schema=SCHEMA, executor=key.executor_id, sequence=self.sequence, stages=stages, memory=memory)
         self.progress_file(key).write_bytes(msgspec.json.encode(content))
+
+    def order(self, key: ExecutorKey) -> tuple[int, int]:
+        """Return the number of the newest order of memory, and its MiB."""
+        found = msgspec.json.decode((self.site.orders_dir(key) / NAME).read_bytes(), type=OrderFile)
+        return found.number, found.off_heap_bytes >> 20
 
     def progress_file(self, key: ExecutorKey) -> Path:
         return self.site.control_dir(key) / "progress.json"

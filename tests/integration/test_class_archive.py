@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from controller.agent.site import archive_root
+from controller.agent.executors.class_archive import archive_root
 from controller.home import Home
 from tests.integration.engine import Container, Engine
 from tests.integration.local_cluster import LocalCluster

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from controller.agent.link import Link, OrderFilter
-from controller.agent.loop import Received
 from controller.master.core.core import ClusterOptions
 from controller.runtime.base import ExecutorKey
 from controller.wire.driver import ExecutorWish
@@ -38,7 +37,7 @@ class Linked:
         if not cut:
             self.link._sync()
             for answer in self.link.take():
-                self.worker.agent.received = Received(answer.reply.desired, self.worker.now_s)
+                self.worker.agent.receive(answer.reply.desired, self.worker.now_s)
                 self.worker.agent.outbox.acknowledge(answer.reply.samples_acknowledged, answer.sent.notes, self.worker.now_s)
 
 

@@ -12,11 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.executors.resizing import NAME, OrderFile
-from controller.agent.loop import Received
+from controller.agent.executors.resizing import NAME
 from controller.runtime.base import ExecutorKey
 from controller.wire.command import ApplicationView
-from stage_model.progress import SCHEMA, MemoryProgress, Progress
+from stage_model.progress import MemoryProgress
 from tests.fakes.cluster import FakeCluster, answered, registration
 from tests.fakes.worker import FakeWorker, make_bridge
 
@@ -71,26 +70,21 @@ class World:
         self.cluster.state.tick(self.cluster.now_s)
         sent = self.worker.tick()
         reply = self.cluster.state.agents.sync("w1", sent, self.cluster.now_s)
-        self.worker.agent.received = Received(reply.desired, self.worker.now_s)
+        self.worker.agent.receive(reply.desired, self.worker.now_s)
         self.act()
         running = [seen for seen in self.worker.runtime.observe().values() if seen.running]
         assert sum(seen.memory_limit_bytes or 0 for seen in running) <= M * MB
 
     def act(self) -> None:
         for key, seen in self.worker.runtime.observe().items():
-            file = self.worker.site.orders_dir(key) / NAME
-            if not seen.running or not file.exists():
+            if not seen.running or not (self.worker.site.orders_dir(key) / NAME).exists():
                 continue
-            order = msgspec.json.decode(file.read_bytes(), type=OrderFile)
-            wanted = order.off_heap_bytes // MB
             plugin = self.plugins.setdefault(key, Plugin(self.speeds[key.application_id]))
-            plugin.number = order.number
+            plugin.number, wanted = self.worker.order(key)
             plugin.budget_mb = max(wanted, plugin.budget_mb - plugin.mb_per_s)
             self.worker.host.set_memory(key, (H // 2 + plugin.budget_mb) * MB)
             assert H + plugin.budget_mb <= (seen.memory_limit_bytes or 0) // MB
-            told = MemoryProgress(order=plugin.number, budget=plugin.budget_mb * MB)
-            content = Progress(schema=SCHEMA, executor=key.executor_id, sequence=1, memory=told)
-            self.worker.progress_file(key).write_bytes(msgspec.json.encode(content))
+            self.worker.progress(key, memory=MemoryProgress(order=plugin.number, budget=plugin.budget_mb * MB))
 
     def until(self, budgets: dict[str, int], most_s: int) -> int:
         """Return the seconds until these have acknowledged these budgets."""

@@ -6,7 +6,7 @@ them by running tasks. Counters are cumulative over this life of the agent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 
 from msgspec import Struct
@@ -119,10 +119,10 @@ class Account(Struct, frozen=True):
             moved.pop(oldest, None)
         return weights
 
-    def executor(self, now_s: float) -> ObservedExecutor:
-        """Return the executor as `decide_demand` sees it."""
+    def executor(self, now_s: float, others: Sequence[Mapping[StageKey, OwnStage]] = ()) -> ObservedExecutor:
+        """Return the executor as `decide_demand` sees it, with the stages of the application's `others` on its worker."""
         idle_s = None if self.busy_at_s is None else now_s - self.busy_at_s
-        return ObservedExecutor(self.slots, self.stages, idle_s, self.up)
+        return ObservedExecutor(self.slots, self.stages, idle_s, self.up, others)
 
     def uses(self, since_s: float = 0.0) -> Iterable[StageUse]:
         """Yield the counters of the stages that have run since `since_s`."""

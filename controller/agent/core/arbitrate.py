@@ -3,34 +3,30 @@
 Floors first; then demands by priority; within a priority the applications that can still make their deadline (earliest
 first), then those past it or beyond saving (largest debt first), then those without one. Cores that no executor asks for stay
 unallocated. Everything is counted in whole quanta, so no sum drifts. Not covered: the demands (the laws) and the writing of
-quotas (`apply`).
+quotas (`step`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-PERIOD_S = 1.0
-"""Deadlines closer than a period are equal: the laws cannot tell them apart."""
+from controller.runtime.base import ExecutorKey
+
 LEAST_CORES = 0.01
 """No floor shrinks below this; it is the kernel's least quota."""
 
-Key = TypeVar("Key", bound=Hashable)
 
-
-class CoreRequest(Struct, Generic[Key], frozen=True):
+class CoreRequest(Struct, frozen=True):
     """One executor's request, in cores except where a name says otherwise.
 
     `left_s` until the application's deadline (None: it has none; 0 or less: past), `beyond_saving`: no number of cores
     makes it any more, `debt_core_s`: withheld from the application by earlier squeezes. A larger `priority` wins.
     """
 
-    key: Key
-    application_id: str
+    key: ExecutorKey
     demand: float
     floor: float
     priority: int
@@ -39,19 +35,16 @@ class CoreRequest(Struct, Generic[Key], frozen=True):
     debt_core_s: float = 0.0
 
 
-def arbitrate(
-    requests: Sequence[CoreRequest[Key]], capacity: float, quantum: float, *, period_s: float = PERIOD_S
-) -> dict[Key, float]:
+def arbitrate(requests: Sequence[CoreRequest], capacity: float, quantum: float, period_s: float) -> dict[ExecutorKey, float]:
     """Return cores for every request, in the order given; their sum never exceeds `capacity`.
 
     Grants are multiples of `quantum`: demands and floors are rounded up to it, the capacity down. Only where the sum of the
     floors exceeds the capacity do all shrink alike, in quanta if that leaves each at least one, else in hundredths of a core;
     below 0.01 core each nothing can be kept and every one gets 0.01 (admission prevents that). The outcome does not depend on
-    the order of the requests, as long as their keys sort apart by their text.
+    the order of the requests. Deadlines closer than `period_s` are equal, because the laws cannot tell them apart.
     """
     total = max(0, _floor(capacity, quantum))
-    # Sorted by text, because keys may be of any kind: the order only needs to be the same every time.
-    ordered = sorted(requests, key=lambda request: repr(request.key))
+    ordered = sorted(requests, key=lambda request: request.key)
     floors = {request.key: _ceil(request.floor, quantum) for request in ordered}
     if sum(floors.values()) > total:
         shrunk = _shrink(ordered, capacity, quantum)
@@ -68,7 +61,7 @@ def arbitrate(
     return {request.key: round(granted[request.key] * quantum, 10) for request in requests}
 
 
-def _ranks(requests: Sequence[CoreRequest[Key]], period_s: float) -> Iterator[list[CoreRequest[Key]]]:
+def _ranks(requests: Sequence[CoreRequest], period_s: float) -> Iterator[list[CoreRequest]]:
     """Yield groups that share alike, first served first. Executors of one application always share a group."""
     for priority in sorted({request.priority for request in requests}, reverse=True):
         same = [request for request in requests if request.priority == priority]
@@ -80,9 +73,9 @@ def _ranks(requests: Sequence[CoreRequest[Key]], period_s: float) -> Iterator[li
         yield [request for request in same if request.left_s is None]
 
 
-def _by_deadline(requests: Sequence[CoreRequest[Key]], period_s: float) -> Iterator[list[CoreRequest[Key]]]:
+def _by_deadline(requests: Sequence[CoreRequest], period_s: float) -> Iterator[list[CoreRequest]]:
     """Yield groups, earliest first; each holds requests less than a period after its earliest, so none chains endlessly."""
-    group: list[CoreRequest[Key]] = []
+    group: list[CoreRequest] = []
     start_s = -math.inf
     for request in sorted(requests, key=lambda r: r.left_s or 0.0):
         left_s = request.left_s or 0.0
@@ -96,7 +89,7 @@ def _by_deadline(requests: Sequence[CoreRequest[Key]], period_s: float) -> Itera
         yield group
 
 
-def _in_proportion(wishes: Mapping[Key, int], available: int) -> dict[Key, int]:
+def _in_proportion(wishes: Mapping[ExecutorKey, int], available: int) -> dict[ExecutorKey, int]:
     """Return whole shares in proportion to the wishes, none above its wish; largest remainder, then the order given."""
     asked = sum(wishes.values())
     if asked <= available:
@@ -109,7 +102,7 @@ def _in_proportion(wishes: Mapping[Key, int], available: int) -> dict[Key, int]:
     return shares
 
 
-def _shrink(requests: Sequence[CoreRequest[Key]], capacity: float, quantum: float) -> dict[Key, float]:
+def _shrink(requests: Sequence[CoreRequest], capacity: float, quantum: float) -> dict[ExecutorKey, float]:
     """Cut all floors to one fraction of themselves: to whole quanta if each keeps one, else to hundredths of a core."""
     fraction = min(1.0, capacity / math.fsum(request.floor for request in requests))
     quanta = {request.key: _floor(request.floor * fraction, quantum) for request in requests}

@@ -9,7 +9,6 @@ deadline, a stage the master has not described yet. Arbitration between applicat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from msgspec import Struct, structs
 
@@ -39,21 +38,15 @@ class OwnStage(Struct):
     seen_core_s: float = 0.0
 
 
-class HasStages(Protocol):
-    """An executor's work, by stage attempt."""
-
-    @property
-    def stages(self) -> Mapping[StageKey, OwnStage]: ...
-
-
 class ObservedExecutor(Struct, frozen=True):
     """The executor as observed. `idle_s`: seconds since a task last ran here, None before the first task. `up`: the executor
-    has reported progress, so it has started."""
+    has reported progress, so it has started. `others`: the stages of the application's further executors on this worker."""
 
     slots: int
     stages: Mapping[StageKey, OwnStage]
     idle_s: float | None
     up: bool = True
+    others: Sequence[Mapping[StageKey, OwnStage]] = ()
 
 
 def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
@@ -74,44 +67,24 @@ def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
     return structs.replace(plan, stages=tuple(stages), aims=aims, left_s=left_s, elapsed_s=plan.elapsed_s + age_s)
 
 
-def with_others(plan: ApplicationPlan, others: Sequence[HasStages]) -> ApplicationPlan:
-    """Return the plan with the application's further executors on this worker, which count with those elsewhere."""
-    if not others:
-        return plan
-    stages = []
-    for s in plan.stages:
-        theirs = [other.stages[s.key] for other in others if s.key in other.stages]
-        stages.append(
-            structs.replace(
-                s,
-                elsewhere_running=s.elsewhere_running + sum([own.running for own in theirs]),
-                elsewhere_done=s.elsewhere_done + sum([own.done for own in theirs]),
-                elsewhere_records=s.elsewhere_records + sum([own.records for own in theirs]),
-                elsewhere_records_running=s.elsewhere_records_running + sum([own.records_running for own in theirs]),
-                elsewhere_cpu_core_s=s.elsewhere_cpu_core_s + sum([own.cpu_core_s for own in theirs]),
-                elsewhere_cpu_running_core_s=s.elsewhere_cpu_running_core_s + sum([own.cpu_running_core_s for own in theirs]),
-            )
-        )
-    return structs.replace(plan, stages=tuple(stages))
-
-
 NOTHING_DONE = OwnStage()
 
 
 def live_stages(plan: ApplicationPlan, executor: ObservedExecutor) -> list[StageLive]:
-    """Return the plan's stages with this executor's own part added."""
+    """Return the plan's stages with the parts of this executor and of the others on this worker added."""
     stages = []
     for s in plan.stages:
-        own = executor.stages.get((s.stage, s.attempt), NOTHING_DONE)
+        own = executor.stages.get(s.key, NOTHING_DONE)
+        here = [own, *[there[s.key] for there in executor.others if s.key in there]]
         stages.append(
             StageLive(
                 plan=s,
-                running=s.elsewhere_running + own.running,
-                done=s.elsewhere_done + own.done,
-                records=s.elsewhere_records + own.records,
-                records_running=s.elsewhere_records_running + own.records_running,
-                cpu_core_s=s.elsewhere_cpu_core_s + own.cpu_core_s,
-                cpu_running_core_s=s.elsewhere_cpu_running_core_s + own.cpu_running_core_s,
+                running=s.elsewhere_running + sum([one.running for one in here]),
+                done=s.elsewhere_done + sum([one.done for one in here]),
+                records=s.elsewhere_records + sum([one.records for one in here]),
+                records_running=s.elsewhere_records_running + sum([one.records_running for one in here]),
+                cpu_core_s=s.elsewhere_cpu_core_s + sum([one.cpu_core_s for one in here]),
+                cpu_running_core_s=s.elsewhere_cpu_running_core_s + sum([one.cpu_running_core_s for one in here]),
                 own_running=own.running,
                 seen_records=own.seen_records,
                 seen_core_s=own.seen_core_s,

@@ -5,8 +5,7 @@ Lowest priority first, off-heap memory comes down to its floor, then cores. Only
 application with `--evict`, executors of lower priority are ended, one application after the other. The highest priority that
 is present gives nothing, as in `master_memory.split.squeezed`. A shortage of disk takes only cores: less memory would spill
 more, and files of an ended executor stay until its application ends. When there has been ample room for a while, the last
-step is taken back, then the one before. Not covered: the readings (`controller.agent.machine_room`) and how executors give
-(`controller.agent.relieving`).
+step is taken back, then the one before. Not covered: the readings and how executors give (`controller.agent.relieving`).
 """
 
 from __future__ import annotations

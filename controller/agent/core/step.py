@@ -1,7 +1,7 @@
 """One control period of one worker, pure: `step(snapshot, state, now_s) -> (orders, state)`. Read it first.
 
 Its parts: each executor's work (`accounting`) and need (`decide` and its law), the division of cores (`arbitrate`), the quota
-changes and their order (`apply`), and the samples for the records. The agent, the simulator and the benchmarks are shells
+changes and their order (`changes`), and the samples for the records. The agent, the simulator and the benchmarks are shells
 around this function: they look, call it, and carry out its orders. Not covered: memory (`resizing`), starting
 (`executors.starting`).
 """
@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, structs
 
 from controller.agent.core.accounting import Account
-from controller.agent.core.apply import QuotaChange, changes
 from controller.agent.core.arbitrate import CoreRequest, arbitrate
-from controller.agent.core.decide import aged, decide_demand, with_others
+from controller.agent.core.decide import OwnStage, aged, decide_demand
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.worker import OrderedQuota, Sample
+from stage_model.history.stage_run import StageKey
 from stage_model.laws.base import Decision, LawState
 from stage_model.plan import ApplicationPlan
 from stage_model.progress import Progress
@@ -35,6 +35,9 @@ MOST_ORDERED, LONGEST_REASON = 100, 200
 LAST_PERIODS = 10.0
 LAST_PART = 0.25
 """Part of a period after which the next one comes within `LAST_PERIODS` of a deadline."""
+
+SAME_CORES = 0.005
+"""Quotas closer than this are equal: half of the kernel's finest quota (1 ms of 100 ms)."""
 
 
 class TimedPlan(Struct, frozen=True):
@@ -113,6 +116,19 @@ class LoopState(Struct, frozen=True):
     sampled_s: float = -math.inf
 
 
+class QuotaChange(Struct, frozen=True):
+    """A quota to be written, in cores. `before` None: there is no limit yet."""
+
+    key: ExecutorKey
+    before: float | None
+    cores: float
+
+    @property
+    def lowers(self) -> bool:
+        """True if the change lowers the quota; an unlimited quota counts as infinite."""
+        return self.before is None or self.cores < self.before
+
+
 class Orders(Struct, frozen=True):
     """The outcome of a period: `grants` in cores; `changes` bring the observed quotas to them, lowering ones first.
     `troubles`: unforeseen errors, each of which concerns only its executor."""
@@ -144,11 +160,10 @@ def step(snapshot: Snapshot, state: LoopState, now_s: float) -> tuple[Orders, Lo
     return orders, LoopState(period.histories, now_s, now_s if period.samples_due else state.sampled_s)
 
 
-def request(key: ExecutorKey, decision: Decision, plan: ApplicationPlan | None, floor: float) -> CoreRequest[ExecutorKey]:
+def request(key: ExecutorKey, decision: Decision, plan: ApplicationPlan | None, floor: float) -> CoreRequest:
     """Return the executor's request to the arbiter. `plan` is aged to now; None: no plan has come yet. `floor` in cores."""
     return CoreRequest(
         key=key,
-        application_id=key.application_id,
         demand=decision.demand,
         floor=floor,
         priority=plan.priority if plan else NORMAL_PRIORITY,
@@ -158,9 +173,21 @@ def request(key: ExecutorKey, decision: Decision, plan: ApplicationPlan | None, 
     )
 
 
+def changes(current: Mapping[ExecutorKey, float | None], wanted: Mapping[ExecutorKey, float]) -> list[QuotaChange]:
+    """Return writes that bring `current` quotas (None: unlimited) to `wanted` ones; executors not in `current` are left
+    out. Lowering writes come before raising ones, so that the sum never passes the worker's capacity on the way. Only changed
+    quotas are written, because through Docker the engine gets each, too."""
+    todo = [
+        QuotaChange(key, before, wanted[key])
+        for key, before in current.items()
+        if key in wanted and (before is None or abs(before - wanted[key]) >= SAME_CORES)
+    ]
+    return sorted(todo, key=lambda change: (not change.lowers, change.key))
+
+
 class _Look(Struct):
-    """One executor, as far as this period has come with it. `timed` None: no plan has come yet; `plan`: the plan of now, with
-    the application's further executors here; `decision` None: the executor asks for no cores."""
+    """One executor, as far as this period has come with it. `timed` None: no plan has come yet; `plan`: the plan of now;
+    `decision` None: the executor asks for no cores."""
 
     seen: ExecutorInput
     before: ExecutorHistory
@@ -168,10 +195,6 @@ class _Look(Struct):
     timed: TimedPlan | None
     plan: ApplicationPlan | None = None
     decision: Decision | None = None
-
-    @property
-    def runs(self) -> bool:
-        return self.seen.observed is not None and self.seen.observed.running
 
 
 class _Period:
@@ -205,32 +228,33 @@ class _Period:
             decision = Decision(float(look.account.slots), look.before.law, "no plan yet")
             try:
                 if look.timed is not None:
-                    look.plan = with_others(look.timed.now(self._now_s), others.get(key, ()))
-                    decision = self._by_plan(look, look.plan, self._now_s - look.timed.at_s)
+                    decision = self._by_plan(look, look.timed, others.get(key, ()))
             except Exception as error:  # noqa: BLE001 - the shell reports it
                 self.troubles[key] = error
             # cores that it cannot have are left to others
             look.decision = structs.replace(decision, demand=min(decision.demand, look.seen.most_cores))
 
-    def _others(self) -> dict[ExecutorKey, list[Account]]:
-        """Return the accounts of an application's other executors on this worker, where it has several."""
+    def _others(self) -> dict[ExecutorKey, list[Mapping[StageKey, OwnStage]]]:
+        """Return the stages of an application's other executors on this worker, where it has several."""
         running = defaultdict[str, list[ExecutorKey]](list)
         for key, look in self._looks.items():
-            if look.runs:
+            if look.seen.observed is not None and look.seen.observed.running:
                 running[key.application_id].append(key)
         return {
-            key: [self._looks[other].account for other in together if other != key]
+            key: [self._looks[other].account.stages for other in together if other != key]
             for together in running.values()
             if len(together) > 1
             for key in together
         }
 
-    def _by_plan(self, look: _Look, plan: ApplicationPlan, age_s: float) -> Decision:
-        """Decide by the application's plan, which came `age_s` ago and is aged to now."""
-        executor, law = look.account.executor(self._now_s), look.before.law
+    def _by_plan(self, look: _Look, timed: TimedPlan, others: Sequence[Mapping[StageKey, OwnStage]]) -> Decision:
+        """Decide by the application's plan."""
+        look.plan = timed.now(self._now_s)
+        executor, law = look.account.executor(self._now_s, others), look.before.law
         if look.seen.silent:
             return Decision(float(executor.slots), law, "no recent report")
-        decision = decide_demand(plan, executor, law, dt_s=self._dt_s, quota=self._quota, age_s=age_s)
+        age_s = self._now_s - timed.at_s
+        decision = decide_demand(look.plan, executor, law, dt_s=self._dt_s, quota=self._quota, age_s=age_s)
         if math.isnan(decision.demand):
             raise ValueError(f"its law asks for {decision.demand} cores")
         return decision
@@ -238,7 +262,7 @@ class _Period:
     def divide(self) -> dict[ExecutorKey, float]:
         """Return the cores that the arbiter gives each executor that asks; each node has its own. A watched executor has what
         it can use, and the others share the cores as if it were not there: it cannot be held back for them."""
-        requests = defaultdict[str, list[CoreRequest[ExecutorKey]]](list)
+        requests = defaultdict[str, list[CoreRequest]](list)
         grants: dict[ExecutorKey, float] = {}
         for key, look in self._looks.items():
             if look.decision is not None and look.seen.watched:
@@ -248,7 +272,7 @@ class _Period:
                 asks = structs.replace(look.decision, demand=0.0) if look.seen.pressed else look.decision
                 requests[node].append(request(key, asks, look.plan, look.seen.least_cores))
         for of_node in requests.values():
-            shared = arbitrate(of_node, self._snapshot.cores, self._quota.core_quantum, period_s=self._quota.period_s)
+            shared = arbitrate(of_node, self._snapshot.cores, self._quota.core_quantum, self._quota.period_s)
             # quanta may round a demand up to more than it can have
             grants |= {key: min(cores, self._looks[key].seen.most_cores) for key, cores in shared.items()}
         return grants

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from controller.machine.class_sharing import KEPT, archive_key, dump, file_stamp, jar_stamps, trial, use
-from controller.machine.files import locked
+from controller.machine.files import cache_root, locked
 from controller.runtime.base import Bind, JavaProgram, Launch, Program, Starter
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
@@ -39,6 +39,12 @@ MOST_BYTES = 1 << 30
 """Size of the largest file that can be an archive of ours."""
 COMPRESSED_HEAP_MB = 32 << 10
 """Heap from which on a JVM has pointers of another size, with which no archive of a smaller heap can be used."""
+
+
+def archive_root() -> Path:
+    """Return the folder of class archives: a cache for all clusters of this user, because an archive's name says what it
+    fits."""
+    return cache_root() / "class-archives"
 
 
 def class_path_of(argv: Sequence[str]) -> str | None:

@@ -15,7 +15,7 @@ import math
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -25,7 +25,7 @@ from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.starting import Spec
 from controller.machine.process import Process
 from controller.runtime.base import ExecutorKey, Observed
-from controller.wire.worker import AdoptedSpec, Desired, ExecutorSpec, WorkerInfo
+from controller.wire.worker import Desired, ExecutorSpec, WorkerInfo
 from stage_model.decoding import UNREADABLE
 from stage_model.progress import MAX_BYTES, MemoryProgress, Progress, what_is_wrong
 
@@ -40,8 +40,6 @@ class KnownExecutor:
     """One executor."""
 
     slots: int
-    control_dir: Path
-    log_dir: str
     spec: ExecutorSpec | None = None
     adopted: bool = False
     """True if another cluster manager has started the executor."""
@@ -76,11 +74,11 @@ class KnownExecutors:
         """Take the master's description of an executor."""
         known = self.by_key.get(key)
         if known is None:
-            self.by_key[key] = self._know(key, spec.slots, spec)
+            self.by_key[key] = self._know(spec.slots, spec)
         elif known.spec is None and isinstance(spec, ExecutorSpec):
             known.spec, known.slots = spec, spec.slots
 
-    def read(self, key: ExecutorKey, seen: Observed, desired: Desired | None) -> None:
+    def read(self, key: ExecutorKey, seen: Observed, desired: Desired) -> None:
         """Read the executor's current report; take over an unknown executor. Note errors in the report, raise none."""
         known = self.by_key.get(key) or self._adopt(key, seen)
         known.progress = None
@@ -98,22 +96,33 @@ class KnownExecutors:
                 self._note(f"{error}; its container CPU is used instead")
         known.memory = known.progress.memory if known.progress else known.memory
 
-    def claimed_cpu_s(self, key: ExecutorKey, seen: Observed) -> float:
-        """Return the executor's CPU seconds as it reports them, within its quota."""
-        known = self.by_key[key]
-        claimed_s = known.progress.cpu_s if known.progress else None
-        quota = self.node_cores if seen.quota_cores is None else seen.quota_cores
-        known.claimed_cpu = known.claimed_cpu.after(self._launcher.clock(), claimed_s, quota)
-        return known.claimed_cpu.cpu_s
+    def count_claims(self, observed: dict[ExecutorKey, Observed]) -> None:
+        """Put in each executor's own report of its CPU, within its quota, where the runtime cannot count it."""
+        for key, seen in observed.items():
+            known = self.by_key.get(key)
+            if seen.counted or known is None:
+                continue
+            claimed_s = known.progress.cpu_s if known.progress else None
+            quota = self.node_cores if seen.quota_cores is None else seen.quota_cores
+            known.claimed_cpu = known.claimed_cpu.after(self._launcher.clock(), claimed_s, quota)
+            observed[key] = replace(seen, cpu_s=known.claimed_cpu.cpu_s)
 
-    @staticmethod
-    def _written_progress(key: ExecutorKey, known: KnownExecutor) -> Progress | None:
-        uid = known.spec.uid if known.spec else known.control_dir.stat().st_uid
-        return read_progress(known.control_dir, key.executor_id, uid)
+    def places(self) -> dict[str, list[Path]]:
+        """Return the folders of each application's files on this worker; may be called on any thread."""
+        places: dict[str, list[Path]] = {}
+        site = self._launcher.site
+        for key in list(self.by_key):
+            places.setdefault(key.application_id, [site.local_dir(key)]).append(site.log_dir(key))
+        return places
 
-    def _told_progress(self, key: ExecutorKey, desired: Desired | None) -> Progress | None:
+    def _written_progress(self, key: ExecutorKey, known: KnownExecutor) -> Progress | None:
+        directory = self._launcher.site.control_dir(key)
+        uid = known.spec.uid if known.spec else directory.stat().st_uid
+        return read_progress(directory, key.executor_id, uid)
+
+    def _told_progress(self, key: ExecutorKey, desired: Desired) -> Progress | None:
         """Return the executor's report through its driver. Raise `ProgressRefused`."""
-        progress = desired.progress.get(key.text) if desired else None
+        progress = desired.progress.get(key.text)
         known = self.by_key[key]
         if progress is not None and (known.heard is None or known.heard[0] != progress.sequence):
             known.heard = progress.sequence, self._launcher.clock()
@@ -136,17 +145,13 @@ class KnownExecutors:
         """Take over an executor found here: its slots are the worker's until the master describes it again."""
         spec = self._launcher.remembered(key)
         slots = spec.slots if spec else max(1, round(self.node_cores + 0.49))
-        known = self.by_key[key] = self._know(key, slots, spec)
+        known = self.by_key[key] = self._know(slots, spec)
         what = "running" if seen.running else "ended"
         self._note(f"adopted {what} executor {key.executor_id} of {key.application_id}")
         return known
 
-    def _know(self, key: ExecutorKey, slots: int, spec: Spec | None) -> KnownExecutor:
-        site = self._launcher.site
-        if self._worker.adopts:
-            return KnownExecutor(slots, site.control_dir(key), "", adopted=True)
-        assert not isinstance(spec, AdoptedSpec)
-        return KnownExecutor(slots, site.control_dir(key), str(site.log_dir(key)), spec)
+    def _know(self, slots: int, spec: Spec | None) -> KnownExecutor:
+        return KnownExecutor(slots, spec if isinstance(spec, ExecutorSpec) else None, adopted=self._worker.adopts)
 
 
 class ProgressRefused(Exception):

@@ -11,16 +11,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from ipaddress import IPv4Address
 from pathlib import Path
 
 import msgspec
 
 from controller.agent.executors.masks import ShowReason, Wanted, masked
-from controller.agent.executors.opened_paths import OpenedPaths, groups_of_user, own_copy
+from controller.agent.executors.opened_paths import groups_of_user, open_as, own_copy
 from controller.agent.executors.secret_places import find_secrets
+from controller.agent.site import Site
 from controller.machine.addresses import is_local
 from controller.runtime.base import OWN_ADDRESS, Bind, ExecutorKey, Launch, OwnNetwork
 from controller.runtime.held import HeldPath
@@ -35,47 +36,6 @@ RESOURCES_FILE = "resources.json"
 """Name of the file with the executor's pieces of resources, for Spark, among the executor's orders."""
 CREDENTIALS_FILE = "credentials"
 """Name of the file, also there, with which the executor proves itself to its driver; only its user may read it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """The worker's places and rules. Executors see nothing of `home` except their own directories. `local_root` is shared
-    by the workers of one host: executors of one host read each other's shuffle files from disk
-    (spark.shuffle.readHostLocalDisk), and so is `archive_root`. Below `orders_root` only the agent writes. `mounts` is true
-    if executors see only those files of the host that are mounted for them; otherwise they see all files, and only paths that
-    they cannot do without are checked. `own_networks`: each application has one here, which is `closed` for all applications
-    or as each wishes."""
-
-    host: str
-    home: Path
-    local_root: Path
-    run_root: Path
-    allowed_mounts: tuple[Path, ...]
-    orders_root: Path
-    archive_root: Path
-    mounts: bool = True
-    own_networks: bool = False
-    closed: bool = False
-
-    @property
-    def bridge_root(self) -> Path:
-        """The agent's copies of bridge jars."""
-        return self.orders_root.parent / "bridges"
-
-    def local_dir(self, key: ExecutorKey) -> Path:
-        return self.local_root / key.application_id
-
-    def executor_dir(self, key: ExecutorKey) -> Path:
-        return self.local_dir(key) / f"executor-{key.executor_id}"
-
-    def control_dir(self, key: ExecutorKey) -> Path:
-        return self.executor_dir(key) / "control"
-
-    def orders_dir(self, key: ExecutorKey) -> Path:
-        return self.orders_root / key.application_id / key.executor_id
-
-    def log_dir(self, key: ExecutorKey) -> Path:
-        return self.run_root / key.application_id / "executors" / key.executor_id
 
 
 def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_mb: int) -> Launch:
@@ -101,7 +61,8 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
     own = [(site.local_dir(key), True), (site.log_dir(key), True)]
     if _has_orders(spec):
         own.append((site.orders_dir(key), False))
-    opened = OpenedPaths(spec)
+    # once each: a path that is named twice means the same both times
+    opened = cache(partial(open_as, spec))
     wanted = [Wanted(path, path.resolve(), ShowReason.OWN, writable) for path, writable in own]
     shown = [mount for mount in spec.mounts if site.mounts or _reason(mount, spec) is ShowReason.NEEDED]
     wanted += [_mount_wanted(mount, spec, site, opened) for mount in shown]
@@ -236,13 +197,13 @@ def _make_beneath(root: Path, directory: Path, spec: ExecutorSpec, *, owned_from
         os.close(here)
 
 
-def _mount_wanted(mount: Mount, spec: ExecutorSpec, site: Site, opened: OpenedPaths) -> Wanted:
+def _mount_wanted(mount: Mount, spec: ExecutorSpec, site: Site, opened: Callable[[str], HeldPath]) -> Wanted:
     held = _checked(mount, site, opened)
     shown = own_copy(held, spec.uid, spec.gid, site.bridge_root) if mount.bridge else held
     return Wanted(Path(mount.path), held.real, _reason(mount, spec), mount.writable, shown, shown.is_firm(spec.uid))
 
 
-def _checked(mount: Mount, site: Site, opened: OpenedPaths) -> HeldPath:
+def _checked(mount: Mount, site: Site, opened: Callable[[str], HeldPath]) -> HeldPath:
     path = Path(mount.path)
     if wrong := no_mount_name(mount.path):
         raise RuntimeRefused(f"mount {mount.path!r} {wrong}")
@@ -271,7 +232,7 @@ def _masked(wanted: list[Wanted], spec: ExecutorSpec, site: Site) -> list[Bind]:
     return binds
 
 
-def _python_wanted(spec: ExecutorSpec, opened: OpenedPaths) -> list[Wanted]:
+def _python_wanted(spec: ExecutorSpec, opened: Callable[[str], HeldPath]) -> list[Wanted]:
     wanted = []
     for path in python_roots(spec.python) if spec.python else ():
         held = opened(str(path))
@@ -281,7 +242,7 @@ def _python_wanted(spec: ExecutorSpec, opened: OpenedPaths) -> list[Wanted]:
 
 def python_binds(spec: ExecutorSpec, site: Site) -> list[Bind]:
     """Return the binds of a program that runs the Python of `spec`. Raise `RuntimeRefused`."""
-    return _masked(_python_wanted(spec, OpenedPaths(spec)), spec, site)
+    return _masked(_python_wanted(spec, partial(open_as, spec)), spec, site)
 
 
 def python_roots(python: PythonEnvironment) -> list[Path]:

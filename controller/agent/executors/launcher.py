@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from controller.agent.executors.launch import Site
-from controller.agent.executors.starting import ExecutorStarter, Spec, Start
+from controller.agent.executors.starting import AdoptingStarter, LaunchingStarter, Spec, Start, kept_spec
+from controller.agent.site import Site
 from controller.agent.threads import Beat
 from controller.machine.back_off import BackOff
 from controller.machine.files import write_whole
@@ -59,7 +59,7 @@ class Launcher:
     def __init__(
         self,
         runtime: Runtime,
-        starter: ExecutorStarter,
+        starter: LaunchingStarter | AdoptingStarter,
         site: Site,
         record_dir: Path,
         clock: Callable[[], float] = time.monotonic,
@@ -70,8 +70,8 @@ class Launcher:
         self._starts: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._stops: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._under_way: set[ExecutorKey] = set()
-        self._withdrawn: set[ExecutorKey] = set()
-        self._cores: dict[ExecutorKey, float] = {}
+        self._grants: dict[ExecutorKey, float] = {}
+        """The newest grant of each executor whose start is wanted."""
         self._stopping: set[ExecutorKey] = set()
         self._refused: dict[ExecutorKey, str] = {}
         self._retry: dict[ExecutorKey, _Retry] = {}
@@ -104,8 +104,7 @@ class Launcher:
     def start(self, start: Start) -> None:
         with self._lock:
             # a start may wait long behind others: it then begins with the newest grant, not with that of the first asking
-            self._cores[start.key] = start.cores
-            self._withdrawn.discard(start.key)
+            self._grants[start.key] = start.cores
             if start.key in self._under_way or start.key in self._refused:
                 return
             if self._retry.get(start.key, NEVER_TRIED).at_s > self.clock():
@@ -115,9 +114,7 @@ class Launcher:
 
     def withdraw(self, key: ExecutorKey) -> None:
         """Leave out a waiting start of an executor that is not wanted any more."""
-        with self._lock:
-            if key in self._under_way:
-                self._withdrawn.add(key)
+        self._grants.pop(key, None)
 
     def stop(self, key: ExecutorKey) -> None:
         with self._lock:
@@ -144,7 +141,7 @@ class Launcher:
             self._stops.put(lambda: shutil.rmtree(local, ignore_errors=True))
         self._refused.pop(key, None)
         self._retry.pop(key, None)
-        self._cores.pop(key, None)
+        self._grants.pop(key, None)
         self._record(key).unlink(missing_ok=True)
 
     def remembered(self, key: ExecutorKey) -> Spec | None:
@@ -159,14 +156,18 @@ class Launcher:
 
     def _start(self, start: Start) -> None:
         key = start.key
+
+        def cores() -> float:
+            return self._grants.get(key, start.cores)
+
         try:
-            if not self._wanted(key):
+            if key not in self._grants:
                 return
-            write_whole(self._record(key), self._starter.kept_spec(start.spec), lasting=False)
-            self._starter.start(start, lambda: self._cores[key], lambda: self._wanted(key))
+            write_whole(self._record(key), kept_spec(start.spec), lasting=False)
+            self._starter.start(start, cores, lambda: key in self._grants)
             self.images = self._starter.images()
             self._retry.pop(key, None)
-            log.info("executor %s has started with %.2f cores", key.text, self._cores[key])
+            log.info("executor %s has started with %.2f cores", key.text, cores())
         except RuntimeRefused as error:
             log.error("executor %s is refused: %s", key.text, error)
             self._refused[key] = str(error)
@@ -179,11 +180,6 @@ class Launcher:
         finally:
             with self._lock:
                 self._under_way.discard(key)
-                self._withdrawn.discard(key)
-
-    def _wanted(self, key: ExecutorKey) -> bool:
-        with self._lock:
-            return key not in self._withdrawn
 
     def _later(self, key: ExecutorKey, error: Exception) -> float:
         """Note a failed start; return the seconds to the next try."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -94,11 +95,10 @@ def _read(here: int, below: list[str]) -> Iterator[int]:
 
 
 class LocalUse:
-    """The measuring of files. `run` looks; `take` hands the findings to the loop, once. `cpu_clock`: CPU seconds of the
-    calling thread."""
+    """The measuring of files. `run` looks; `take` hands the findings to the loop, once."""
 
-    def __init__(self, limit: LocalLimit, root: Path, cpu_clock: Callable[[], float]) -> None:
-        self.limit, self.root, self._cpu_clock = limit, root, cpu_clock
+    def __init__(self, limit: LocalLimit, root: Path) -> None:
+        self.limit, self.root = limit, root
         self.disk: Disk | None = None
         """The disk at the last look; None before the first one, and where the local directory is not there."""
         self._over: dict[str, str] = {}
@@ -117,7 +117,7 @@ class LocalUse:
 
         def rest() -> None:
             nonlocal spent_s
-            now_s = self._cpu_clock()
+            now_s = time.thread_time()
             stop.wait((now_s - spent_s) * (1 / WALK_SHARE - 1))
             spent_s = now_s
             self.disk = disk_of(self.root)  # a walk may take long
@@ -125,7 +125,7 @@ class LocalUse:
 
         while not stop.wait(LOOK_S):
             beat()
-            spent_s = self._cpu_clock()
+            spent_s = time.thread_time()
             try:
                 self.disk = disk = disk_of(self.root)
                 if over := self.look(places(), disk, rest):

@@ -1,4 +1,4 @@
-"""A submitter's paths on this machine: each is opened once, with the submitter's rights on files, and held.
+"""A submitter's paths on this machine: each is opened with the submitter's rights on files, and held.
 
 The kernel says what the submitter may reach, though the agent is root. Only one thread's rights on files change (fsuid,
 fsgid, groups), and the thread ends afterwards (setfsuid(2)); the C library would change the rights of the whole process. An
@@ -42,42 +42,27 @@ KEPT = 8
 """Number of copies of bridge jars kept; the oldest go. A running executor keeps its own."""
 
 
-class OpenedPaths:
-    """Targets of a submitter's paths, each looked at once: a path that is named twice means the same both times."""
-
-    def __init__(self, spec: ExecutorSpec) -> None:
-        self._spec = spec
-        self._held: dict[str, HeldPath] = {}
-
-    def __call__(self, path: str) -> HeldPath:
-        """Open `path` once. Raise `RuntimeRefused` if the submitter cannot reach it, or it is no file or directory."""
-        if path not in self._held:
-            self._held[path] = self._open(path)
-        return self._held[path]
-
-    def _open(self, path: str) -> HeldPath:
-        uid, gid = self._spec.uid, self._spec.gid
-        try:
-            held = HeldPath(with_rights_of(uid, gid, lambda: os.open(path, os.O_PATH | os.O_CLOEXEC)))
-        except (FileNotFoundError, NotADirectoryError):
-            raise RuntimeRefused(f"mount {path!r} does not exist on this worker") from None
-        except PermissionError as error:
-            who = f"uid {uid}" if os.geteuid() in (0, uid) else "this agent's user"
-            raise RuntimeRefused(
-                f"mount {path!r} cannot be reached by {who} ({error.strerror or error}); name a path that "
-                f"the submitter may open"
-            ) from error
-        except OSError as error:
-            if error.errno not in (errno.ELOOP, errno.ENAMETOOLONG):
-                raise
-            raise RuntimeRefused(
-                f"mount {path!r:.200} is no path here ({error.strerror}); name a file or directory"
-            ) from None
-        if not held.folder and not held.file:
-            raise RuntimeRefused(f"mount {path!r} is not allowed: it is a socket, device or pipe; name a file or directory")
-        if any(held.real.is_relative_to(root) for root in NOT_FILES) and not held.real.is_relative_to(SHARED_MEMORY):
-            raise RuntimeRefused(f"mount {path!r} is not allowed: what lies there is the kernel's; name a path on a disk")
-        return held
+def open_as(spec: ExecutorSpec, path: str) -> HeldPath:
+    """Open a path of the submitter's. Raise `RuntimeRefused` if the submitter cannot reach it, or it is no file or
+    directory."""
+    try:
+        held = HeldPath(with_rights_of(spec.uid, spec.gid, lambda: os.open(path, os.O_PATH | os.O_CLOEXEC)))
+    except (FileNotFoundError, NotADirectoryError):
+        raise RuntimeRefused(f"mount {path!r} does not exist on this worker") from None
+    except PermissionError as error:
+        who = f"uid {spec.uid}" if os.geteuid() in (0, spec.uid) else "this agent's user"
+        raise RuntimeRefused(
+            f"mount {path!r} cannot be reached by {who} ({error.strerror or error}); name a path that the submitter may open"
+        ) from error
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENAMETOOLONG):
+            raise
+        raise RuntimeRefused(f"mount {path!r:.200} is no path here ({error.strerror}); name a file or directory") from None
+    if not held.folder and not held.file:
+        raise RuntimeRefused(f"mount {path!r} is not allowed: it is a socket, device or pipe; name a file or directory")
+    if any(held.real.is_relative_to(root) for root in NOT_FILES) and not held.real.is_relative_to(SHARED_MEMORY):
+        raise RuntimeRefused(f"mount {path!r} is not allowed: what lies there is the kernel's; name a path on a disk")
+    return held
 
 
 def own_copy(jar: HeldPath, uid: int, gid: int, folder: Path) -> HeldPath:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from controller.agent.executors.known import KnownExecutor
 from controller.agent.executors.launch import make_orders_dir
 from controller.agent.executors.launcher import Launcher
 from controller.runtime.base import ExecutorKey, Observed
@@ -59,22 +60,21 @@ class Resizing:
 
     def share(
         self,
-        desired: Desired | None,
+        desired: Desired,
         observed: Mapping[ExecutorKey, Observed],
-        specs: Mapping[ExecutorKey, ExecutorSpec | None],
-        told: Mapping[ExecutorKey, MemoryProgress | None],
+        known: Mapping[ExecutorKey, KnownExecutor],
         floored: Collection[str],
     ) -> None:
         """Decide one period's orders and limits, and which executors may be started. The budgets of `floored` applications
         are their floors."""
-        wanted = desired.budgets_mb if desired else {}
         starting = self._starting(desired, observed)
         crossed = [key for key in self._begun if key not in {*starting, *observed} and self._launcher.busy(key)]
         self._begun = {key: limit for key, limit in self._begun.items() if key in {*starting, *crossed}}
         here = [*starting, *crossed, *(key for key, seen in observed.items() if seen.running)]
         self._containers = {}
         for key in here:
-            spec, seen = specs.get(key), observed.get(key)
+            one, seen = known.get(key), observed.get(key)
+            spec = one.spec if one else None
             limit_mb = _mb(seen.memory_limit_bytes) if seen else None
             elastic = spec is not None and spec.off_heap_floor_mb is not None
             watched = spec is not None and spec.watched
@@ -83,13 +83,13 @@ class Resizing:
                 fixed_mb=spec.memory_mb if spec else limit_mb or 0,
                 # a watched executor gets no order once it runs
                 floor_mb=spec.off_heap_floor_mb if spec and not (watched and seen) else None,
-                wanted_mb=0 if key.application_id in floored else _wanted_mb(spec, wanted.get(key.text)),
+                wanted_mb=0 if key.application_id in floored else _wanted_mb(spec, desired.budgets_mb.get(key.text)),
                 running=seen is not None,
                 limit_mb=limit_mb,
                 used_mb=_mb(seen.memory_bytes) or 0 if seen else 0,
                 begun_mb=self._begun.get(key),
                 order=self._order(key) if elastic else None,
-                answer=_answer(told.get(key)) if elastic else None,
+                answer=_answer(one.memory) if one and elastic else None,
             )
         self._say_unenforced()
         self._say_slow()
@@ -120,10 +120,8 @@ class Resizing:
 
     # ------------------------------------------------------------------ looking
 
-    def _starting(self, desired: Desired | None, observed: Mapping[ExecutorKey, Observed]) -> list[ExecutorKey]:
+    def _starting(self, desired: Desired, observed: Mapping[ExecutorKey, Observed]) -> list[ExecutorKey]:
         """Return the executors that should run and do not, in the master's order."""
-        if desired is None:
-            return []
         keys = (ExecutorKey(spec.application_id, spec.executor_id) for spec in desired.executors)
         return [
             key

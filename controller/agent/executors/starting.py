@@ -9,12 +9,12 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import msgspec
 
 from controller.agent.executors.class_archive import ClassArchives
-from controller.agent.executors.launch import Site, make_directories, make_launch, python_binds
+from controller.agent.executors.launch import make_directories, make_launch, python_binds
+from controller.agent.site import Site
 from controller.runtime.base import Adopter, Adoption, ExecutorKey, Program, Starter, full_image_name
 from controller.runtime.claimed_process import ProcessClaim, Serves
 from controller.runtime.engines import VERSION_PROGRAM
@@ -39,25 +39,13 @@ class Start:
     credentials: bytes | None = field(default=None, repr=False)
 
 
-class ExecutorStarter(Protocol):
-    """One way in which executors start."""
-
-    def start(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:
-        """Start the executor unless it is not `wanted` any more; `cores` gives the newest grant. Raise `RuntimeRefused`,
-        `RuntimeFailed` and `OSError`."""
-
-    def kept_spec(self, spec: Spec) -> bytes:
-        """Return what is remembered of an executor's spec, as JSON: all but its environment."""
-
-    def read_spec(self, data: bytes) -> Spec:
-        """Read a `kept_spec`. Raise the exceptions in `UNREADABLE`."""
-
-    def images(self) -> tuple[str, ...]:
-        """Return the executor images that are here, as far as is known."""
+def kept_spec(spec: Spec) -> bytes:
+    """Return what is remembered of an executor's spec, as JSON: all but its environment."""
+    return msgspec.json.encode(msgspec.structs.replace(spec, environment={}) if isinstance(spec, ExecutorSpec) else spec)
 
 
 class AdoptingStarter:
-    """Executors of other cluster managers."""
+    """The way of executors that another cluster manager has started."""
 
     def __init__(self, runtime: Adopter) -> None:
         self._runtime = runtime
@@ -69,9 +57,6 @@ class AdoptingStarter:
         claim = ProcessClaim(spec.process.process, spec.process.uid)
         self._runtime.adopt(Adoption(start.key, claim, serves, cores(), spec.host, spec.slots, spec.watched))
 
-    def kept_spec(self, spec: Spec) -> bytes:
-        return msgspec.json.encode(spec)
-
     def read_spec(self, data: bytes) -> AdoptedSpec:
         return msgspec.json.decode(data, type=AdoptedSpec)
 
@@ -80,7 +65,7 @@ class AdoptingStarter:
 
 
 class LaunchingStarter:
-    """Executors that this worker's runtime starts."""
+    """The way of executors that this worker's runtime starts."""
 
     def __init__(self, runtime: Starter, site: Site) -> None:
         self.runtime, self._site = runtime, site
@@ -90,6 +75,8 @@ class LaunchingStarter:
         """Images that were here at the last look."""
 
     def start(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:
+        """Start the executor unless it is not `wanted` any more; `cores` gives the newest grant. Raise `RuntimeRefused`,
+        `RuntimeFailed` and `OSError`."""
         spec = start.spec
         assert isinstance(spec, ExecutorSpec)
         self._check_python(spec)
@@ -103,14 +90,12 @@ class LaunchingStarter:
         if spec.image and full_image_name(spec.image) not in self.images():
             self._images = None
 
-    def kept_spec(self, spec: Spec) -> bytes:
-        assert isinstance(spec, ExecutorSpec)
-        return msgspec.json.encode(msgspec.structs.replace(spec, environment={}))
-
     def read_spec(self, data: bytes) -> ExecutorSpec:
+        """Read a `kept_spec`. Raise the exceptions in `UNREADABLE`."""
         return msgspec.json.decode(data, type=ExecutorSpec)
 
     def images(self) -> tuple[str, ...]:
+        """Return the executor images that are here, as far as is known."""
         if self._images is None:
             try:
                 self._images = self.runtime.images()

@@ -1,4 +1,4 @@
-"""The guard around every runtime: nothing is written for an executor of an application that is only watched.
+"""An agent's runtime, and the guard around it: nothing is written for an executor of an application that is only watched.
 
 Such an executor keeps the quota and the memory limit that it starts with, or those that its cluster manager gave it. No one
 writes others through this runtime: neither the loop, nor the opening of quotas at a stop. The launcher's record of an
@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import msgspec
 
 from controller.agent.executors.launcher import record_file
-from controller.runtime.base import Adopter, Adoption, ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
+from controller.asks.options import AgentOptions
+from controller.home import Home
+from controller.runtime.base import Adopter, ExecutorKey, Observed, Runtime, Starter
+from controller.runtime.docker import packet_filter
+from controller.runtime.networks import parse_pool
+from controller.runtime.table import RUNTIMES, Owner
 from stage_model.decoding import UNREADABLE
 
 
@@ -25,11 +29,11 @@ class _Kept(msgspec.Struct):
     watched: bool = False
 
 
-class Watching(Starter, Adopter):
-    """A `runtime` that changes nothing of watched executors; `record_dir` has the launcher's records."""
+class Watching(Runtime):
+    """The runtime `inner`, by which nothing of watched executors changes; `record_dir` has the launcher's records."""
 
-    def __init__(self, runtime: Starter | Adopter, record_dir: Path) -> None:
-        self._runtime, self._record_dir = runtime, record_dir
+    def __init__(self, inner: Starter | Adopter, record_dir: Path) -> None:
+        self.inner, self._record_dir = inner, record_dir
         self._known: dict[ExecutorKey, bool] = {}
 
     def is_watched(self, key: ExecutorKey) -> bool:
@@ -45,44 +49,60 @@ class Watching(Starter, Adopter):
     # ---------------------------------------------------------------- what is never written
 
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
-        return self.is_watched(key) or self._runtime.set_quota(key, cores)
+        return self.is_watched(key) or self.inner.set_quota(key, cores)
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
-        return self.is_watched(key) or self._runtime.set_memory_limit(key, memory_bytes)
+        return self.is_watched(key) or self.inner.set_memory_limit(key, memory_bytes)
 
     def observe(self) -> dict[ExecutorKey, Observed]:
-        found = self._runtime.observe()
+        found = self.inner.observe()
         return found | {key: replace(seen, watched=True) for key, seen in found.items() if self.is_watched(key)}
 
     # ---------------------------------------------------------------- the runtime's own
 
-    def start(self, launch: Launch) -> None:
-        cast(Starter, self._runtime).start(launch)
-
-    def adopt(self, adoption: Adoption) -> None:
-        cast(Adopter, self._runtime).adopt(adoption)
-
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
-        self._runtime.stop(key, grace_s)
+        self.inner.stop(key, grace_s)
 
     def remove(self, key: ExecutorKey) -> None:
-        self._runtime.remove(key)
+        self.inner.remove(key)
         self._known.pop(key, None)
 
-    def java(self, java_home: str, image: str | None) -> JavaProgram:
-        return cast(Starter, self._runtime).java(java_home, image)
-
-    def run_program(self, program: Program) -> str:
-        return cast(Starter, self._runtime).run_program(program)
-
-    def images(self) -> tuple[str, ...]:
-        return cast(Starter, self._runtime).images()
-
     def held_back(self) -> dict[ExecutorKey, str]:
-        return self._runtime.held_back()
+        return self.inner.held_back()
 
     def alive(self) -> bool:
-        return self._runtime.alive()
+        return self.inner.alive()
 
     def close(self) -> None:
-        self._runtime.close()
+        self.inner.close()
+
+
+def make_runtime(options: AgentOptions, cluster_id: str) -> Watching:
+    """Make the runtime that `options` name, guarded. Raise `Unavailable` when it cannot work here and never has."""
+    row, folder = RUNTIMES[options.runtime], Home(options.home).agent(options.worker_id)
+    owner = Owner(
+        cluster_id,
+        options.worker_id,
+        folder,
+        image=options.image,
+        pool=parse_pool(options.network_pool) if row.own_networks(options.network) else None,
+        tmp_mb=options.tmp_mb,
+        signals=options.signals,
+        namespace=options.namespace,
+    )
+    return Watching(row.load().make(owner), folder)
+
+
+def end_executors(options: AgentOptions, cluster_id: str) -> None:
+    """End and remove the executors that outlived their agent. Raise `PaceError` for those that cannot be removed."""
+    owner = Owner(cluster_id, options.worker_id, Home(options.home).agent(options.worker_id))
+    RUNTIMES[options.runtime].load().end_all(owner)
+
+
+def why_unguarded(options: AgentOptions) -> str:
+    """Return a sentence on why no packet rules guard the networks of applications here; empty where rules do, or where
+    applications have no networks."""
+    if not RUNTIMES[options.runtime].own_networks(options.network):
+        return ""
+    reason = packet_filter.why_not()
+    return f"{reason}, {packet_filter.BEYOND}" if reason else ""

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from controller.agent import child
-from controller.agent.child import LEAST_PAUSE_S, LEAVE_S, OTHER_CLUSTER_CODE, STUCK_CODE, Child, pause_s
+from controller.agent.child import LEAST_PAUSE_S, OTHER_CLUSTER_CODE, STUCK_CODE, Child, pause_s
+from controller.agent.executors.watching import Watching
+from controller.agent.loop import LEAVE_S
 from controller.agent.supervisor import LEFT_CODE
 from controller.asks.options import AgentOptions
 from controller.home import Home
@@ -64,7 +66,6 @@ class _Machine(FakeRuntime):
     """A machine on which things go wrong as the test says."""
 
     works = True
-    stuck: ExecutorKey | None = None
     observations: Callable[[], None] = staticmethod(lambda: None)
 
     def alive(self) -> bool:
@@ -73,11 +74,6 @@ class _Machine(FakeRuntime):
     def observe(self) -> dict[ExecutorKey, Observed]:
         self.observations()
         return super().observe()
-
-    def set_quota(self, key: ExecutorKey, cores: float) -> bool:
-        if key == self.stuck:
-            raise RuntimeFailed("the kernel refused")
-        return super().set_quota(key, cores)
 
 
 @pytest.fixture
@@ -93,7 +89,7 @@ def machine(tmp_path: Path) -> _Machine:
 @pytest.fixture
 def alive(tmp_path: Path, machine: _Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
     """Run a child on that machine, of a worker with one core, in this process. A minute later it is stopped."""
-    monkeypatch.setattr(child, "make_runtime", lambda _options, _cluster_id: machine)
+    monkeypatch.setattr(child, "make_runtime", lambda _options, _cluster_id: Watching(machine, tmp_path / "records"))
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     made = Child(options_of(tmp_path / "home", period_s=0.2))
     limit = threading.Timer(60, made._asked_to_stop)
@@ -133,7 +129,7 @@ def test_a_runtime_whose_background_has_ended_ends_the_child(
 def test_a_child_that_does_not_know_its_cluster_from_its_master_ends_when_that_is_of_another(
     alive: Child, sure: bool
 ) -> None:
-    alive._sure, alive.orders.foreign = sure, "theirs"
+    alive._sure, alive.link.orders.foreign = sure, "theirs"
     if sure:  # the master's home may have been lost, or its address taken: executors here are not to be given up for that
         alive._asked_to_stop()
     assert alive.run() == (0 if sure else OTHER_CLUSTER_CODE)
@@ -159,7 +155,8 @@ def test_a_period_that_fails_is_tried_again(alive: Child, machine: _Machine, cap
 def test_a_stop_opens_every_quota_and_tells_the_supervisor_if_it_could_not(
     alive: Child, machine: _Machine, stuck: ExecutorKey | None
 ) -> None:
-    machine.stuck = stuck
+    if stuck is not None:
+        machine._host.faults["set_quota", stuck] = RuntimeFailed("the kernel refused")
     alive._asked_to_stop()
     assert alive.run() == (0 if stuck is None else 1)
     assert [machine.observe()[key].quota_cores for key in KEYS] == [1.0, 1.0 if stuck is None else 0.5]
@@ -168,12 +165,12 @@ def test_a_stop_opens_every_quota_and_tells_the_supervisor_if_it_could_not(
 def test_an_agent_that_is_to_leave_waits_for_its_executors_for_a_while_and_then_goes_without_an_answer(
     alive: Child, caplog: pytest.LogCaptureFixture
 ) -> None:
-    alive._leave_s = time.monotonic() - LEAVE_S - 1
+    alive.agent.leave_s = time.monotonic() - LEAVE_S - 1
     alive._tick()
     assert alive.link._report is not None
     assert alive.link._report.leaves
     assert not alive._has_left
-    alive._leave_s -= LEAVE_S
+    alive.agent.leave_s -= LEAVE_S
     assert alive.run() == LEFT_CODE
     assert "has ended this worker" in caplog.text
 

@@ -1,8 +1,11 @@
-"""The cluster to which an agent takes itself to belong: by its file, its master, or the executors that it paces."""
+"""The cluster to which an agent takes itself to belong: by its file, its master, or the executors that it paces. The claim
+of a machine, by which a second agent notices the first."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +13,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.agent.membership import find_cluster, recall_cluster
+from controller.agent.membership import claim_machine, find_cluster, recall_cluster
 from controller.asks.options import AgentOptions
 from controller.home import Home
 from controller.machine.process import Process, find_process
 from controller.runtime import executor_record
 from controller.runtime.adopt.runtime import records_of
+from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.executor_record import AdoptedRecord
 from controller.wire.command import Health
 from stage_model.errors import Unavailable
@@ -94,3 +98,40 @@ def test_a_master_says_it_once_whatever_executors_say(options: AgentOptions, ado
         assert find_cluster(replace(options, master_url=master.url), alone=True) == ("mine", True)
     assert find_cluster(options, alone=True) == ("mine", True)
     assert recall_cluster(options, lambda: True) == "mine"
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from controller.agent.membership import claim_machine
+from controller.runtime.cgroup.tree import CgroupTree
+print(claim_machine(CgroupTree(Path(sys.argv[1]))), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(params=[1, 2])
+def groups(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Provide a folder that looks like a tree of control groups of either version."""
+    if request.param == 2:
+        (tmp_path / "cgroup.controllers").touch()
+    else:
+        (tmp_path / "cpu,cpuacct").mkdir()
+    return tmp_path
+
+
+def test_the_second_agent_is_told_for_as_long_as_the_first_lives(groups: Path) -> None:
+    first = subprocess.Popen([sys.executable, "-c", HOLD, groups], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert first.stdin is not None
+    assert first.stdout is not None
+    with first:
+        assert first.stdout.readline() == "True\n"
+        assert not claim_machine(CgroupTree(groups))
+        first.stdin.close()
+        first.wait(60)
+    assert claim_machine(CgroupTree(groups))
+
+
+def test_without_control_groups_nobody_is_told(tmp_path: Path) -> None:
+    assert CgroupTree(tmp_path).cpu_root() is None
+    assert claim_machine(CgroupTree(tmp_path))

@@ -15,44 +15,41 @@ from tests.controller.runtime import rigs
 from tests.fakes.options import agent_options
 from tests.fakes.runtime import FakeRuntime
 
+KEYS = [ExecutorKey("app-1", str(number)) for number in (1, 2, 3, 4)]
 
-class _Failing(FakeRuntime):
-    """A runtime whose second executor cannot be paced."""
 
-    error: Exception | None
+@pytest.fixture
+def runtime(tmp_path: Path) -> FakeRuntime:
+    """Provide a runtime with executors at half a core each, the last one of which has ended."""
+    rig = rigs.FakeRig(tmp_path)
+    made = FakeRuntime(rig.host, rig.cluster, "w1")
+    for key in KEYS:
+        made.start(rig.launch(rigs.IDLE, key=key, cores=0.5))
+    rig.host.exit(KEYS[3], 0)
+    return made
 
-    def set_quota(self, key: ExecutorKey, cores: float) -> bool:
-        if key.executor_id == "2" and self.error is not None:
-            raise self.error
-        return super().set_quota(key, cores)
+
+def quotas(runtime: FakeRuntime) -> list[float | None]:
+    return [runtime.observe()[key].quota_cores for key in KEYS]
 
 
 @pytest.mark.parametrize("error", [RuntimeFailed("the kernel refused"), KeyError("surprise")])
-def test_one_that_fails_keeps_nobody_from_the_rest(error: Exception, tmp_path: Path) -> None:
-    rig = rigs.FakeRig(tmp_path)
-    runtime = _Failing(rig.host, rig.cluster, "w1")
-    runtime.error = error
-    keys = [ExecutorKey("app-1", str(number)) for number in (1, 2, 3, 4)]
-    for key in keys:
-        runtime.start(rig.launch(rigs.IDLE, key=key, cores=0.5))
-    rig.host.exit(keys[3], 0)
+def test_one_that_fails_keeps_nobody_from_the_rest(error: Exception, runtime: FakeRuntime) -> None:
+    runtime._host.faults["set_quota", KEYS[1]] = error
     assert not open_all(runtime, 2.0)
-    assert [runtime.observe()[key].quota_cores for key in keys] == [2.0, 0.5, 2.0, None]
+    assert quotas(runtime) == [2.0, 0.5, 2.0, None]
 
 
-@pytest.mark.parametrize(("error", "code"), [(None, 0), (RuntimeFailed("the kernel refused"), 1)])
+@pytest.mark.parametrize(("fails", "code"), [(False, 0), (True, 1)])
 def test_the_program_says_whether_all_are_open(
-    error: Exception | None, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fails: bool, code: int, runtime: FakeRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = rigs.FakeRig(tmp_path)
-    runtime = _Failing(rig.host, rig.cluster, "w1")
-    runtime.error = error
-    for number in (1, 2):
-        runtime.start(rig.launch(rigs.IDLE, key=ExecutorKey("app-1", str(number)), cores=0.5))
+    if fails:
+        runtime._host.faults["set_quota", KEYS[1]] = RuntimeFailed("the kernel refused")
     (tmp_path / "agents/w1").mkdir(parents=True)
-    (tmp_path / "agents/w1/cluster_id").write_text(rig.cluster)
+    (tmp_path / "agents/w1/cluster_id").write_text(runtime._cluster_id)
     options = agent_options(tmp_path)
     monkeypatch.setattr(open_quotas, "make_runtime", lambda _options, _cluster_id: runtime)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(options.to_json())))
     assert open_quotas.main() == code
-    assert [seen.quota_cores for seen in runtime.observe().values()] == [2.0, 2.0 if error is None else 0.5]
+    assert quotas(runtime) == [2.0, 0.5 if fails else 2.0, 2.0, None]

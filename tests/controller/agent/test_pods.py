@@ -10,7 +10,7 @@ import pytest
 
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.starting import AdoptingStarter
-from controller.agent.loop import Agent, Received
+from controller.agent.loop import Agent
 from controller.agent.site import make_site, make_worker
 from controller.runtime.base import ExecutorKey
 from controller.runtime.kubernetes.pod_cpu import PodCpu
@@ -34,12 +34,18 @@ class PodsWorker:
 
     def __init__(self, world: World) -> None:
         options = agent_options(world.folder, runtime="kubernetes", nodes=3)
-        self.world, self.now_s, self.cpu_s = world, 1000.0, 40.0
+        self.world, self.now_s = world, 1000.0
         self.runtime, site = world.runtime(), make_site(options)
         self.launcher = Launcher(
             self.runtime, AdoptingStarter(self.runtime), site, world.folder / "records", clock=lambda: self.now_s
         )
         self.agent = Agent(make_worker(options), self.launcher, QuotaSettings(), instance="life")
+
+    def pod(self, **amounts: str) -> PodCpu:
+        """Make a pod of an executor, and wait until the runtime has seen it."""
+        pod = self.world.pod(**amounts)
+        self.world.until(lambda: pod.uid in self.runtime._pods.by_uid)
+        return pod
 
     def want(self, pod: PodCpu, *plans: ApplicationPlan, told: Progress | None = None) -> None:
         serves = self.world.serves()
@@ -56,7 +62,7 @@ class PodsWorker:
         desired = Desired(
             cluster_id="cluster", generation=1, version=1, adopted=(spec,), applications=plans, progress=progress
         )
-        self.agent.received = Received(desired, self.now_s)
+        self.agent.receive(desired, self.now_s)
 
     def tick(self, seconds: float = 1.0) -> WorkerSync:
         self.now_s += seconds
@@ -84,8 +90,7 @@ def test_what_the_master_is_told_of_its_cores(worker: PodsWorker) -> None:
 
 def test_a_pod_is_taken_over_and_its_limit_follows_the_law(worker: PodsWorker) -> None:
     world = worker.world
-    pod = world.pod(limit="2", request="100m")
-    world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    pod = worker.pod(limit="2", request="100m")
     worker.want(pod, plan(left_s=100.0), told=told(500.0))
     worker.tick()
     worker.tick()
@@ -102,8 +107,7 @@ def test_a_pod_is_taken_over_and_its_limit_follows_the_law(worker: PodsWorker) -
 
 def test_a_quota_on_its_way_is_ordered_once(worker: PodsWorker, caplog: pytest.LogCaptureFixture) -> None:
     world = worker.world
-    pod = world.pod(limit="2", request="100m")
-    world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    pod = worker.pod(limit="2", request="100m")
     world.standin.orders.gate.clear()
     worker.want(pod, plan(left_s=100.0), told=told(500.0))
     caplog.set_level(logging.INFO, "sparkpace.agent")
@@ -118,8 +122,7 @@ def test_a_quota_on_its_way_is_ordered_once(worker: PodsWorker, caplog: pytest.L
 def test_a_job_without_a_deadline_keeps_what_its_pod_has_asked_for(worker: PodsWorker) -> None:
     """A job before its first task needs no cores, and gives none away."""
     world = worker.world
-    pod = world.pod(limit="600m", request="500m")
-    world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    pod = worker.pod(limit="600m", request="500m")
     worker.want(pod, plan(left_s=None, stages=()), told=told(0.0, running=0))
     for _ in range(3):
         worker.tick()
@@ -129,8 +132,7 @@ def test_a_job_without_a_deadline_keeps_what_its_pod_has_asked_for(worker: PodsW
 
 def test_its_cpu_is_what_it_tells_within_its_quota(worker: PodsWorker) -> None:
     world = worker.world
-    pod = world.pod(limit="500m", request="100m")
-    world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    pod = worker.pod(limit="500m", request="100m")
     worker.want(pod, plan(left_s=100.0), told=told(500.0))
     for _ in range(3):
         worker.tick()
@@ -144,10 +146,9 @@ def test_its_cpu_is_what_it_tells_within_its_quota(worker: PodsWorker) -> None:
 
 
 def test_one_that_is_no_pod_of_the_cluster_is_told_with_the_reason(worker: PodsWorker) -> None:
-    pod = worker.world.pod()
+    pod = worker.pod()
     world_ip = pod.ip
     worker.want(PodCpu(**{name: getattr(pod, name) for name in pod.__slots__} | {"ip": "192.0.2.9"}))
-    worker.world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
     worker.tick()
     report = report_of(worker.tick(), KEY)
     assert report.state == "refused"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.site import archive_root, make_site, make_worker
+from controller.agent.executors.class_archive import archive_root
+from controller.agent.site import make_site, make_worker
 from controller.asks.options import AgentOptions
 from controller.runtime.base import ExecutorKey
 from tests.fakes.options import agent_options
@@ -23,15 +24,7 @@ def test_with_a_loopback_master_executors_are_on_loopback(tmp_path: Path, url: s
     assert make_site(options(tmp_path, url)).host == "127.0.0.1"
 
 
-def test_places_of_an_executor(tmp_path: Path) -> None:
-    site, key = make_site(options(tmp_path)), ExecutorKey("app", "2")
-    assert site.local_dir(key) == tmp_path / "local/app"
-    assert site.control_dir(key) == tmp_path / "local/app/executor-2/control"
-    assert site.log_dir(key) == tmp_path / "runs/app/executors/2"
-    assert site.orders_dir(key) == tmp_path / "agents/w1/orders/app/2"
-
-
-def test_places_are_real_ones_so_that_masks_lie_around_them(tmp_path: Path) -> None:
+def test_places_of_an_executor_are_real_ones_so_that_masks_lie_around_them(tmp_path: Path) -> None:
     for folder in ("disk/home", "scratch"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "link").symlink_to("disk/home")
@@ -39,7 +32,9 @@ def test_places_are_real_ones_so_that_masks_lie_around_them(tmp_path: Path) -> N
     site, key = make_site(options(tmp_path / "link")), ExecutorKey("app", "2")
     assert site.home == tmp_path / "disk/home"
     assert site.local_dir(key) == tmp_path / "scratch/app"
+    assert site.control_dir(key) == tmp_path / "scratch/app/executor-2/control"
     assert site.log_dir(key) == tmp_path / "disk/home/runs/app/executors/2"
+    assert site.orders_dir(key) == tmp_path / "disk/home/agents/w1/orders/app/2"
 
 
 def test_containers_alone_see_what_they_are_shown(tmp_path: Path) -> None:

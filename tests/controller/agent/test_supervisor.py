@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from controller.agent.supervisor import Supervisor
+from controller.agent.supervisor import OPENING_S, Supervisor
 from controller.asks.options import AgentOptions
 from tests.fakes.options import agent_options
 from tests.fakes.small_disk import SmallDisk
 
 SILENT = (sys.executable, "-c", "import time; time.sleep(60)")
 TICKING = (sys.executable, "-c", "import os, sys; sys.stdin.read(); os.write(1, b'.'); sys.exit(3)")
-HANGING_OPENER = SILENT
 
 
 @pytest.fixture
@@ -46,20 +45,14 @@ def test_a_silent_child_is_killed_and_the_quotas_are_opened_once(options: AgentO
     assert AgentOptions.from_json(given) == options
 
 
-def test_an_engine_that_hangs_does_not_take_the_supervisor_with_it(
-    options: AgentOptions, capfd: pytest.CaptureFixture[str]
-) -> None:
-    supervisor = Supervisor(options, child=SILENT, opener=HANGING_OPENER, silence_s=0.1, opening_s=0.2)
-    assert supervisor._run_child() == -9
-    assert "could not be opened within 0.2 s" in capfd.readouterr().err
-
-
 DYING = (sys.executable, "-c", "import sys; sys.exit(1)")
 
 
-def silent_for_long(options: AgentOptions, child: Sequence[str], opener: Sequence[str]) -> Supervisor:
+def silent_for_long(
+    options: AgentOptions, child: Sequence[str], opener: Sequence[str], opening_s: float = OPENING_S
+) -> Supervisor:
     """Make a supervisor none of whose children has ticked for a quarter of an hour."""
-    supervisor = Supervisor(options, child=child, opener=opener)
+    supervisor = Supervisor(options, child=child, opener=opener, opening_s=opening_s)
     supervisor._ticked_s -= 1000
     return supervisor
 
@@ -113,12 +106,14 @@ def test_a_child_that_dies_before_it_reads_its_options_does_not_end_the_supervis
     assert Supervisor(more_than_a_pipe_holds, child=DYING)._run_child() == 1
 
 
-def test_an_opener_that_cannot_be_started_does_not_end_the_supervisor(
-    options: AgentOptions, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("opener", "said"), [(SILENT, "within 0.2 s"), (("/no/such/program",), "(no process for it")], ids=["hangs", "is missing"]
+)
+def test_an_opener_that_cannot_open_does_not_take_the_supervisor_with_it(
+    options: AgentOptions, opener: Sequence[str], said: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    supervisor = silent_for_long(options, DYING, ("/no/such/program",))
-    supervisor._wait(0.01)
-    assert "could not be opened (no process for it" in capfd.readouterr().err
+    silent_for_long(options, DYING, opener, opening_s=0.2)._wait(0.01)
+    assert f"could not be opened {said}" in capfd.readouterr().err
 
 
 def stop_it(options: AgentOptions, child: tuple[str, ...], opener: tuple[str, ...], when: str) -> int:

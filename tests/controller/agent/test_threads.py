@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
-from typing import cast
 
 import pytest
 
 from controller.agent import threads
-from controller.agent.link import Link, OrderFilter
 from controller.agent.threads import Beat, Threads
 from controller.machine.back_off import BackOff
-from controller.wire.worker import WorkerSync
 from tests.fakes.refusals import assert_names
 
 PATIENCE_S = 10.0
@@ -47,13 +43,14 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     rig.stop.set()
 
 
-def test_what_a_thread_raises_is_told_and_counted_and_its_work_begun_again(rig: Rig) -> None:
+@pytest.mark.parametrize("kind", [KeyError, SystemExit])
+def test_what_a_thread_raises_is_told_and_counted_and_its_work_begun_again(rig: Rig, kind: type[BaseException]) -> None:
     def work(beat: Beat) -> None:
-        raise KeyError("no one thought of this")
+        raise kind("no one thought of this")
 
     rig.threads.add("starts", work, patience_s=PATIENCE_S)
     rig.await_notes(3)
-    assert_names(rig.notes[2], "starts", "failure 3", "KeyError: 'no one thought of this'")
+    assert_names(rig.notes[2], "starts", "failure 3", kind.__name__, "no one thought of this")
 
 
 def test_pauses_grow_to_their_limit_and_begin_anew_after_a_long_life() -> None:
@@ -101,30 +98,6 @@ def test_work_that_returns_too_early_is_begun_again(rig: Rig) -> None:
     assert_names(rig.notes[1], "link", "failure 2")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_thread_that_ended_all_the_same_is_started_anew(rig: Rig) -> None:
-    lives: list[threading.Thread] = []
-    fourth = threading.Event()
-
-    def work(beat: Beat) -> None:
-        lives.append(threading.current_thread())
-        if len(lives) > 3:
-            fourth.set()
-            rig.stop.wait(60)
-            return
-        raise SystemExit
-
-    rig.threads.add("notices", rig.wait, patience_s=PATIENCE_S)
-    rig.threads.add("link", work, patience_s=PATIENCE_S)
-    for life in range(1, 4):
-        thread = rig.threads._all[1].thread
-        assert thread is not None
-        thread.join(60)
-        assert rig.threads.check() == []
-        assert f"(failure {life})" in rig.notes[-1]
-    assert fourth.wait(60)
-
-
 def test_every_thread_that_hangs_is_named(rig: Rig) -> None:
     beaten, again = threading.Event(), threading.Event()
 
@@ -143,14 +116,3 @@ def test_every_thread_that_hangs_is_named(rig: Rig) -> None:
     again.set()
     assert beaten.wait(60)
     assert rig.threads.check() == ["starts"]
-
-
-def test_the_line_to_the_master_goes_on_after_an_unexpected_error(rig: Rig) -> None:
-    link = Link("https://127.0.0.1:1", Path("/no/ca.pem"), lambda: "token", "w1", OrderFilter("mine"), lambda: None)
-    no_report = cast(WorkerSync, object())
-    link.post(no_report)
-    rig.threads.add("link", lambda beat: link.run_sync(rig.stop, beat), patience_s=PATIENCE_S)
-    for _ in range(2):
-        rig.await_notes(1)
-        link.post(no_report)
-    assert "TypeError" in rig.notes[0]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from controller.agent.core.arbitrate import CoreRequest, arbitrate
+from controller.runtime.base import ExecutorKey
 from stage_model.units import PRIORITIES
 
 CQ = 0.05
@@ -24,33 +27,42 @@ def ask(
     left_s: float | None = 100.0,
     beyond_saving: bool = False,
     debt_core_s: float = 0.0,
-) -> CoreRequest[str]:
-    return CoreRequest(key, key, demand, floor, priority, left_s, beyond_saving, debt_core_s)
+) -> CoreRequest:
+    return CoreRequest(ExecutorKey(key, "1"), demand, floor, priority, left_s, beyond_saving, debt_core_s)
+
+
+def granted(requests: Sequence[CoreRequest], capacity: float) -> dict[ExecutorKey, float]:
+    return arbitrate(requests, capacity, CQ, 1.0)
+
+
+def shared(requests: Sequence[CoreRequest], capacity: float) -> dict[str, float]:
+    """Return the cores that each application gets."""
+    return {key.application_id: cores for key, cores in granted(requests, capacity).items()}
 
 
 def test_everyone_gets_its_demand_while_there_is_enough() -> None:
-    assert arbitrate([ask("a", 1.02), ask("b", 0.0)], 4, CQ) == {"a": 1.05, "b": 0.1}
+    assert shared([ask("a", 1.02), ask("b", 0.0)], 4) == {"a": 1.05, "b": 0.1}
 
 
 def test_a_higher_priority_is_served_first_and_the_other_keeps_its_floor() -> None:
-    got = arbitrate([ask("low", 4, priority=0, left_s=1), ask("high", 4, priority=100)], 4, CQ)
+    got = shared([ask("low", 4, priority=0, left_s=1), ask("high", 4, priority=100)], 4)
     assert got == {"low": 0.1, "high": 3.9}
 
 
 def test_within_a_priority_the_earliest_deadline_is_first() -> None:
-    got = arbitrate([ask("later", 3, left_s=60), ask("sooner", 3, left_s=50)], 4, CQ)
+    got = shared([ask("later", 3, left_s=60), ask("sooner", 3, left_s=50)], 4)
     # sooner: 3; later: the other 1.
     assert got == {"later": 1.0, "sooner": 3.0}
 
 
 def test_deadlines_closer_than_a_period_share_in_proportion() -> None:
-    got = arbitrate([ask("a", 4, floor=0.05, left_s=50), ask("b", 2, floor=0.05, left_s=50.9)], 3, CQ)
+    got = shared([ask("a", 4, floor=0.05, left_s=50), ask("b", 2, floor=0.05, left_s=50.9)], 3)
     # Above floors: 3.95 and 1.95 asked, 2.9 = 58 quanta there: 79/118 * 58 = 38.8, 39/118 * 58 = 19.2 -> 39 and 19.
     assert got == {"a": 2.0, "b": 1.0}
 
 
 def test_a_deadline_a_period_away_is_not_equal() -> None:
-    assert arbitrate([ask("a", 4, left_s=50), ask("b", 4, left_s=51)], 4, CQ) == {"a": 3.9, "b": 0.1}
+    assert shared([ask("a", 4, left_s=50), ask("b", 4, left_s=51)], 4) == {"a": 3.9, "b": 0.1}
 
 
 def test_those_that_can_make_it_come_before_those_that_cannot() -> None:
@@ -61,32 +73,32 @@ def test_those_that_can_make_it_come_before_those_that_cannot() -> None:
         ask("fine", 2, left_s=500),
     ]
     # Floors 0.4 and 1.9 for `fine`; `past` and `lost` owe alike and share 1.7 = 34 quanta; `none` keeps its floor.
-    assert arbitrate(requests, 4, CQ) == {"none": 0.1, "past": 0.95, "lost": 0.95, "fine": 2.0}
+    assert shared(requests, 4) == {"none": 0.1, "past": 0.95, "lost": 0.95, "fine": 2.0}
 
 
 def test_of_the_late_ones_the_largest_debt_is_first() -> None:
-    got = arbitrate([ask("a", 3, left_s=-1, debt_core_s=5), ask("b", 3, left_s=-1, debt_core_s=9)], 4, CQ)
+    got = shared([ask("a", 3, left_s=-1, debt_core_s=5), ask("b", 3, left_s=-1, debt_core_s=9)], 4)
     assert got == {"a": 1.0, "b": 3.0}
 
 
 def test_without_a_deadline_one_gets_what_the_others_leave() -> None:
-    assert arbitrate([ask("a", 8, left_s=None), ask("b", 1)], 2, CQ) == {"a": 1.0, "b": 1.0}
+    assert shared([ask("a", 8, left_s=None), ask("b", 1)], 2) == {"a": 1.0, "b": 1.0}
 
 
 def test_floors_that_exceed_the_capacity_shrink_alike() -> None:
     # 30 floors of 0.1 on 2 cores: 0.0667 each -> one quantum.
-    got = arbitrate([ask(str(i), 4, priority=i) for i in range(30)], 2, CQ)
+    got = shared([ask(str(i), 4, priority=i) for i in range(30)], 2)
     assert set(got.values()) == {0.05}
     # 60 of them: 0.0333 is below a quantum -> whole hundredths.
-    assert set(arbitrate([ask(str(i), 4) for i in range(60)], 2, CQ).values()) == {0.03}
+    assert set(shared([ask(str(i), 4) for i in range(60)], 2).values()) == {0.03}
     # Not below 0.01, although that is more than there is.
-    assert set(arbitrate([ask(str(i), 4) for i in range(300)], 2, CQ).values()) == {0.01}
+    assert set(shared([ask(str(i), 4) for i in range(300)], 2).values()) == {0.01}
 
 
 def test_the_capacity_is_rounded_down() -> None:
-    assert arbitrate([ask("a", 9)], 1.99, CQ) == {"a": 1.95}
-    assert arbitrate([ask("a", math.inf)], 2, CQ) == {"a": 2.0}
-    assert arbitrate([], 2, CQ) == {}
+    assert shared([ask("a", 9)], 1.99) == {"a": 1.95}
+    assert shared([ask("a", math.inf)], 2) == {"a": 2.0}
+    assert shared([], 2) == {}
 
 
 requests = st.lists(
@@ -126,92 +138,50 @@ def ceil_q(cores: float) -> float:
 
 
 @given(requests, capacities)
-def test_the_sum_never_exceeds_the_capacity(asked: list[CoreRequest[str]], capacity: float) -> None:
-    assert math.fsum(arbitrate(asked, capacity, CQ).values()) <= max(capacity, 0.01 * len(asked)) + 1e-9
-
-
-@given(requests, capacities)
-def test_floors_are_kept_or_all_shrink(asked: list[CoreRequest[str]], capacity: float) -> None:
-    got = arbitrate(asked, capacity, CQ)
-    assert all(cores >= 0.01 for cores in got.values())
-    if math.fsum(ceil_q(r.floor) for r in asked) <= math.floor(capacity / CQ + 1e-9) * CQ + 1e-9:
-        assert all(got[r.key] >= r.floor - 1e-9 for r in asked)
-    else:
+def test_grants_keep_the_rules_whatever_is_asked_for(asked: list[CoreRequest], capacity: float) -> None:
+    got = granted(asked, capacity)
+    assert math.fsum(got.values()) <= max(capacity, 0.01 * len(asked)) + 1e-9
+    assert all(0.01 <= got[r.key] <= ceil_q(max(r.demand, r.floor)) + 1e-9 for r in asked)
+    if math.fsum(ceil_q(r.floor) for r in asked) > math.floor(capacity / CQ + 1e-9) * CQ + 1e-9:
         assert all(got[r.key] <= r.floor + 1e-9 for r in asked)
-        # Alike: equal floors get equal cores.
-        assert len({(r.floor, got[r.key]) for r in asked}) == len({r.floor for r in asked})
+        assert len({(r.floor, got[r.key]) for r in asked}) == len({r.floor for r in asked}), "equal floors get equal cores"
+        return
+    assert all(got[r.key] >= r.floor - 1e-9 for r in asked)
+    assert all(cores / CQ == pytest.approx(round(cores / CQ)) for cores in got.values())
+    short = [r for r in asked if got[r.key] < ceil_q(min(max(r.demand, r.floor), capacity)) - CQ / 2]
+    assert not short or capacity - math.fsum(got.values()) < CQ + 1e-9, "nothing is left while someone is short"
+    for high in short:
+        assert all(got[low.key] <= ceil_q(low.floor) + 1e-9 for low in asked if low.priority < high.priority)
 
 
 @given(requests, capacities)
-def test_nobody_gets_more_than_it_asked_for(asked: list[CoreRequest[str]], capacity: float) -> None:
-    got = arbitrate(asked, capacity, CQ)
-    assert all(got[r.key] <= ceil_q(max(r.demand, r.floor)) + 1e-9 for r in asked)
-
-
-@given(requests, capacities)
-def test_nothing_is_left_while_someone_is_short(asked: list[CoreRequest[str]], capacity: float) -> None:
-    got = arbitrate(asked, capacity, CQ)
+def test_asking_for_what_one_got_changes_nothing(asked: list[CoreRequest], capacity: float) -> None:
+    got = granted(asked, capacity)
     if math.fsum(ceil_q(r.floor) for r in asked) > capacity:
         return
-    short = any(got[r.key] < ceil_q(min(max(r.demand, r.floor), capacity)) - CQ / 2 for r in asked)
-    if short:
-        assert capacity - math.fsum(got.values()) < CQ + 1e-9
-
-
-@given(requests, capacities)
-def test_a_higher_priority_is_never_short_while_a_lower_one_has_more_than_its_floor(
-    asked: list[CoreRequest[str]], capacity: float
-) -> None:
-    got = arbitrate(asked, capacity, CQ)
-    if math.fsum(ceil_q(r.floor) for r in asked) > capacity:
-        return
-    for high in asked:
-        if got[high.key] < ceil_q(min(max(high.demand, high.floor), capacity)) - CQ / 2:
-            assert all(got[low.key] <= ceil_q(low.floor) + 1e-9 for low in asked if low.priority < high.priority)
-
-
-@given(requests, capacities)
-def test_asking_for_what_one_got_changes_nothing(asked: list[CoreRequest[str]], capacity: float) -> None:
-    got = arbitrate(asked, capacity, CQ)
-    if math.fsum(ceil_q(r.floor) for r in asked) > capacity:
-        return
-    again = arbitrate(
-        [
-            CoreRequest(r.key, r.application_id, got[r.key], r.floor, r.priority, r.left_s, r.beyond_saving, r.debt_core_s)
-            for r in asked
-        ],
-        capacity,
-        CQ,
-    )
+    again = granted([structs.replace(r, demand=got[r.key]) for r in asked], capacity)
     assert again == pytest.approx(got)
 
 
 @given(requests, capacities, st.randoms(use_true_random=False))
 def test_the_order_of_the_requests_does_not_matter(
-    asked: list[CoreRequest[str]], capacity: float, shuffler: random.Random
+    asked: list[CoreRequest], capacity: float, shuffler: random.Random
 ) -> None:
     mixed = list(asked)
     shuffler.shuffle(mixed)
-    assert arbitrate(mixed, capacity, CQ) == arbitrate(asked, capacity, CQ)
-
-
-@given(requests, capacities)
-def test_grants_are_whole_quanta(asked: list[CoreRequest[str]], capacity: float) -> None:
-    if math.fsum(ceil_q(r.floor) for r in asked) <= capacity:
-        for cores in arbitrate(asked, capacity, CQ).values():
-            assert cores / CQ == pytest.approx(round(cores / CQ))
+    assert granted(mixed, capacity) == granted(asked, capacity)
 
 
 @given(requests, backfills, st.integers(4, 320))
 def test_backfills_take_their_floors_from_the_others_and_nothing_else(
-    others: list[CoreRequest[str]], late_comers: list[CoreRequest[str]], quanta: int
+    others: list[CoreRequest], late_comers: list[CoreRequest], quanta: int
 ) -> None:
     capacity, kept = quanta * CQ, sum(round(ceil_q(r.floor) / CQ) for r in late_comers)
     assume(kept + sum(round(ceil_q(r.floor) / CQ) for r in others) <= quanta)
-    got, without = arbitrate([*others, *late_comers], capacity, CQ), arbitrate(others, capacity, CQ)
+    got, without = granted([*others, *late_comers], capacity), granted(others, capacity)
     of_others = {r.key: got[r.key] for r in others}
     # Whatever the backfills ask for: the others share what a worker without the floors of the backfills has.
-    assert of_others == arbitrate(others, (quanta - kept) * CQ, CQ)
+    assert of_others == granted(others, (quanta - kept) * CQ)
     assert math.fsum(without.values()) - math.fsum(of_others.values()) <= kept * CQ + 1e-9
     # Shares are rounded to quanta, so that one of the others may lose a quantum more, which another one has.
     assert all(without[key] - of_others[key] <= (kept + 1) * CQ + 1e-9 for key in without)

@@ -48,11 +48,6 @@ def test_the_lowest_priority_gives_memory_then_cores_then_the_next_and_the_highe
     assert list(under_pressure(1000).taken) == order
 
 
-def test_without_a_lower_priority_no_one_gives() -> None:
-    assert relief_steps({"one": Resident(50), "other": Resident(50)}) == []
-    assert relief_steps({}) == []
-
-
 def test_who_gives_what_is_said_by_application() -> None:
     relief = under_pressure(round(2 * STEP_S))
     given = {gives: relief.givers(gives, RESIDENTS) for gives in Gives}
@@ -118,12 +113,6 @@ def test_a_little_more_than_the_least_takes_nothing_and_gives_nothing_back() -> 
 
 def test_a_short_disk_takes_only_cores() -> None:
     assert under_pressure(1000, FULL).taken == (ReliefStep(CORES, -1), ReliefStep(CORES, 0))
-
-
-def test_who_gave_and_is_the_highest_by_now_gives_nothing_any_more() -> None:
-    relief = under_pressure(round(STEP_S))
-    alone = {"lower": RESIDENTS["lower"]}
-    assert relief.after(SHORT, alone, STEP_S + 1).taken == ()
 
 
 def test_a_newcomer_of_lower_priority_gives_first() -> None:

@@ -9,23 +9,28 @@ import dataclasses
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
 from controller.agent.core.accounting import Account
-from controller.agent.core.apply import QuotaChange
 from controller.agent.core.step import (
+    SAME_CORES,
     ExecutorHistory,
     ExecutorInput,
     LoopState,
     Orders,
+    QuotaChange,
     Snapshot,
     TimedPlan,
+    changes,
     next_period_s,
     step,
 )
 from controller.agent.report import Outbox, Standing
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.states import ExecutorState
+from controller.wire.worker import Sample
 from stage_model.plan import Aim, ApplicationPlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
@@ -127,10 +132,13 @@ def test_a_quota_that_is_on_its_way_is_not_ordered_again() -> None:
 
 
 def test_a_law_a_grant_a_write_and_a_sample() -> None:
-    orders, state = period(LoopState(), 0.0, {KEY: seen()}, plan())
+    orders, state = period(LoopState(), 0.0, {KEY: seen(cpu_s=3.0)}, plan())
     # 50 core-seconds in 100 s: what is set already, so nothing is written
     assert (orders.grants, orders.changes) == ({KEY: 0.5}, ())
-    orders, state = period(state, 10.0, {KEY: seen(cpu_s=2.0)}, plan())
+    [sample] = orders.samples
+    # nothing was seen before
+    assert (sample.usage, sample.cpu_core_s) == (None, 3.0)
+    orders, state = period(state, 10.0, {KEY: seen(cpu_s=5.0)}, plan())
     # 48 core-seconds are left for 90 s: 0.533, in quanta of 0.05
     assert orders.grants == {KEY: 0.55}
     assert orders.changes == (QuotaChange(KEY, 0.5, 0.55),)
@@ -183,6 +191,13 @@ def test_what_lowers_is_written_before_what_raises() -> None:
     assert {sample.application_id: sample.squeezed for sample in orders.samples} == {"app": False, "other": True}
 
 
+def test_who_has_no_law_to_ask_for_it_is_not_squeezed() -> None:
+    executors = {KEY: seen(quota=0.3), OTHER: seen(OTHER, quota=1.7)}
+    orders, _ = period(LoopState(), 0.0, executors, plan(left_s=None), plan("other", left_s=30.0))
+    assert orders.grants[KEY] < 1.0
+    assert [sample.squeezed for sample in orders.samples] == [False, False]
+
+
 def test_without_a_plan_it_has_all_it_can_use_and_no_sample() -> None:
     orders, _ = period(LoopState(), 0.0, {KEY: seen()})
     assert (orders.grants, orders.samples) == ({KEY: 2.0}, ())
@@ -215,11 +230,13 @@ def test_what_does_not_run_holds_no_cores() -> None:
 
 
 def test_samples_come_once_a_period_and_at_once_when_it_exits_for_the_last_time() -> None:
-    counts, state = [], LoopState()
+    samples, counts, state = list[Sample](), [], LoopState()
     for now_s, running in ((0.0, True), (0.5, True), (0.95, True), (1.0, False), (2.0, False)):
         orders, state = period(state, now_s, {KEY: seen(running=running)}, plan())
+        samples += orders.samples
         counts.append(len(orders.samples))
     assert counts == [1, 0, 1, 1, 0]
+    assert (samples[-1].grant, samples[-1].quota) == (0.0, 0.0)
 
 
 def test_each_node_shares_its_own_cores_among_its_own_executors() -> None:
@@ -241,18 +258,6 @@ def test_a_floor_of_its_own_is_kept() -> None:
     # nothing to do
     orders, _ = period(LoopState(), 0.0, {KEY: ExecutorInput(2, seen().observed, None, 0.75)}, plan(stages=()))
     assert orders.grants[KEY] >= 0.75
-
-
-def test_an_error_is_its_executors_alone_and_gives_it_all_it_can_use() -> None:
-    executors = {KEY: seen(), OTHER: seen(OTHER)}
-    orders, state = period(LoopState(), 0.0, executors, plan(law="of a later release", left_s=150.0), plan("other"))
-    assert list(orders.troubles) == [KEY]
-    assert orders.grants[OTHER] == 0.5
-    # it asks for its two slots and has what is left
-    assert orders.grants[KEY] == 1.5
-    decision = state.executors[KEY].decision
-    assert decision is not None
-    assert decision.demand == 2.0
 
 
 def test_a_demand_that_is_no_number_is_an_error() -> None:
@@ -307,3 +312,43 @@ def test_an_executor_that_has_not_been_heard_of_gets_all_it_can_use_at_its_own_p
     decision = state.executors[KEY].decision
     assert decision is not None
     assert decision.reason == "no recent report"
+
+
+A, B, C = (ExecutorKey("app", n) for n in "123")
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "expected"),
+    [
+        # what lowers comes first
+        ({A: 1.0, B: 2.0, C: 0.5}, {A: 1.5, B: 0.5, C: 0.4}, [(B, 2.0, 0.5), (C, 0.5, 0.4), (A, 1.0, 1.5)]),
+        # and so does what limits an unlimited executor
+        ({A: 0.5, B: None}, {A: 1.0, B: 1.0}, [(B, None, 1.0), (A, 0.5, 1.0)]),
+        # unchanged quotas are not written, nor those of executors that do not run
+        ({A: 1.0, B: 0.3}, {A: 1.0, B: 0.3 + SAME_CORES / 2}, []),
+        ({A: 1.0}, {B: 0.5}, []),
+        ({}, {A: 0.5}, []),
+    ],
+)
+def test_only_changed_quotas_are_written_and_what_lowers_comes_first(
+    current: dict[ExecutorKey, float | None],
+    wanted: dict[ExecutorKey, float],
+    expected: list[tuple[ExecutorKey, float | None, float]],
+) -> None:
+    assert changes(current, wanted) == [QuotaChange(*change) for change in expected]
+
+
+quotas = st.dictionaries(st.sampled_from([A, B, C, ExecutorKey("other", "1")]), st.floats(0.1, 4), min_size=1)
+
+
+@given(quotas, quotas)
+def test_on_the_way_the_sum_never_passes_the_larger_of_before_and_after(
+    before: dict[ExecutorKey, float], wanted: dict[ExecutorKey, float]
+) -> None:
+    now = dict(before)
+    after = {k: wanted.get(k, v) for k, v in before.items()}
+    most = max(sum(before.values()), sum(after.values())) + SAME_CORES * len(before)
+    for change in changes(before, wanted):
+        now[change.key] = change.cores
+        assert sum(now.values()) <= most
+    assert all(abs(now[k] - after[k]) < SAME_CORES for k in now)

@@ -16,10 +16,10 @@ from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec
 from stage_model.errors import RuntimeFailed
 from tests.fakes.refusals import assert_names
-from tests.fakes.runtime import FakeHost, FakeRuntime
-from tests.fakes.worker import CLUSTER, FakeWorker, spec
+from tests.fakes.worker import FakeWorker, spec
 
-KEY = ExecutorKey("app", "1")
+KEY, OTHER = ExecutorKey("app", "1"), ExecutorKey("other", "1")
+BUSY = RuntimeFailed("the engine is busy; try again")
 
 
 @pytest.fixture
@@ -64,8 +64,7 @@ def test_an_executor_starts_with_the_credentials_that_the_master_tells_as_soon_a
     assert secret.decode() not in repr(worker.host.executors)
     worker.restart()
     worker.want(stopped=["app/1"])
-    for _ in range(5):
-        report = worker.tick()
+    report = worker.pass_time(5)
     assert (report.executors, file.exists()) == ((), False)
 
 
@@ -82,26 +81,8 @@ def test_a_refusal_is_for_good_and_says_why(worker: FakeWorker, caplog: pytest.L
     assert worker.launcher.state(KEY) == "starting"
 
 
-class _Failing(FakeRuntime):
-    """A machine that cannot start anything for now."""
-
-    failing = True
-
-    def start(self, launch: Launch) -> None:
-        if self.failing:
-            raise RuntimeFailed("the engine is busy; try again")
-        super().start(launch)
-
-
-class _Nameless(FakeRuntime):
-    """A machine whose engine does not say which images it has."""
-
-    def images(self) -> tuple[str, ...]:
-        raise RuntimeFailed("the engine is busy; try again")
-
-
 def test_starts_are_worked_off_although_nobody_knows_the_images(worker: FakeWorker) -> None:
-    worker.start_with(_Nameless(worker.host, CLUSTER, "w1"))
+    worker.host.faults["images", None] = BUSY
     ask(worker)
     stop = threading.Event()
     worker.launcher.run_starts(stop.set, stop, lambda: None)
@@ -109,8 +90,7 @@ def test_starts_are_worked_off_although_nobody_knows_the_images(worker: FakeWork
 
 
 def test_a_failed_start_is_tried_again_ever_more_slowly(worker: FakeWorker) -> None:
-    runtime = _Failing(worker.host, CLUSTER, "w1")
-    worker.start_with(runtime)
+    worker.host.faults["start", KEY] = BUSY
     tries = []
     for second in range(200):
         worker.now_s = 1000.0 + second
@@ -121,84 +101,52 @@ def test_a_failed_start_is_tried_again_ever_more_slowly(worker: FakeWorker) -> N
     # 1, 2, 4, 8, 16, 30, 30 ... seconds between
     waits = [b - a for a, b in pairwise(tries)]
     assert waits[:7] == [BACK_OFF.first_s, 2, 4, 8, 16, BACK_OFF.most_s, BACK_OFF.most_s]
-    runtime.failing = False
+    worker.host.faults.clear()
     worker.now_s += BACK_OFF.most_s
     ask(worker)
     worker.work()
     assert worker.running() == {KEY}
 
 
-class _Strange(FakeRuntime):
-    """A machine that cannot start one executor, for a reason that no one thought of."""
-
-    def start(self, launch: Launch) -> None:
-        if launch.key == KEY:
-            raise ValueError("embedded null byte")
-        super().start(launch)
-
-
 def test_an_unexpected_error_is_told_counted_and_that_executors_alone(worker: FakeWorker) -> None:
-    worker.start_with(_Strange(worker.host, CLUSTER, "w1"))
+    worker.host.faults["start", KEY] = ValueError("embedded null byte")
     for _ in range(2):
         ask(worker)
-        worker.launcher.start(Start(ExecutorKey("other", "1"), spec("other"), 0.5, 512))
+        worker.launcher.start(Start(OTHER, spec("other"), 0.5, 512))
         worker.work()
         worker.now_s += BACK_OFF.most_s
-    assert worker.running() == {ExecutorKey("other", "1")}
+    assert worker.running() == {OTHER}
     assert_names(worker.launcher.reason(KEY), "try 2", "embedded null byte")
     assert worker.launcher.state(KEY) == "starting"
 
 
-class _Clinging(FakeRuntime):
-    """A machine that does not let go of an executor at first."""
-
-    error: Exception | None
-
-    def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:
-        error, self.error = self.error, None
-        if error is not None:
-            raise error
-        super().stop(key, grace_s)
-
-
-@pytest.mark.parametrize("error", [RuntimeFailed("the engine is busy; try again"), ValueError("what is this?")])
+@pytest.mark.parametrize("error", [BUSY, ValueError("what is this?")])
 def test_a_failed_stop_is_tried_again_and_keeps_no_other_from_its_own(worker: FakeWorker, error: Exception) -> None:
-    other = ExecutorKey("other", "1")
     ask(worker)
-    worker.launcher.start(Start(other, spec("other"), 0.5, 512))
+    worker.launcher.start(Start(OTHER, spec("other"), 0.5, 512))
     worker.work()
-    runtime = _Clinging(worker.host, CLUSTER, "w1")
-    worker.start_with(runtime)
-    runtime.error = error
+    worker.host.faults["stop", KEY] = error
     worker.launcher.stop(KEY)
-    worker.launcher.stop(other)
+    worker.launcher.stop(OTHER)
     worker.work()
     assert (worker.running(), worker.launcher.busy(KEY)) == ({KEY}, False)
+    worker.host.faults.clear()
     worker.launcher.stop(KEY)
     worker.work()
     assert worker.running() == set()
 
 
-class _Slow(FakeRuntime):
-    """A machine on which a start takes until the test lets it end."""
-
-    def __init__(self, host: FakeHost) -> None:
-        super().__init__(host, CLUSTER, "w1")
-        self.begun, self.go_on = threading.Event(), threading.Event()
-
-    def start(self, launch: Launch) -> None:
-        if launch.key == KEY:
-            self.begun.set()
-            assert self.go_on.wait(60)
-        super().start(launch)
-
-
-def test_a_stop_waits_behind_no_start(worker: FakeWorker) -> None:
-    other = ExecutorKey("other", "1")
-    worker.launcher.start(Start(other, spec("other"), 0.5, 512))
+def test_a_stop_waits_behind_no_start(worker: FakeWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker.launcher.start(Start(OTHER, spec("other"), 0.5, 512))
     worker.work()
-    slow = _Slow(worker.host)
-    worker.start_with(slow)
+    begun, go_on, start = threading.Event(), threading.Event(), worker.runtime.start
+
+    def slow(launch: Launch) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        start(launch)
+
+    monkeypatch.setattr(worker.runtime, "start", slow)
     stop, stopped = threading.Event(), threading.Event()
     threads = [
         threading.Thread(target=worker.launcher.run_starts, args=(lambda: None, stop, lambda: None), daemon=True),
@@ -208,12 +156,12 @@ def test_a_stop_waits_behind_no_start(worker: FakeWorker) -> None:
         thread.start()
     try:
         ask(worker)
-        assert slow.begun.wait(60)
-        worker.launcher.stop(other)
+        assert begun.wait(60)
+        worker.launcher.stop(OTHER)
         assert stopped.wait(60)
         assert worker.running() == set()
     finally:
-        slow.go_on.set()
+        go_on.set()
         stop.set()
         for thread in threads:
             thread.join(60)

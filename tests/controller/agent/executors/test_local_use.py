@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -64,19 +63,19 @@ def test_who_keeps_too_much_is_named_and_the_neighbour_is_not(tmp_path: Path) ->
     write(tmp_path / "modest/file", MIB)
     places = {name: [tmp_path / name] for name in ("greedy", "modest")}
     disk = Disk(100 * MIB, 10 * MIB)
-    use = LocalUse(parse_local_limit("2m"), tmp_path, time.thread_time)
+    use = LocalUse(parse_local_limit("2m"), tmp_path)
     assert use.look(places, disk) == {
         "greedy": "its application keeps more than 2 MiB of files in the local directory of this host, which is all that "
         "--local-limit 2m allows"
     }
-    assert LocalUse(parse_local_limit("none"), tmp_path, time.thread_time).look(places, disk) == {}
+    assert LocalUse(parse_local_limit("none"), tmp_path).look(places, disk) == {}
     assert use.look(places, Disk(100 * MIB, 99 * MIB)) == {}
 
 
 def test_the_thread_tells_each_finding_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.agent.executors.local_use.LOOK_S", 0.01)
     write(tmp_path / "app/file", 3 * MIB)
-    use = LocalUse(parse_local_limit("1m"), tmp_path, time.thread_time)
+    use = LocalUse(parse_local_limit("1m"), tmp_path)
     stop, woken = threading.Event(), threading.Event()
     thread = threading.Thread(target=use.run, args=(lambda: {"app": [tmp_path / "app"]}, woken.set, stop, lambda: None))
     thread.start()

@@ -51,12 +51,6 @@ def test_a_pipe_or_a_directory_neither_hangs_nor_counts(tmp_path: Path, make: Ca
     assert refusal(tmp_path)
 
 
-def test_a_large_file_is_not_read(tmp_path: Path) -> None:
-    write(tmp_path, b"")
-    os.truncate(tmp_path / PROGRESS_FILE, 1 << 30)
-    assert_names(refusal(tmp_path), 1 << 30, MAX_BYTES)
-
-
 def test_a_file_of_exactly_the_limit_is_read(tmp_path: Path) -> None:
     write(tmp_path, msgspec.json.encode(GOOD).ljust(MAX_BYTES))
     assert read_progress(tmp_path, "7", os.getuid()) is not None

@@ -6,15 +6,14 @@ import dataclasses
 import os
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from controller.agent.executors.resizing import NAME, OrderFile
+from controller.agent.executors.resizing import NAME
 from controller.runtime.base import ExecutorKey, Observed
-from controller.wire.worker import Desired, WorkerSync
+from controller.wire.worker import WorkerSync
 from stage_model.errors import RuntimeFailed
 from stage_model.plan import ApplicationPlan, StagePlan
-from stage_model.progress import SCHEMA, MemoryProgress, Progress
+from stage_model.progress import MemoryProgress
 from tests.fakes.runtime import FakeRuntime
 from tests.fakes.worker import CLUSTER, FakeWorker, report_of, spec
 
@@ -39,25 +38,13 @@ def want(worker: FakeWorker, stopped: tuple[str, ...] = (), watched: tuple[str, 
             for name in budgets
         ],
         stopped=stopped,
+        budgets_mb={f"{name}/1": mb for name, mb in budgets.items()},
     )
-    received = worker.agent.received
-    assert received is not None
-    desired = msgspec.structs.replace(received.desired, budgets_mb={f"{name}/1": mb for name, mb in budgets.items()})
-    received_at = received.at_s
-    worker.agent.received = type(received)(desired, received_at)
-    assert isinstance(desired, Desired)
-
-
-def order(worker: FakeWorker, key: ExecutorKey) -> tuple[int, int]:
-    """Return the number of the newest order and its MiB."""
-    found = msgspec.json.decode((worker.site.orders_dir(key) / NAME).read_bytes(), type=OrderFile)
-    return found.number, found.off_heap_bytes // MB
 
 
 def answer(worker: FakeWorker, key: ExecutorKey, number: int, budget_mb: int, execution_mb: int = 0) -> None:
     told = MemoryProgress(order=number, budget=budget_mb * MB, execution=execution_mb * MB, storage=5)
-    content = Progress(schema=SCHEMA, executor=key.executor_id, sequence=1, memory=told)
-    worker.progress_file(key).write_bytes(msgspec.json.encode(content))
+    worker.progress(key, memory=told)
 
 
 def limits(worker: FakeWorker) -> dict[str, int]:
@@ -71,8 +58,7 @@ def limits(worker: FakeWorker) -> dict[str, int]:
 def alone(worker: FakeWorker) -> None:
     """Give all memory to the first: 4096 - 1000."""
     want(worker, first=3096)
-    worker.tick()
-    worker.tick()
+    worker.pass_time(2)
     worker.host.set_memory(FIRST, 900 * MB)
     answer(worker, FIRST, 1, 3096)
     worker.tick()
@@ -85,7 +71,7 @@ def notes(sync: WorkerSync) -> str:
 def test_an_executor_starts_with_its_budget_in_a_directory_it_may_read(worker: FakeWorker) -> None:
     alone(worker)
     assert limits(worker) == {"first": 4096}
-    assert order(worker, FIRST) == (1, 3096)
+    assert worker.order(FIRST) == (1, 3096)
     directory = worker.site.orders_dir(FIRST)
     assert directory.stat().st_mode & 0o777 == 0o755
     assert (directory / NAME).stat().st_mode & 0o777 == 0o644
@@ -101,35 +87,31 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(worker: F
         "starting",
         "other executors on worker w1 are still giving up the memory it needs",
     )
-    assert order(worker, FIRST) == (2, 1048)
+    assert worker.order(FIRST) == (2, 1048)
     assert limits(worker) == {"first": 4096}
     answer(worker, FIRST, 2, 2900)  # on its way
     worker.tick()
     assert limits(worker) == {"first": 3900}
     answer(worker, FIRST, 2, 1048)
-    worker.tick()
-    worker.tick()
+    worker.pass_time(2)
     assert limits(worker) == {"first": 2048, "second": 2048}
-    assert order(worker, SECOND) == (1, 1048)
+    assert worker.order(SECOND) == (1, 1048)
     want(worker, stopped=("second/1",), first=3096)
     worker.tick()
     assert limits(worker) == {"first": 2048}  # its room was still taken when the period began
-    for _ in range(2):
-        worker.tick()
+    worker.pass_time(2)
     assert limits(worker) == {"first": 4096}
-    assert order(worker, FIRST) == (3, 3096)
+    assert worker.order(FIRST) == (3, 3096)
 
 
 def test_one_that_waits_for_memory_holds_no_cores_and_who_shrinks_gets_one(worker: FakeWorker) -> None:
     alone(worker)
     want(worker, first=1048, second=1048)
-    worker.tick()
-    worker.tick()
+    worker.pass_time(2)
     # all of the worker: the second, of higher priority, has no executor yet
     assert worker.quotas() == {FIRST: 2.0}
     answer(worker, FIRST, 2, 1900)
-    for _ in range(2):
-        worker.tick()
+    worker.pass_time(2)
     # the second runs on what is free, and is served first; the first still shrinks and keeps a core
     assert worker.quotas() == {FIRST: 1.0, SECOND: 1.0}
     answer(worker, FIRST, 2, 1048)
@@ -139,16 +121,14 @@ def test_one_that_waits_for_memory_holds_no_cores_and_who_shrinks_gets_one(worke
 
 def test_a_watched_one_starts_with_as_much_again_as_its_other_memory_and_gets_no_order_afterwards(worker: FakeWorker) -> None:
     want(worker, watched=("first",), first=3096)
-    worker.tick()
-    worker.tick()
+    worker.pass_time(2)
     worker.host.set_memory(FIRST, 900 * MB)
     answer(worker, FIRST, 1, 1000)
-    assert (order(worker, FIRST), limits(worker)) == ((1, 1000), {"first": 2000})
+    assert (worker.order(FIRST), limits(worker)) == ((1, 1000), {"first": 2000})
     for budget_mb in (500, 3096):
         want(worker, watched=("first",), first=budget_mb, second=1048)
-        for _ in range(3):
-            worker.tick()
-        assert order(worker, FIRST) == (1, 1000)
+        worker.pass_time(3)
+        assert worker.order(FIRST) == (1, 1000)
         # the second starts in what the first has left
         assert limits(worker) == {"first": 2000, "second": 2048}
 
@@ -169,11 +149,11 @@ def test_a_new_agent_goes_on_with_the_numbers_of_the_old_one(worker: FakeWorker)
     alone(worker)
     want(worker, first=1048)
     worker.tick()
-    assert order(worker, FIRST) == (2, 1048)
+    assert worker.order(FIRST) == (2, 1048)
     worker.restart()
     want(worker, first=500)
     worker.tick()
-    assert order(worker, FIRST) == (3, 500)
+    assert worker.order(FIRST) == (3, 500)
     assert limits(worker) == {"first": 4096}
     answer(worker, FIRST, 3, 500)
     worker.tick()
@@ -183,25 +163,22 @@ def test_a_new_agent_goes_on_with_the_numbers_of_the_old_one(worker: FakeWorker)
 def test_without_the_master_the_last_split_stays(worker: FakeWorker) -> None:
     alone(worker)
     worker.restart()
-    for _ in range(3):
-        worker.tick()
+    worker.pass_time(3)
     assert limits(worker) == {"first": 4096}
-    assert order(worker, FIRST) == (1, 3096)
+    assert worker.order(FIRST) == (1, 3096)
 
 
 def test_a_limit_that_cannot_be_lowered_starts_nobody_and_is_told_once(worker: FakeWorker) -> None:
     alone(worker)
-    worker.agent.resizing._runtime = stuck = _StuckLimit(worker.host, CLUSTER, "w1")
+    worker.host.faults["set_memory_limit", FIRST] = RuntimeFailed("the engine is busy; try again")
     want(worker, first=1048, second=1048)
     worker.tick()
     answer(worker, FIRST, 2, 1048)
-    for _ in range(3):
-        report = worker.tick()
+    report = worker.pass_time(3)
     assert limits(worker) == {"first": 4096}
     assert notes(report).count("the engine is busy") == 1
-    stuck.stuck = False
-    worker.tick()
-    worker.tick()
+    worker.host.faults.clear()
+    worker.pass_time(2)
     assert limits(worker) == {"first": 2048, "second": 2048}
 
 
@@ -216,24 +193,19 @@ def test_an_order_that_cannot_be_written_raises_no_budget(worker: FakeWorker, mo
     want(worker, first=1048)
     report = worker.tick()
     assert "No space left on device" in notes(report)
-    assert order(worker, FIRST) == (1, 3096)
+    assert worker.order(FIRST) == (1, 3096)
 
 
 def test_an_executor_of_fixed_size_gets_no_orders_and_waits_for_its_room(worker: FakeWorker) -> None:
     alone(worker)
-    worker.want([spec("first", memory_mb=1000, off_heap_floor_mb=64), spec("second", memory_mb=2000)])
-    worker.tick()
-    worker.tick()
+    both = [spec("first", memory_mb=1000, off_heap_floor_mb=64), spec("second", memory_mb=2000)]
+    worker.want(both)
+    worker.pass_time(2)
     assert limits(worker) == {"first": 4096}
-    received = worker.agent.received
-    assert received is not None
-    worker.agent.received = type(received)(
-        msgspec.structs.replace(received.desired, budgets_mb={"first/1": 1096}), received.at_s
-    )
+    worker.want(both, budgets_mb={"first/1": 1096})
     worker.tick()
     answer(worker, FIRST, 2, 1096)
-    worker.tick()
-    worker.tick()
+    worker.pass_time(2)
     assert limits(worker) == {"first": 2096, "second": 2000}
     assert not worker.site.orders_dir(SECOND).exists()
 
@@ -241,8 +213,7 @@ def test_an_executor_of_fixed_size_gets_no_orders_and_waits_for_its_room(worker:
 def test_what_is_over_leaves_no_orders_behind(worker: FakeWorker) -> None:
     alone(worker)
     worker.want(stopped=["first/1"], ended=["first"])
-    for _ in range(4):
-        worker.tick()
+    worker.pass_time(4)
     assert worker.agent.known == {}
     assert not worker.site.orders_dir(FIRST).exists()
 
@@ -252,8 +223,7 @@ def test_a_shrink_that_takes_long_is_told_once(worker: FakeWorker) -> None:
     want(worker, first=1048)
     worker.tick()
     answer(worker, FIRST, 2, 2000, execution_mb=1990)
-    for _ in range(40):
-        report = worker.tick()
+    report = worker.pass_time(40)
     assert notes(report).count("has not come down to 1048 MiB of off-heap memory for 30 s; its tasks hold 1990 MiB") == 1
 
 
@@ -262,11 +232,10 @@ def test_where_nothing_limits_memory_budgets_move_all_the_same_and_it_is_said_on
     alone(worker)
     want(worker, first=1048, second=1048)
     worker.tick()
-    assert order(worker, FIRST) == (2, 1048)
+    assert worker.order(FIRST) == (2, 1048)
     answer(worker, FIRST, 2, 1048)
-    for _ in range(3):
-        report = worker.tick()
-    assert order(worker, SECOND) == (1, 1048)
+    report = worker.pass_time(3)
+    assert worker.order(SECOND) == (1, 1048)
     assert report_of(report, FIRST).memory_limit_mb == 2048
     assert notes(report).count("nothing here can limit its memory") == 2  # one each
 
@@ -277,12 +246,3 @@ class _NoLimits(FakeRuntime):
 
     def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
         raise AssertionError("no limit may be set")
-
-
-class _StuckLimit(FakeRuntime):
-    stuck = True
-
-    def set_memory_limit(self, key: ExecutorKey, memory_bytes: int) -> bool:
-        if self.stuck:
-            raise RuntimeFailed("the engine is busy; try again")
-        return super().set_memory_limit(key, memory_bytes)
