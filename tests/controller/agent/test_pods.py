@@ -85,7 +85,7 @@ def test_what_the_master_is_told_of_its_cores(worker: PodsWorker) -> None:
 def test_a_pod_is_taken_over_and_its_limit_follows_the_law(worker: PodsWorker) -> None:
     world = worker.world
     pod = world.pod(limit="2", request="100m")
-    world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    world.until(lambda: pod.uid in worker.runtime._pods)
     worker.want(pod, plan(left_s=100.0), told=told(500.0))
     worker.tick()
     worker.tick()
@@ -103,7 +103,7 @@ def test_a_pod_is_taken_over_and_its_limit_follows_the_law(worker: PodsWorker) -
 def test_a_quota_on_its_way_is_ordered_once(worker: PodsWorker, caplog: pytest.LogCaptureFixture) -> None:
     world = worker.world
     pod = world.pod(limit="2", request="100m")
-    world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    world.until(lambda: pod.uid in worker.runtime._pods)
     world.standin.orders.gate.clear()
     worker.want(pod, plan(left_s=100.0), told=told(500.0))
     caplog.set_level(logging.INFO, "sparkpace.agent")
@@ -119,7 +119,7 @@ def test_a_job_without_a_deadline_keeps_what_its_pod_has_asked_for(worker: PodsW
     """A job before its first task needs no cores, and gives none away."""
     world = worker.world
     pod = world.pod(limit="600m", request="500m")
-    world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    world.until(lambda: pod.uid in worker.runtime._pods)
     worker.want(pod, plan(left_s=None, stages=()), told=told(0.0, running=0))
     for _ in range(3):
         worker.tick()
@@ -130,7 +130,7 @@ def test_a_job_without_a_deadline_keeps_what_its_pod_has_asked_for(worker: PodsW
 def test_its_cpu_is_what_it_tells_within_its_quota(worker: PodsWorker) -> None:
     world = worker.world
     pod = world.pod(limit="500m", request="100m")
-    world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    world.until(lambda: pod.uid in worker.runtime._pods)
     worker.want(pod, plan(left_s=100.0), told=told(500.0))
     for _ in range(3):
         worker.tick()
@@ -147,7 +147,7 @@ def test_one_that_is_no_pod_of_the_cluster_is_told_with_the_reason(worker: PodsW
     pod = worker.world.pod()
     world_ip = pod.ip
     worker.want(PodCpu(**{name: getattr(pod, name) for name in pod.__slots__} | {"ip": "192.0.2.9"}))
-    worker.world.until(lambda: pod.uid in worker.runtime._pods.by_uid)
+    worker.world.until(lambda: pod.uid in worker.runtime._pods)
     worker.tick()
     report = report_of(worker.tick(), KEY)
     assert report.state == "refused"

@@ -159,8 +159,8 @@ class World:
     def skip(self, runtime: KubernetesRuntime, seconds: float) -> None:
         """Let time pass for the runtime."""
         self.skipped_s += seconds
-        with runtime._pods.changed:
-            runtime._pods.changed.notify_all()
+        with runtime._changed:
+            runtime._changed.notify_all()
 
     def close(self) -> None:
         for runtime in self.runtimes:

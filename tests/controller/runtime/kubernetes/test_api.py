@@ -17,8 +17,8 @@ from controller.agent.open_quotas import let_go_all, open_all
 from controller.runtime.base import ExecutorKey
 from controller.runtime.kubernetes.api import KubernetesApi, PodLater, ServerLater
 from controller.runtime.kubernetes.executors import KubernetesRuntime
-from controller.runtime.kubernetes.paced_pods import LATE_S
 from controller.runtime.kubernetes.pod_cpu import PodCpu
+from controller.runtime.kubernetes.pod_resize import LATE_S
 from controller.runtime.table import choose_runtime
 from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 from tests.controller.runtime.kubernetes.kube_worlds import IMAGE, World, real_world, standin_world, why_no_real_server
@@ -541,9 +541,8 @@ def test_a_server_that_asks_to_be_left_alone_is_by_all(standin: World, code: int
     runtime.set_quota(ExecutorKey("app", "0"), 0.8)
     remark(standin, runtime, ExecutorKey("app", "0"), f" {code}")
     runtime.set_quota(ExecutorKey("app", "1"), 0.8)
-    with runtime._pods.changed:
-        assert runtime._pods.due() is None
-        assert 20.0 < runtime._pods.pause.until_s - standin.now() <= 25.0
+    assert 20.0 < runtime._pause.until_s - standin.now() <= 25.0
+    assert len(state.tries) == 3
     standin.skip(runtime, 26.0)
     has_limit(standin, names, 800)
 
@@ -675,7 +674,7 @@ def test_a_record_that_cannot_be_written_costs_no_former_executor_of_that_key_it
     standin.delete("exec-1")
     standin.until(lambda: not runtime.observe()[key].running)
     second = standin.pod("exec-2")
-    standin.until(lambda: second.uid in runtime._pods.by_uid)
+    standin.until(lambda: second.uid in runtime._pods)
 
     def full(_descriptor: int) -> None:
         raise OSError("no space left")
@@ -701,7 +700,7 @@ def test_a_slow_disk_holds_up_no_period(standin: World, monkeypatch: pytest.Monk
         writes.set()
         assert may_go_on.wait(60.0)
 
-    standin.until(lambda: second.uid in runtime._pods.by_uid)
+    standin.until(lambda: second.uid in runtime._pods)
     monkeypatch.setattr("os.fsync", slow)
     adopting = threading.Thread(target=runtime.adopt, args=[standin.adoption(second, 0.4, executor_id="2")])
     adopting.start()
