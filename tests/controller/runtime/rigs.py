@@ -337,7 +337,7 @@ class KubernetesRig(Rig[KubernetesRuntime]):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.state = KubeState(cores=4.0)
+        self.state = KubeState()
         self._server = contextlib.ExitStack()
         self.config = self._server.enter_context(kube_server(self.state))
         self._busy = False

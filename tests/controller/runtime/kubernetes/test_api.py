@@ -117,24 +117,19 @@ def test_the_request_stays_and_the_limit_is_never_below_it_so_that_the_qos_class
     assert runtime.observe()[key].least_cores == 0.4
 
 
-def test_a_limit_rises_on_a_node_without_room(world: World) -> None:
-    """A limit is nothing that the scheduler counts, so there is nothing to wait for."""
-    node, room_m = world.free_m()
-    runtime, key = paced(world, 0.3, node=node)
-    filler = executor_pod("filler", world.serves("2"), limit=f"{room_m}m", request=f"{room_m - 210}m", image=IMAGE, node=node)
-    world.create(filler)
-    world.until(lambda: world.look("filler").ip)
-    for cores in (0.9, 0.25, 2.5):
-        runtime.set_quota(key, cores)
-        in_force(world, round(1000 * cores))
-    assert (world.look().request_m, world.look().pending, runtime.observe()[key].remark) == (200, "", "")
-
-
-def test_a_guaranteed_pod_is_refused_with_what_would_help(world: World) -> None:
-    runtime = world.runtime()
-    pod = world.pod(limit="500m", request="500m")
-    assert pod.qos == "Guaranteed"
-    with pytest.raises(RuntimeRefused, match=r"its pod is Guaranteed.*spark\.kubernetes\.executor\.request\.cores"):
+@pytest.mark.parametrize(
+    ("amounts", "qos", "words"),
+    [
+        ({"limit": "500m", "request": "500m"}, "Guaranteed", "its pod is Guaranteed"),
+        ({"limit": None, "request": None, "memory": None}, "BestEffort", "neither a CPU request nor a CPU limit"),
+    ],
+)
+def test_a_pod_whose_limit_cannot_move_is_refused_with_what_would_help(
+    world: World, amounts: dict[str, Any], qos: str, words: str
+) -> None:
+    runtime, pod = world.runtime(), world.pod(**amounts)
+    assert pod.qos == qos
+    with pytest.raises(RuntimeRefused, match=rf"{words}.*spark\.kubernetes\.executor\.request\.cores"):
         world.adopt(runtime, world.adoption(pod))
 
 
@@ -151,14 +146,6 @@ def test_a_pod_that_has_asked_for_all_that_it_can_use_is_in_the_log_and_hides_no
     runtime.set_quota(key, 2.0)
     said = remark(world, runtime, key, "maximum cpu")
     assert said == runtime.observe()[key].risk
-
-
-def test_a_pod_without_cpu_amounts_is_refused_with_what_would_help(world: World) -> None:
-    runtime = world.runtime()
-    pod = world.pod(limit=None, request=None, memory=None)
-    assert pod.qos == "BestEffort"
-    with pytest.raises(RuntimeRefused, match=r"spark\.kubernetes\.executor\.request\.cores"):
-        world.adopt(runtime, world.adoption(pod))
 
 
 def test_a_pod_without_a_limit_gets_one_and_has_one_for_its_slots_afterwards(world: World) -> None:
@@ -256,16 +243,6 @@ def test_the_next_agent_knows_what_a_pod_had_at_first(world: World) -> None:
     assert second.observe()[key].quota_cores == 0.3
     second.stop(key)
     in_force(world, 600)
-
-
-def test_the_quotas_of_an_agent_that_is_stuck_are_opened_by_another_runtime(world: World) -> None:
-    first, key = paced(world, 0.3)
-    in_force(world, 300)
-    first.close()
-    second = world.runtime()
-    assert open_all(second, 2.0)
-    in_force(world, 2000)
-    assert key in second.observe()
 
 
 def test_pods_that_are_not_what_they_say_are_refused(world: World) -> None:
@@ -590,17 +567,6 @@ def test_a_quota_of_limits_refuses_what_is_too_much_and_gives_what_fits(standin:
     standin.delete("other")
     runtime.set_quota(key, 1.0)
     between(standin, runtime, 900, 1000)
-
-
-def test_a_limit_that_is_refused_again_and_again_is_told_in_the_same_words(standin: World) -> None:
-    """An agent notes each change of a remark."""
-    runtime, key = paced(standin, 0.3)
-    in_force(standin, 300)
-    standin.allow(max="600m")
-    runtime.set_quota(key, 5.0)
-    said = remark(standin, runtime, key, "maximum cpu")
-    between(standin, runtime, 500, 600)
-    assert runtime.observe()[key].remark == said
 
 
 def test_all_of_many_pods_are_given_back_before_a_stop_is_over(standin: World) -> None:
