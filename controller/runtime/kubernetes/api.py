@@ -84,24 +84,20 @@ class KubernetesApi:
 
     def pods(self) -> tuple[list[PodCpu], str]:
         """Return all executors' pods, and the version to watch from."""
-        with _looking():
-            answer = self._http.get(self._path, params=EXECUTORS)
-            _check(answer)
-            listed = msgspec.json.decode(answer.content)
+        with self._look(CALL_S, {}) as answer:
+            listed = msgspec.json.decode(answer.read())
             found = [pod_cpu(one) for one in listed["items"]]
             return [pod for pod in found if pod is not None], listed["metadata"]["resourceVersion"]
 
     def changes(self, version: str) -> Iterator[tuple[str, PodCpu | None]]:
         """Yield pods by uid as they change, None for each that is gone, for as long as the connection lasts and the server
         knows what came after that version."""
-        waits = httpx2.Timeout(CALL_S, read=WATCH_S + CALL_S)
         while True:
-            params = EXECUTORS | {"watch": "true", "timeoutSeconds": str(WATCH_S), "resourceVersion": version}
-            with _looking(), self._http.stream("GET", self._path, params=params, timeout=waits) as answer:
+            params = {"watch": "true", "timeoutSeconds": str(WATCH_S), "resourceVersion": version}
+            with self._look(WATCH_S + CALL_S, params) as answer:
                 self._watch = answer.extensions.get("network_stream")
                 if self._watch_over:
                     return
-                _check(answer)
                 for line in answer.iter_lines():
                     event = msgspec.json.decode(line)
                     if event["type"] == "ERROR":
@@ -110,6 +106,18 @@ class KubernetesApi:
                     if pod is not None:
                         version = str(pod.version or version)
                         yield pod.uid, None if event["type"] == "DELETED" else pod
+
+    @contextlib.contextmanager
+    def _look(self, read_s: float, params: dict[str, str]) -> Iterator[httpx2.Response]:
+        """Ask for pods. Turn the errors of asking and reading into `ServerLater`."""
+        waits = httpx2.Timeout(CALL_S, read=read_s)
+        try:
+            with self._http.stream("GET", self._path, params=EXECUTORS | params, timeout=waits) as answer:
+                if not answer.is_success:
+                    raise _unseen(answer)
+                yield answer
+        except _ODD as error:
+            raise _silence(error) from error
 
     def resize(self, pod: PodCpu, limit_m: int) -> PodCpu:
         """Set the CPU limit of the pod's container, in thousandths of a core; return the pod as it is then. Raise `PodLater`,
@@ -174,28 +182,17 @@ def _status(answer: httpx2.Response) -> _Status:
         return _Status()
 
 
-@contextlib.contextmanager
-def _looking() -> Iterator[None]:
-    """Turn the errors of looking at pods into `ServerLater`."""
-    try:
-        yield
-    except _ODD as error:
-        raise _silence(error) from error
-
-
 def _silence(error: Exception) -> ServerLater:
     why = shortened(str(error) or type(error).__name__)
     return ServerLater(f"the API server does not answer ({why}), so quotas stay as they are")
 
 
-def _check(answer: httpx2.Response) -> None:
-    """Raise `ServerLater` for an answer that shows no pods."""
-    if answer.is_success:
-        return
+def _unseen(answer: httpx2.Response) -> ServerLater:
+    """Return the error of an answer that shows no pods."""
     words = shortened(_status(answer).message or answer.reason_phrase)
     if answer.status_code != FORBIDDEN:
-        raise _busy(answer, words)
-    raise ServerLater(
+        return _busy(answer, words)
+    return ServerLater(
         f"this agent may not look at pods ({words}); allow it to list and watch pods and to patch pods/resize, or name a "
         "namespace where it may by --namespace"
     )
