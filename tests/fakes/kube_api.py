@@ -489,7 +489,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for event in self.server.state.watched(namespace, labels, version, seconds):
-            line = json.dumps(event).encode() + b"\n"
+            line = json.dumps(event, ensure_ascii=False).encode() + b"\n"  # as a real server, which is written in Go
             self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
         self.wfile.write(b"0\r\n\r\n")
 

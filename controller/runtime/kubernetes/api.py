@@ -98,7 +98,7 @@ class KubernetesApi:
                 self._watch = answer.extensions.get("network_stream")
                 if self._watch_over:
                     return
-                for line in answer.iter_lines():
+                for line in _lines(answer):
                     event = msgspec.json.decode(line)
                     if event["type"] == "ERROR":
                         raise ServerLater(f"the API server ended a watch ({shortened(str(event['object']))})")
@@ -180,6 +180,14 @@ def _status(answer: httpx2.Response) -> _Status:
         return msgspec.json.decode(answer.read(), type=_Status)
     except UNREADABLE:
         return _Status()
+
+
+def _lines(answer: httpx2.Response) -> Iterator[bytes]:
+    """Yield an answer's lines. Those of httpx2 end at other characters, too, which a pod's annotations may have."""
+    rest = b""
+    for part in answer.iter_bytes():
+        *lines, rest = (rest + part).split(b"\n")
+        yield from lines
 
 
 def _silence(error: Exception) -> ServerLater:

@@ -461,6 +461,15 @@ def test_pods_that_cannot_be_read_are_left_out(standin: World) -> None:
         runtime.adopt(dataclasses.replace(standin.adoption(standin.look(), executor_id="9"), host=made["status"]["podIP"]))
 
 
+def test_a_pod_with_a_line_separator_in_its_annotations_ends_no_watch(standin: World) -> None:
+    runtime, _ = paced(standin)
+    odd = executor_pod("odd", standin.serves("9"))
+    odd["metadata"]["annotations"] = {"note": "one\x85two"}
+    standin.create(odd)
+    standin.until(lambda: "odd" in {pod.name for pod in list(runtime._pods.values())})
+    assert runtime._away.failures == 0
+
+
 def test_no_pod_is_patched_more_than_once_a_second(standin: World) -> None:
     runtime, key = paced(standin, 0.1)
     for step in range(30):
