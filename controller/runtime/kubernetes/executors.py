@@ -6,9 +6,8 @@ and `observe` shows what was last seen. So a period waits for no server.
 A record for each executor says which limit its pod had at first; with it the next agent goes on. The record stays until the
 pod has that again or is gone. `pod_resize` decides which patch is due, `pod_cpu` which pod an executor is.
 
-A failure that concerns a pod holds back only that pod: 409, 500, an answer that is late or cannot be read. A failure that
-concerns the server holds back all: no connection, 503, and 429, because API Priority and Fairness counts the calls of a user
-together. By Kubernetes' API conventions, `Retry-After` says how long to wait then.
+`PodLater` holds back only that pod, `ServerLater` all: API Priority and Fairness counts the calls of a user together. By
+Kubernetes' API conventions, `Retry-After` says how long to wait then.
 
 The API does not say how much CPU a pod has used: the executor's own figure is used.
 """
@@ -78,8 +77,6 @@ class KubernetesRuntime(Adopter):
     # ---------------------------------------------------------------- taking over and letting go
 
     def adopt(self, adoption: Adoption) -> None:
-        """Pace the executor from now on, or do nothing if it is paced already. Raise `RuntimeRefused` for an executor that is
-        not what it says or cannot be paced, `RuntimeFailed` when a later try may work."""
         launching.checked_cores(adoption.cores)
         key = adoption.key
         with self._adopting:

@@ -61,6 +61,13 @@ def in_force(world: World, limit_m: int, name: str = "exec-1") -> PodCpu:
     return world.until(there)
 
 
+def settled(world: World, **pod: Any) -> tuple[KubernetesRuntime, ExecutorKey]:
+    """Pace a pod at 0.3 and wait until that is in force."""
+    runtime, key = paced(world, 0.3, **pod)
+    in_force(world, 300)
+    return runtime, key
+
+
 def between(world: World, runtime: KubernetesRuntime, least_m: int, most_m: int) -> None:
     """Wait, while time passes for the runtime, until the pod has a limit between these."""
 
@@ -171,8 +178,7 @@ def test_a_watched_pod_is_never_patched(standin: World) -> None:
 
 
 def test_what_is_let_go_has_what_it_had_and_goes_on(world: World) -> None:
-    runtime, _ = paced(world, 0.3, limit="605m", request="200m")
-    in_force(world, 300)
+    runtime, _ = settled(world, limit="605m", request="200m")
     world.until(lambda: let_go_all(runtime))
     in_force(world, 605)
     assert not world.look().ended
@@ -180,8 +186,7 @@ def test_what_is_let_go_has_what_it_had_and_goes_on(world: World) -> None:
 
 
 def test_what_a_limit_range_forbids_is_told_and_less_than_that_still_moves(world: World) -> None:
-    runtime, key = paced(world, 0.3)
-    in_force(world, 300)
+    runtime, key = settled(world)
     world.allow(max="600m")
     runtime.set_quota(key, 1.0)
     said = remark(world, runtime, key, "maximum cpu")
@@ -207,8 +212,7 @@ def test_a_ratio_of_limit_to_request_locks_no_pod(world: World) -> None:
 
 
 def test_a_least_amount_of_a_limit_range_refuses_no_grant(world: World) -> None:
-    runtime, key = paced(world, 0.3)
-    in_force(world, 300)
+    runtime, key = settled(world)
     world.allow(min="200m")
     runtime.set_quota(key, 0.05)
     in_force(world, 201)
@@ -216,8 +220,7 @@ def test_a_least_amount_of_a_limit_range_refuses_no_grant(world: World) -> None:
 
 
 def test_another_writer_of_the_limit_is_told(world: World) -> None:
-    runtime, key = paced(world, 0.3)
-    in_force(world, 300)
+    runtime, key = settled(world)
     world.until(lambda: runtime.observe()[key].quota_cores == 0.3)
     with_api = KubernetesApi(world.config, world.namespace)
     with_api.resize(world.look(), 450)
@@ -236,8 +239,7 @@ def test_a_pod_that_is_gone_has_ended(world: World) -> None:
 
 
 def test_the_next_agent_knows_what_a_pod_had_at_first(world: World) -> None:
-    first, key = paced(world, 0.3, limit="600m", request="200m")
-    in_force(world, 300)
+    first, key = settled(world, limit="600m", request="200m")
     first.close()
     second = world.runtime()
     assert second.observe()[key].quota_cores == 0.3
@@ -300,8 +302,7 @@ def test_without_the_right_to_resize_it_is_told_which_is_missing(standin: World)
 def test_a_server_that_has_just_started_and_knows_no_roles_yet_is_asked_again(
     standin: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     orders, words = standin.standin.orders, 'pods "exec-1" is forbidden: User "agent" cannot patch resource "pods/resize"'
     denied = (403, json.dumps({"kind": "Status", "message": words, "code": 403}).encode(), "application/json")
     orders.refuse, orders.denials = [denied] * 2, 2
@@ -362,8 +363,7 @@ def test_a_server_works_here_if_it_shows_the_pods_of_the_namespace(standin: Worl
 
 
 def test_a_patch_whose_connection_is_closed_is_sent_again(standin: World) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     standin.standin.orders.close = 1
     runtime.set_quota(key, 0.7)
     in_force(standin, 700)
@@ -392,8 +392,7 @@ STRANGE = [
 
 @pytest.mark.parametrize("answer", STRANGE)
 def test_an_answer_that_is_none_is_tried_again(standin: World, answer: tuple[int, bytes, str]) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     standin.standin.orders.refuse = [answer]
     runtime.set_quota(key, 0.7)
     in_force(standin, 700)
@@ -423,8 +422,7 @@ def test_a_server_that_is_away_is_told_and_quotas_stay(standin: World) -> None:
 
 
 def test_a_node_that_is_late_is_waited_for_and_told_after_a_while(standin: World) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     standin.standin.orders.kubelet_away = True
     runtime.set_quota(key, 0.9)
     standin.until(lambda: standin.look().limit_m == 900)
@@ -484,12 +482,13 @@ def test_no_pod_is_patched_more_than_once_a_second(standin: World) -> None:
 # ---------------------------------------------------------------- many pods, and pods that cause trouble
 
 
-def many(world: World, number: int, cores: float = 0.3) -> tuple[KubernetesRuntime, list[str]]:
-    """Pace executors, each at `cores`, of pods that had 0.5 and asked for 0.01."""
+def many(world: World, number: int) -> tuple[KubernetesRuntime, list[str]]:
+    """Pace executors at 0.3, of pods that had 0.5 and asked for 0.01, and wait for it."""
     runtime, names = world.runtime(), [f"exec-{index:02d}" for index in range(number)]
     for index, name in enumerate(names):
         pod = world.pod(name, str(index), request="10m")
-        world.adopt(runtime, world.adoption(pod, cores, executor_id=str(index)))
+        world.adopt(runtime, world.adoption(pod, executor_id=str(index)))
+    has_limit(world, names, 300)
     return runtime, names
 
 
@@ -502,7 +501,6 @@ def test_pods_that_cause_trouble_hold_back_no_other(standin: World, code: int) -
     """Twelve that fail would cost two minutes if all waited for them, as each failure doubled the wait."""
     state = standin.standin
     runtime, names = many(standin, 13)
-    has_limit(standin, names, 300)
     good = names.pop()
     state.orders.refuse_pods = dict.fromkeys(names, code)
     for index in range(12):
@@ -521,7 +519,6 @@ def test_pods_that_cause_trouble_hold_back_no_other(standin: World, code: int) -
 def test_a_server_that_asks_to_be_left_alone_is_by_all(standin: World, code: int) -> None:
     state = standin.standin
     runtime, names = many(standin, 2)
-    has_limit(standin, names, 300)
     state.orders.retry_after = "25"
     state.orders.refuse = [(code, b'{"kind":"Status","message":"busy","code":%d}' % code, "application/json")]
     runtime.set_quota(ExecutorKey("app", "0"), 0.8)
@@ -537,7 +534,6 @@ def test_a_pod_whose_patch_is_not_answered_holds_back_no_other_for_long(standin:
     """A webhook may be slow for one pod."""
     state = standin.standin
     runtime, names = many(standin, 3)
-    has_limit(standin, names, 300)
     state.orders.gated = frozenset(names[:1])
     state.orders.gate.clear()
     for index in range(3):
@@ -551,7 +547,6 @@ def test_a_pod_whose_patch_is_not_answered_holds_back_no_other_for_long(standin:
 
 def test_a_patch_whose_answer_is_lost_is_not_sent_again_once_the_pod_shows_it(standin: World) -> None:
     runtime, names = many(standin, 2)
-    has_limit(standin, names, 300)
     standin.standin.orders.mute = 1
     runtime.set_quota(ExecutorKey("app", "0"), 0.7)
     has_limit(standin, names[:1], 700)
@@ -580,7 +575,6 @@ def test_a_quota_of_limits_refuses_what_is_too_much_and_gives_what_fits(standin:
 
 def test_all_of_many_pods_are_given_back_before_a_stop_is_over(standin: World) -> None:
     runtime, names = many(standin, 60)
-    has_limit(standin, names, 300)
     assert let_go_all(runtime)
     assert {standin.look(name).limit_m for name in names} == {500}
     assert list((standin.folder / "pods").iterdir()) == []
@@ -591,7 +585,6 @@ def test_what_cannot_be_given_back_is_told_and_the_next_agent_tries_again(
 ) -> None:
     state = standin.standin
     first, names = many(standin, 2)
-    has_limit(standin, names, 300)
     state.orders.refuse_pods = {names[1]: 422}
     standin.skip(first, 2.0)
     assert not let_go_all(first, news_s=5.0)
@@ -608,8 +601,7 @@ def test_what_cannot_be_given_back_is_told_and_the_next_agent_tries_again(
 
 
 def test_a_refused_give_back_is_tried_again_by_the_same_agent(standin: World) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     standin.standin.orders.refuse_pods = {"exec-1": 422}
     runtime.stop(key)
     remark(standin, runtime, key, "422: ")
@@ -621,8 +613,7 @@ def test_a_refused_give_back_is_tried_again_by_the_same_agent(standin: World) ->
 
 
 def test_quotas_are_not_opened_before_the_server_has_accepted_it(standin: World, caplog: pytest.LogCaptureFixture) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     standin.standin.orders.refuse_pods = {"exec-1": 500}
     standin.skip(runtime, 2.0)
     runtime.set_quota(key, 2.0)
@@ -644,8 +635,7 @@ def test_quotas_are_not_opened_before_the_server_has_accepted_it(standin: World,
 def test_a_record_that_cannot_be_written_costs_no_former_executor_of_that_key_its_removal(
     standin: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     standin.delete("exec-1")
     standin.until(lambda: not runtime.observe()[key].running)
     second = standin.pod("exec-2")
@@ -666,8 +656,7 @@ def test_a_record_that_cannot_be_written_costs_no_former_executor_of_that_key_it
 
 
 def test_a_slow_disk_holds_up_no_period(standin: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     second = standin.pod("exec-2", "2")
     writes, may_go_on = threading.Event(), threading.Event()
 
