@@ -550,7 +550,7 @@ def _pods(data: bytes) -> None:
     raw = msgspec.json.decode(data)
     pod = pod_cpu(raw) if isinstance(raw, dict) else None
     if pod is not None and not why_not_paced(pod):
-        assert goal(pod, 0.5).limit_m > (pod.request_m or 0)
+        assert goal(pod, 0.5) > (pod.request_m or 0)
 
 
 TARGETS = {
