@@ -130,6 +130,10 @@ class FakeCluster:
     def summary(self, application_id: str) -> dict[str, Any]:
         return read_summary(self.path / "runs" / application_id)
 
+    def where(self, application_id: str) -> list[str]:
+        """Return the workers of an application's live executors."""
+        return [executor.record.worker_id for executor in self.state.applications[application_id].live_executors()]
+
     def worker(
         self,
         worker_id: str,
@@ -160,6 +164,18 @@ class FakeCluster:
         )
         return self.state.agents.sync(worker_id, sync, self.now_s)
 
+    def exits(self, application_id: str, executor_id: str = "1", **how: Any) -> None:
+        """Let an executor on worker w1 exit and its agent remove it; then the master has a pass."""
+        self.worker("w1", report(application_id, executor_id, "exited", **how))
+        self.worker("w1")
+        self.tick()
+
+    def end(self, application_id: str, *others: ExecutorReport) -> None:
+        """Let a driver report a whole run and its end, and worker w1 only the `others`; then the master has a pass."""
+        self.driver(application_id, *one_stage_run(1000), ended=True)
+        self.worker("w1", *others)
+        self.tick()
+
     def driver(self, application_id: str, *events: AnyEvent, first: int = 1, **changed: Any) -> DriverReply:
         changed.setdefault("wanted", {"0": ExecutorWish()})
         sync = DriverSync(instance="driver", events=sequenced(events, first), **changed)
@@ -175,9 +191,7 @@ class FakeCluster:
         self.now_s += 9
         self.worker("w1", report(application_id, "1", stages=(used,)))
         self.driver(application_id, events[-1], first=len(events), ended=True)
-        self.worker("w1", report(application_id, "1", "exited", exit_code=0, stages=(used,)))
-        self.worker("w1")
-        self.state.tick(self.now_s)
+        self.exits(application_id, exit_code=0, stages=(used,))
         return application_id
 
 

@@ -1,4 +1,4 @@
-"""The master that tests of its parts begin with."""
+"""The master that tests of its parts begin with, and an application on it."""
 
 from __future__ import annotations
 
@@ -13,3 +13,16 @@ from tests.fakes.cluster import FakeCluster
 def cluster(tmp_path: Path) -> FakeCluster:
     """Provide a master without workers."""
     return FakeCluster(tmp_path)
+
+
+@pytest.fixture
+def application_id(cluster: FakeCluster) -> str:
+    """Provide an application whose first executor is to start on worker w1."""
+    cluster.worker("w1")
+    return cluster.register()
+
+
+@pytest.fixture
+def _taught(cluster: FakeCluster) -> None:
+    """Have a run on worker w1 teach: 3 s of start-up and 8 core-seconds on one core."""
+    cluster.finished_run()

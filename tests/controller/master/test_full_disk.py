@@ -119,9 +119,8 @@ def test_a_master_that_dies_amid_it_has_promised_nothing_that_is_gone(cluster: F
 
 
 def test_an_executor_placed_amid_it_is_known_to_the_next_master_by_its_agents_word(
-    cluster: FakeCluster, small_disk: SmallDisk
+    cluster: FakeCluster, small_disk: SmallDisk, application_id: str
 ) -> None:
-    application_id = cluster.register()
     [spec] = cluster.worker("w1").desired.executors
     assert spec.executor_id == "1"
     small_disk.fill()

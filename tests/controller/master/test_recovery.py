@@ -122,9 +122,8 @@ class TestLostDatabase:
         assert any("mine.json" in line for line in application.notices.lines)
 
     def test_what_has_exited_of_an_unknown_application_goes_once_its_driver_had_time_to_register(
-        self, cluster: FakeCluster
+        self, cluster: FakeCluster, application_id: str
     ) -> None:
-        application_id = cluster.register()
         lose_database(cluster)
         seen = (report(application_id, "1", "exited", exit_code=0), report(application_id, "2"))
         cluster.now_s += COME_BACK_S - 1
@@ -158,9 +157,8 @@ class TestPast:
         assert (after.stopped, after.ended) == ((), ())
 
     def test_an_executor_that_nobody_knows_is_removed_when_its_application_has_ended_and_not_before(
-        self, cluster: FakeCluster
+        self, cluster: FakeCluster, application_id: str
     ) -> None:
-        application_id = cluster.register()
         assert cluster.worker("w1", report(application_id, "77")).desired.stopped == ()
         cluster.kill(application_id)
         desired = cluster.worker("w1", report(application_id, "77")).desired
@@ -177,8 +175,7 @@ class TestPast:
 
 
 class TestAnother:
-    def test_nobody_takes_over_a_living_application_by_its_id(self, cluster: FakeCluster) -> None:
-        application_id = cluster.register()
+    def test_nobody_takes_over_a_living_application_by_its_id(self, cluster: FakeCluster, application_id: str) -> None:
         cluster.driver(application_id, *one_stage_run(1000)[:2])
         token = cluster.state.drivers.token_hash(application_id)
         with pytest.raises(Denied, match=application_id):
@@ -187,8 +184,7 @@ class TestAnother:
         assert (application.stream.acknowledged, cluster.state.drivers.token_hash(application_id)) == (2, token)
         assert application.record.registration.instance == "driver"
 
-    def test_a_restart_does_not_make_it_easier(self, cluster: FakeCluster) -> None:
-        application_id = cluster.register()
+    def test_a_restart_does_not_make_it_easier(self, cluster: FakeCluster, application_id: str) -> None:
         again(cluster)
         with pytest.raises(Denied):
             cluster.register(application_id=application_id, instance="foreign")
@@ -275,16 +271,14 @@ class TestRows:
         assert any("executor 1" in line for line in application.notices.lines)
         assert [kind for _, kind, _, _ in cluster.state.store.aside()] == ["executor"]
 
-    def test_an_event(self, cluster: FakeCluster) -> None:
-        application_id = cluster.register()
+    def test_an_event(self, cluster: FakeCluster, application_id: str) -> None:
         cluster.driver(application_id, *one_stage_run(1000)[:4])
         self.change(cluster, "UPDATE events SET data = x'78' WHERE seq = 3")
         application = cluster.state.applications[application_id]
         assert (application.stream.acknowledged, application.faults) == (4, 1)
         assert len(application.run.attempts[(0, 0)].done) == 1
 
-    def test_of_texts_that_are_no_utf_8_and_of_others_keys(self, cluster: FakeCluster) -> None:
-        application_id = cluster.register()
+    def test_of_texts_that_are_no_utf_8_and_of_others_keys(self, cluster: FakeCluster, application_id: str) -> None:
         texts = (
             "INSERT INTO applications VALUES (CAST(x'ff' AS TEXT), 1, x'')",
             "UPDATE events SET data = x'ff'",
@@ -298,9 +292,8 @@ class TestRows:
     @pytest.mark.parametrize("value", ["{", '[{"worker_id": "w1"}]', '"text"'])
     @pytest.mark.parametrize("key", ["workers", "labels", "started_workers"])
     def test_what_is_known_of_workers(
-        self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, key: str, value: str
+        self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, key: str, value: str, application_id: str
     ) -> None:
-        application_id = cluster.register()
         self.change(cluster, "INSERT OR REPLACE INTO meta VALUES (?, ?)", key, value)
         lost = cluster.state.store.decoded_meta(key, list[int], "") if key == "started_workers" else None
         assert lost is None
@@ -317,9 +310,8 @@ class TestRows:
 
     @pytest.mark.parametrize("where", [0, 100, 4096])
     def test_a_damaged_database_is_kept_and_a_new_one_begun_for_the_same_cluster(
-        self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, where: int
+        self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, where: int, application_id: str
     ) -> None:
-        application_id = cluster.register()
         cluster_id, generation = cluster.state.identity.cluster_id, cluster.state.identity.generation
         cluster.state.store.checkpoint()
         path = cluster.path / "master.db"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,12 +13,7 @@ from stage_model.errors import BadInput
 from tests.controller.master.test_submissions import Submission, end, pass_by
 from tests.fakes.cluster import FakeCluster
 
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    cluster = FakeCluster(tmp_path)
-    cluster.finished_run()
-    return cluster
+pytestmark = pytest.mark.usefixtures("_taught")
 
 
 def service(cluster: FakeCluster, host: str = "here", port: int | None = None, uid: int | None = None) -> str:

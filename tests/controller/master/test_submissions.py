@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -13,8 +12,9 @@ from controller.master.core.dependencies import STARTING_S
 from controller.master.core.submissions import SILENT_S
 from controller.wire.command import PlanRequest, StartReply, StartRequest
 from stage_model.errors import BadInput, Unavailable
-from tests.fakes.cluster import FakeCluster, answered, one_stage_run
+from tests.fakes.cluster import FakeCluster, answered
 
+pytestmark = pytest.mark.usefixtures("_taught")
 NEAR = 2e-3
 
 
@@ -44,16 +44,8 @@ class Submission:
         return self.cluster.register(name="app", instance=self.id, age_s=0.0, conf=waited)
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    cluster = FakeCluster(tmp_path)
-    cluster.finished_run()
-    return cluster
-
-
 def end(cluster: FakeCluster, application_id: str) -> None:
-    cluster.driver(application_id, *one_stage_run(1000), ended=True)
-    pass_by(cluster, 0.0)
+    cluster.end(application_id)
     assert cluster.state.applications[application_id].finished
 
 

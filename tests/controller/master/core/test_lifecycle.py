@@ -101,9 +101,7 @@ def test_one_that_is_killed_while_it_waits_is_over_when_its_driver_knows(cluster
     assert cluster.view(application_id).finished
 
 
-def test_executors_that_keep_failing_end_the_application(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    application_id = cluster.register()
+def test_executors_that_keep_failing_end_the_application(cluster: FakeCluster, application_id: str) -> None:
     for number in range(1, 12):
         cluster.worker("w1", report(application_id, str(number), "exited", exit_code=1))
         cluster.worker("w1")

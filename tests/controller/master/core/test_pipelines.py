@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,14 +18,8 @@ from stage_model.errors import BadInput, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered
 from tests.fakes.refusals import assert_names
 
+pytestmark = pytest.mark.usefixtures("_taught")
 NEAR = 2e-3
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    cluster = FakeCluster(tmp_path)
-    cluster.finished_run()
-    return cluster
 
 
 def join(cluster: FakeCluster, instance: str, by: str, after: str = "", **more: Any) -> str:

@@ -117,7 +117,13 @@ def test_what_an_application_asks_of_workers_changes_while_it_runs(tmp_path: Pat
     assert scene.state.applications[a].options.placement.labels == ()
 
 
-@pytest.mark.parametrize(("worker", "changes"), [("w9", {"zone": "a"}), ("w1", {"zo ne": "a"}), ("w1", {"zone": "a b"})])
+@pytest.mark.parametrize(
+    ("worker", "changes"),
+    [
+        ("w9", {"zone": "a"}),
+        *(("w1", one) for one in ({"zo ne": "a"}, {"zone": "a b"}, {"a=b,c": "d"}, {"a": "b,c=d"}, {" a": "b"}, {"": "b"})),
+    ],
+)
 def test_labels_that_cannot_be_are_refused(two: Scene, worker: str, changes: dict[str, str]) -> None:
     with pytest.raises(BadInput, match=r"NAME=VALUE|'w9' .* w[12], w[12]"):
         two.state.commands.label(worker, changes, two.cluster.now_s)
@@ -162,6 +168,7 @@ def test_pieces_are_still_held_after_a_restart_of_the_master(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("conf", "words"),
     [
+        ({"dedline": "5s"}, r"spark\.pace\.dedline"),
         ({"placement_resources": "fpga=1"}, "fpga.* gpu"),
         ({"placement_resources": "gpu=3"}, "gpu.* 2"),
         ({"placement_resources": "gpu=1.5"}, "gpu=1.5"),
