@@ -292,3 +292,27 @@ def test_submit_is_to_ask_again_while_it_cannot_be_stored(jobs: Jobs, monkeypatc
     with pytest.raises(NotStored, match="the disk is full"):
         jobs.submit_tells(1)
     assert jobs.cluster.state.applications[job].record.exit_code == 1, "control goes on from memory"
+
+
+def test_a_dead_driver_ends_its_application(jobs: Jobs) -> None:
+    job = jobs.begin()
+    for death in (lambda: None, lambda: jobs.driver.communicate(b"\n")):
+        jobs.cluster.tick(HEARD_S)
+        assert jobs.cluster.view(job).state != "ended"
+        jobs.cluster.driver(job)
+        death()
+    jobs.cluster.tick()
+    assert jobs.cluster.view(job).state != "ended", "its last word was a moment ago"
+    jobs.cluster.tick(HEARD_S)
+    view = jobs.cluster.view(job)
+    assert (view.state, view.outcome) == ("ended", "driver_died")
+    assert jobs.cluster.worker("w1", report(job, "1")).desired.stopped == (f"{job}/1",)
+
+
+def test_one_that_ended_while_no_master_ran_is_counted_by_the_next_as_a_dead_driver(jobs: Jobs) -> None:
+    jobs.begin()
+    jobs.cluster.state.store.close()
+    jobs.driver.communicate(b"\n")
+    jobs.cluster.restart()
+    jobs.cluster.tick(HEARD_S)
+    assert jobs.cluster.state.registry.tally.ended == {"driver_died": 1}
