@@ -1,11 +1,13 @@
-"""The master that tests of its parts begin with, and an application on it."""
+"""The master that tests of its parts begin with, an application on it, and calls of its API."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.calls import Caller, Connection
 from tests.fakes.cluster import FakeCluster
 
 
@@ -26,3 +28,11 @@ def application_id(cluster: FakeCluster) -> str:
 def _taught(cluster: FakeCluster) -> None:
     """Have a run on worker w1 teach: 3 s of start-up and 8 core-seconds on one core."""
     cluster.finished_run()
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Iterator[Caller]:
+    """Provide a caller of the API of a master of its own, without workers."""
+    connection = Connection()
+    yield Caller(tmp_path, connection)
+    connection.close()

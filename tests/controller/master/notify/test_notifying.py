@@ -22,8 +22,8 @@ from controller.wire.command import PlanRequest
 from controller.wire.worker import ExecutorReport
 from tests.controller.master.core.test_lateness import squeezed, teach
 from tests.controller.master.notify.test_missing import DUE, HOUR, taught
-from tests.controller.master.test_api import Caller, Connection
 from tests.controller.master.test_metrics import scrape, value
+from tests.fakes.calls import Caller
 from tests.fakes.cluster import AtOnce, FakeCluster, registration, report, sample
 from tests.fakes.hook import Hook, hooked
 
@@ -63,22 +63,19 @@ def late(cluster: FakeCluster, **changed: Any) -> tuple[str, ExecutorReport]:
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Iterator[Told]:
+def told(cluster: FakeCluster) -> Iterator[Told]:
     with hooked() as hook:
-        one = Told(FakeCluster(tmp_path), hook)
+        one = Told(cluster, hook)
         yield one
         one.sender.close()
 
 
 @pytest.fixture
-def calling(tmp_path: Path) -> Iterator[tuple[Told, Caller]]:
-    connection = Connection()
-    call = Caller(tmp_path, connection)
+def calling(call: Caller) -> Iterator[tuple[Told, Caller]]:
     with hooked() as hook:
         one = Told(call.cluster, hook)
         yield one, call
         one.sender.close()
-    connection.close()
 
 
 def test_a_deadline_at_risk_is_told_by_what_the_api_says(told: Told) -> None:
