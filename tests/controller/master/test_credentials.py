@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.wire.driver import MOST_CREDENTIALS, ExecutorWish
+from controller.wire.driver import ExecutorWish
 from stage_model.errors import BadInput
 from tests.fakes.calls import Caller
 from tests.fakes.cluster import FakeCluster, answered, registration, report
@@ -112,13 +112,6 @@ def test_a_driver_that_keeps_them_to_itself_is_refused(cluster: FakeCluster) -> 
     for given in (None, b""):
         with pytest.raises(BadInput, match="credentials"):
             cluster.register(authenticated=True, credentials=given)
-
-
-def test_their_size_is_bounded(call: Caller) -> None:
-    for size, status in ((MOST_CREDENTIALS, 200), (MOST_CREDENTIALS + 1, 400)):
-        own = {"authenticated": True, "credentials": base64.b64encode(bytes(size)).decode()}
-        call("POST", "/v1/applications", {**_fields(), **own}, token="submit")
-        assert call.status == status
 
 
 def _fields() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from controller.master.core.application import Application
 from controller.master.storage import recorder
 from controller.wire import limits
 from controller.wire.command import Change, PlanRequest
-from controller.wire.driver import DriverSync, ExecutorWish, Registration
+from controller.wire.driver import MOST_CREDENTIALS, DriverSync, ExecutorWish, Registration
 from experiments.bench.overhead.made_up import sequenced
 from stage_model.errors import BadInput, TooMuch
 from stage_model.history.events import AnyEvent, JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
@@ -200,6 +201,7 @@ LONG = "x" * 1001
         (Registration, "conf", {str(number): "" for number in range(5001)}),
         (Registration, "data", {str(number): 1 for number in range(10_001)}),
         (Registration, "wanted", {str(number): {} for number in range(1001)}),
+        (Registration, "credentials", base64.b64encode(bytes(MOST_CREDENTIALS + 1)).decode()),
         (Registration, "age_s", 1e308),
         (DriverSync, "wanted", {str(number): {} for number in range(1001)}),
         (DriverSync, "wanted", {"0": {"count": 2**31}}),

@@ -88,13 +88,6 @@ def test_a_stage_deadline_is_the_papers(application: Application) -> None:
     assert stage.initial_cores == pytest.approx(0.05 * -(-(34.0 / expected / 2) // 0.05))
 
 
-def test_the_last_stage_gets_what_is_left(application: Application) -> None:
-    application.estimate = estimate(taught(20.0, 10.0, 10.0))
-    for stage in range(3):
-        submit(application, stage, now_s=108.0 + 20 * stage)
-    assert application.plan.goals[(2, 0)].length_s == pytest.approx(ALPHA * 100 - 50)
-
-
 def test_short_stages_are_controlled_together(application: Application) -> None:
     # 40 stages of equal length in 85 s left: about 2 s each, under three periods
     application.estimate = estimate(taught(*[1.0] * 40))
