@@ -1,3 +1,13 @@
+"""The master's side of memory: the wanted split, who waits in which order and why, starts by itself, restarts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.wire.driver import ExecutorWish
 from controller.wire.worker import ExecutorReport
 from stage_model.errors import BadInput
 from tests.fakes.cluster import report

@@ -1,3 +1,24 @@
+"""Deadlines of single jobs and queries: which jobs share one, which governs, what is planned towards it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+
+from controller.master.core import goals, planning, remaining
+from controller.master.core.actions import MOST_AIMS, Actions
+from controller.master.core.application import Application
+from controller.master.core.capacity import Capacity
+from controller.master.core.set_command import claim_after
+from controller.wire.command import Change
+from stage_model.forecast.estimate import estimate
+from stage_model.history.events import JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
+from stage_model.history.profile import Profile, profile
+from stage_model.history.run import Run
+from stage_model.history.run_record import ContainerUse, to_record
 from tests.fakes.cluster import FakeCluster, answered
 from tests.fakes.records import facts
 

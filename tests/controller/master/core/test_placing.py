@@ -27,12 +27,6 @@ def two(tmp_path: Path) -> Scene:
     return Scene(tmp_path, w1={}, w2={})
 
 
-def test_the_emptier_worker_takes_the_next_one(two: Scene) -> None:
-    a, b, c = (two.register(name) for name in "abc")
-    assert (two.where(a), two.where(b)) == (["w1"], ["w2"])
-    assert two.where(c) == ["w1"]
-
-
 @pytest.mark.parametrize(("conf", "worker"), [({}, "large"), ({"placement_policy": "pack"}, "small")])
 def test_the_larger_worker_comes_first_unless_a_job_names_a_policy_of_its_own(
     tmp_path: Path, conf: dict[str, str], worker: str
@@ -162,7 +156,6 @@ def test_pieces_are_still_held_after_a_restart_of_the_master(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("conf", "words"),
     [
-        ({"dedline": "5s"}, r"spark\.pace\.dedline"),
         ({"placement_resources": "fpga=1"}, "fpga.* gpu"),
         ({"placement_resources": "gpu=3"}, "gpu.* 2"),
         ({"placement_resources": "gpu=1.5"}, "gpu=1.5"),

@@ -30,7 +30,7 @@ def store(path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def again(path: Path) -> Store:
+def again(store: Store, path: Path) -> Store:
     store.close()
     return Store(path)
 
@@ -214,7 +214,7 @@ class TestLater:
         assert store.catch_up(again=True)
         assert not store.failing
 
-    def test_another_program_that_locks_the_file_is_like_a_full_disk(self, path: Path) -> None:
+    def test_another_program_that_locks_the_file_is_like_a_full_disk(self, store: Store, path: Path) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             store.later("key", lambda: store.set_meta("key", "value"))
