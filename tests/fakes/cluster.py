@@ -85,7 +85,7 @@ class FakeCluster:
         self, path: Path, memory_policy: str = "equal", keep_runs: int = 3, users: tuple[UserLimits, ...] = ()
     ) -> None:
         self.keep_runs, self.users = keep_runs, users
-        self.path, self.now_s, self.changes, self.memory_policy = path, 100.0, 0, memory_policy
+        self.path, self.now_s, self.memory_policy = path, 100.0, memory_policy
         self.woken: set[str] = set()
         self.pool: Executor = AtOnce()
         for folder in ("runs", "profiles"):
@@ -100,7 +100,6 @@ class FakeCluster:
         return self.now_s
 
     def _changed(self, worker_ids: Collection[str]) -> None:
-        self.changes += 1
         self.woken |= set(worker_ids)
 
     def register(self, **changed: Any) -> str:
@@ -164,17 +163,21 @@ class FakeCluster:
         )
         return self.state.agents.sync(worker_id, sync, self.now_s)
 
-    def exits(self, application_id: str, executor_id: str = "1", **how: Any) -> None:
-        """Let an executor on worker w1 exit and its agent remove it; then the master has a pass."""
-        self.worker("w1", report(application_id, executor_id, "exited", **how))
+    def pass_by(self, seconds: float = 0.0) -> None:
+        """Let time pass, then worker w1 report that nothing runs there; then the master has a pass."""
+        self.now_s += seconds
         self.worker("w1")
         self.tick()
 
-    def end(self, application_id: str, *others: ExecutorReport) -> None:
-        """Let a driver report a whole run and its end, and worker w1 only the `others`; then the master has a pass."""
+    def exits(self, application_id: str, executor_id: str = "1", **how: Any) -> None:
+        """Let an executor on worker w1 exit and its agent remove it; then the master has a pass."""
+        self.worker("w1", report(application_id, executor_id, "exited", **how))
+        self.pass_by()
+
+    def end(self, application_id: str) -> None:
+        """Let a driver report a whole run and its end, and worker w1 that nothing runs there; then the master has a pass."""
         self.driver(application_id, *one_stage_run(1000), ended=True)
-        self.worker("w1", *others)
-        self.tick()
+        self.pass_by()
 
     def driver(self, application_id: str, *events: AnyEvent, first: int = 1, **changed: Any) -> DriverReply:
         changed.setdefault("wanted", {"0": ExecutorWish()})

@@ -79,8 +79,7 @@ def test_an_event_that_cannot_be_applied_stops_neither_its_message_nor_the_next_
 def test_a_run_of_which_something_was_left_out_teaches_nothing(cluster: FakeCluster, application_id: str) -> None:
     raw(cluster, application_id, UNREADABLE)
     cluster.driver(application_id, *one_stage_run(1000), first=2, ended=True)
-    cluster.worker("w1")
-    cluster.tick()
+    cluster.pass_by()
     summary = cluster.summary(application_id)
     assert (summary["faults"], summary["taught"]) == (1, False)
     assert cluster.state.profiles.list() == ()

@@ -145,9 +145,7 @@ def test_executors_one_after_the_other_have_an_end(cluster: FakeCluster, monkeyp
     application_id = cluster.register()
     for executor_id in ("1", "2"):
         cluster.worker("w1", report(application_id, executor_id))
-        cluster.worker("w1", report(application_id, executor_id, "exited", exit_code=0))
-        cluster.worker("w1")
-        cluster.tick()
+        cluster.exits(application_id, executor_id, exit_code=0)
     assert cluster.worker("w1").desired.executors == ()
     application = cluster.state.applications[application_id]
     assert ("2 executors" in application.placement.waiting, application.ended) == (True, False)

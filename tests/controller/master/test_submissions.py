@@ -49,12 +49,6 @@ def end(cluster: FakeCluster, application_id: str) -> None:
     assert cluster.state.applications[application_id].finished
 
 
-def pass_by(cluster: FakeCluster, seconds: float) -> None:
-    cluster.now_s += seconds
-    cluster.worker("w1")
-    cluster.tick()
-
-
 def listed(cluster: FakeCluster) -> dict[str, tuple[str, str]]:
     """Return state and reason by the name of each job that waits."""
     views = answered(cluster.state.commands.views(cluster.now_s))
@@ -94,7 +88,7 @@ def test_a_name_is_that_of_the_job_that_waits_and_not_of_an_earlier_one(cluster:
 
 @pytest.mark.parametrize("how", ["killed", "interrupted", "silent"])
 def test_what_comes_after_the_success_of_one_that_never_starts_does_not_start(cluster: FakeCluster, how: str) -> None:
-    pass_by(cluster, STARTING_S)
+    cluster.pass_by(STARTING_S)
     end(cluster, cluster.register(name="clean", instance="yesterday"))
     clean, report, other = (
         Submission(cluster, name, after)
@@ -111,7 +105,7 @@ def test_what_comes_after_the_success_of_one_that_never_starts_does_not_start(cl
         cluster.state.submissions.end(clean.id, "its driver has ended before it registered")
     else:
         for _ in range(2):
-            pass_by(cluster, 0.6 * SILENT_S)
+            cluster.pass_by(0.6 * SILENT_S)
             assert not report.ask().never or not cluster.state.submissions.view(clean.id, cluster.now_s)
     assert report.ask().never
     assert not other.ask().reason, "it only has to have ended"
@@ -124,7 +118,7 @@ def test_after_a_restart_of_the_master_a_job_is_kept_to(cluster: FakeCluster) ->
     clean, report = Submission(cluster, "clean", "load"), Submission(cluster, "report", "clean")
     clean.ask()
     report.ask()
-    pass_by(cluster, 1.0)
+    cluster.pass_by(1.0)
     cluster.restart()
     assert clean.id in report.ask().reason
     assert "'load'" in clean.ask().reason
@@ -166,7 +160,7 @@ def test_jobs_that_wait_keep_their_share_of_the_pipelines_time(cluster: FakeClus
     )
     clean.ask()
     report.ask()
-    pass_by(cluster, 0.0)
+    cluster.pass_by()
     options = cluster.state.applications[load].options
     assert options.deadline_s == pytest.approx(22.0, rel=NEAR)
     late = PlanRequest(profile="app@app.py", deadline_s=30.0, pipeline="nightly", after="report")
@@ -179,4 +173,4 @@ def test_jobs_that_wait_keep_their_share_of_the_pipelines_time(cluster: FakeClus
     for _ in range(2):
         # what waits counts still, and what has started counts once: half of the 56 s that are left, but for its start-up
         assert cluster.state.applications[application].options.deadline_s == pytest.approx(28.0, abs=1.0)
-        pass_by(cluster, 0.0)
+        cluster.pass_by()

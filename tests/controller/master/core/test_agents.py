@@ -59,9 +59,7 @@ class TestLeaving:
             cluster.now_s += 1.0
             assert self.starting(cluster) == ["w1"]
         for _ in range(int(STALE_S) + 1):
-            cluster.now_s += 1.0
-            cluster.worker("w1")
-            cluster.tick()
+            cluster.pass_by(1.0)
         assert [line for line in caplog.messages if "has not reported" in line] == []
 
     def test_a_farewell_to_a_master_that_has_started_again_is_one(

@@ -326,8 +326,7 @@ def test_a_run_that_waited_for_another_names_it(cluster: FakeCluster) -> None:
     cluster.kill(first)
     cluster.now_s += 20
     for _ in range(2):
-        cluster.worker("w1")
-        cluster.tick()
+        cluster.pass_by()
     events = one_stage_run(20_000)
     cluster.driver(job, *events[:-1])
     cluster.now_s += 9
