@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.wire.driver import MOST_CREDENTIALS, ExecutorWish
+from controller.wire.driver import ExecutorWish
 from stage_model.errors import BadInput
-from tests.controller.master.test_api import Caller, Connection
+from tests.fakes.calls import Caller
 from tests.fakes.cluster import FakeCluster, answered, registration, report
 
 HUSH = b"hush-hush-7141"
@@ -23,13 +22,6 @@ def cluster(tmp_path: Path) -> FakeCluster:
     made = FakeCluster(tmp_path)
     made.worker("w1")
     return made
-
-
-@pytest.fixture
-def caller(tmp_path: Path) -> Iterator[Caller]:
-    connection = Connection()
-    yield Caller(tmp_path, connection)
-    connection.close()
 
 
 def stored(cluster: FakeCluster) -> list[str]:
@@ -93,26 +85,26 @@ def test_they_are_in_no_file_of_the_masters(cluster: FakeCluster) -> None:
     assert stored(cluster) == []
 
 
-def test_a_master_that_starts_anew_asks_for_them_and_the_drivers_own_token_is_enough(caller: Caller) -> None:
-    cluster = caller.cluster
+def test_a_master_that_starts_anew_asks_for_them_and_the_drivers_own_token_is_enough(call: Caller) -> None:
+    cluster = call.cluster
     cluster.worker("w1")
     own = {"authenticated": True, "credentials": base64.b64encode(HUSH).decode()}
-    registered = caller("POST", "/v1/applications", {**_fields(), **own}, token="submit")
+    registered = call("POST", "/v1/applications", {**_fields(), **own}, token="submit")
     application_id, path = registered["application_id"], f"/v1/applications/{registered['application_id']}/sync"
     sync = {"instance": "driver", "wanted": {"0": {}}}
-    assert not caller("POST", path, sync, token=registered["token"])["lacks_credentials"]
+    assert not call("POST", path, sync, token=registered["token"])["lacks_credentials"]
     cluster.state.store.close()
     cluster.restart()
-    caller.api.cluster = cluster.state
+    call.api.cluster = cluster.state
     [spec] = cluster.worker("w1").desired.executors
     assert spec.authenticated
     assert cluster.worker("w1").desired.credentials == {}
-    assert caller("POST", path, sync, token=registered["token"])["lacks_credentials"]
+    assert call("POST", path, sync, token=registered["token"])["lacks_credentials"]
     told = {**sync, "credentials": own["credentials"]}
-    assert not caller("POST", path, told, token=registered["token"])["lacks_credentials"]
+    assert not call("POST", path, told, token=registered["token"])["lacks_credentials"]
     assert cluster.worker("w1").desired.credentials == {application_id: HUSH}
     other = {**sync, "credentials": base64.b64encode(b"another").decode()}
-    caller("POST", path, other, token=registered["token"])
+    call("POST", path, other, token=registered["token"])
     assert cluster.worker("w1").desired.credentials == {application_id: HUSH}, "taken once"
 
 
@@ -120,13 +112,6 @@ def test_a_driver_that_keeps_them_to_itself_is_refused(cluster: FakeCluster) -> 
     for given in (None, b""):
         with pytest.raises(BadInput, match="credentials"):
             cluster.register(authenticated=True, credentials=given)
-
-
-def test_their_size_is_bounded(caller: Caller) -> None:
-    for size, status in ((MOST_CREDENTIALS, 200), (MOST_CREDENTIALS + 1, 400)):
-        own = {"authenticated": True, "credentials": base64.b64encode(bytes(size)).decode()}
-        caller("POST", "/v1/applications", {**_fields(), **own}, token="submit")
-        assert caller.status == status
 
 
 def _fields() -> dict[str, Any]:
