@@ -81,7 +81,10 @@ class Admission:
         if self.growing is None or not asks or not workers or not self.registry.workers.all_heard(now_s):
             return None
         return self.growing.deadlines.offer_for(
-            partial(needed_by, request), lambda further: planned_capacity(request, [*workers, *further]), now_s
+            request.priority,
+            partial(needed_by, request),
+            lambda further: planned_capacity(request, [*workers, *further]),
+            now_s,
         )
 
     def offer(self, application: Application, now_s: float) -> Offer | None:
@@ -96,7 +99,7 @@ class Admission:
         if shares.limited and (claim := claim_of(application, grown, now_s)) is not None:
             shares.check_deadline(application.uid, claim, grown.cores, now_s)
         if self.growing is not None:
-            self.growing.deadlines.ask(application, offer, number)
+            self.growing.deadlines.ask(application, offer, number, now_s)
 
     def check_share(self, request: PlanRequest, reply: PlanReply, uid: int, now_s: float) -> None:
         """Raise `BadInput` and `InfeasibleDeadline` for a plan that the share of `uid` does not allow. Normal priority may

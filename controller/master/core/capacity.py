@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from controller.asks.allocation import most_executors
 from controller.wire.worker import WorkerInfo
+from placement.growth import WorkerType
 from stage_model.deadlines import initial_cores
 
 
@@ -35,6 +36,11 @@ def capacity(workers: Sequence[WorkerInfo], slots: Callable[[WorkerInfo], int], 
         executors=max(1, len(chosen)),
         period_s=max((w.period_s for w in workers), default=1.0),
     )
+
+
+def expected_worker(kind: WorkerType) -> WorkerInfo:
+    """Return a worker that is not there yet, as far as capacity looks at it."""
+    return WorkerInfo(worker_id="", host="", cores=kind.cores, memory_mb=kind.memory_mb, runtime="", pid=0, boot_id="")
 
 
 def asked_capacity(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> Capacity:

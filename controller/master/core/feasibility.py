@@ -43,7 +43,7 @@ def feasibility(
     forecast = whole_forecast(what, most, spent_s)
     alone_s = spent_s + (forecast.time_s(most.cores) if most.cores > 0 else float("inf"))
     new = Claim(forecast, (deadline_s or 0.0) - spent_s, priority)
-    others = replace(promised.to_rank(priority), cores=max(promised.cores, most.cores))
+    others = replace(promised.to_rank(priority), cores=promised.cores or most.cores)
     feasible = None if deadline_s is None else alone_s <= deadline_s and fits(new, others)
     least_s = alone_s if feasible or not others.claims else max(alone_s, spent_s + least_deadline_s(new, others))
     cores = None

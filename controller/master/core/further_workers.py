@@ -8,12 +8,13 @@ that the present workers do meanwhile is not counted on, so it is a reserve. Not
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
-from controller.master.core.capacity import Capacity
+from controller.master.core.capacity import Capacity, expected_worker
 from controller.master.core.feasibility import ACCEPTED, rounded_up
 from controller.wire.command import PlanReply
 from controller.wire.worker import WorkerInfo
@@ -33,13 +34,19 @@ class Offer:
     way first, then workers of `kind` that may still be started.
 
     `grown[n - 1]` is the most that the application can get with n of them. `start_s`: expected seconds from a worker's
-    request to its first report. `limit` is a clause that says why there are no more."""
+    request to its first report. `limit` is a clause that says why there are no more. `claimed`: the workers that deadlines of
+    the same or a higher priority wait for already."""
 
     kind: WorkerType
     kinds: tuple[WorkerType, ...]
     grown: tuple[Capacity, ...]
     start_s: float
     limit: str
+    claimed: Counter[WorkerType] = field(default_factory=Counter)
+
+    def added_cores(self, number: int) -> float:
+        """Return the cores of the first `number` of these workers, without those that are claimed."""
+        return sum(kind.cores * count for kind, count in (Counter(self.kinds[:number]) - self.claimed).items())
 
     def least(self, kept: Callable[[int], bool]) -> int:
         """Return the least number of these workers, from 1, with which a deadline is `kept`; 0 if all of them are too few. A
@@ -68,7 +75,7 @@ def make_offer(
     says what the application can get with further workers."""
     sizes, most = list[Capacity](), grown(())
     for number in range(1, len(kinds) + 1):
-        size = grown([_expected(one) for one in kinds[:number]])
+        size = grown([expected_worker(one) for one in kinds[:number]])
         if size.executors <= (sizes[-1] if sizes else most).executors:
             limit = NO_USE
             break
@@ -83,7 +90,7 @@ def judged_with(
     workers with which the deadline is kept; 0 if all of them are too few, or no worker is offered."""
 
     def with_first(number: int) -> PlanReply:
-        cores = promised.cores + sum(kind.cores for kind in offer.kinds[:number])
+        cores = promised.cores + offer.added_cores(number)
         return judge(deadline_s - offer.start_s, offer.grown[number - 1], replace(promised, cores=cores))
 
     number = offer.least(lambda one: with_first(one).feasible is True)
@@ -106,8 +113,3 @@ def _kept(offer: Offer, number: int, deadline_s: float, reply: PlanReply) -> Pla
         f"{reply.cluster_cores:.2f} cores it takes {format_duration(least_s)}, the start included"
     )
     return structs.replace(reply, least_deadline_s=least_s, reason=reason, further_workers=number)
-
-
-def _expected(kind: WorkerType) -> WorkerInfo:
-    """Return a worker that is not there yet, as far as capacity looks at it."""
-    return WorkerInfo(worker_id="", host="", cores=kind.cores, memory_mb=kind.memory_mb, runtime="", pid=0, boot_id="")

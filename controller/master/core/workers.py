@@ -15,7 +15,7 @@ from msgspec import structs
 
 from controller.asks.allocation import most_executors
 from controller.master.core.application import Application
-from controller.master.core.capacity import Capacity, asked_capacity, capacity, capacity_of
+from controller.master.core.capacity import Capacity, asked_capacity, capacity, capacity_of, expected_worker
 from controller.master.core.changes import Changes
 from controller.master.core.effects import StoreMeta
 from controller.master.core.executor_spec import executor_slots
@@ -232,6 +232,12 @@ class Workers:
         wish = next(iter(application.placement.wanted.values()), ExecutorWish())
         most = most_executors(conf, wish.count)
         return capacity(infos, lambda info: executor_slots(conf, wish, "0", info.cores), most)
+
+    def awaited_capacity(self, application: Application, most: Capacity, now_s: float) -> Capacity:
+        """Return the most that an application, which can get `most` now, can get once the workers that its deadline counts on
+        have joined."""
+        further = [expected_worker(kind) for kind in application.placement.awaited]
+        return self.capacity(application, now_s, further) if further else most
 
 
 def attached_capacity(application: Application, executors: Sequence[Executor], workers: Sequence[WorkerInfo]) -> Capacity:
