@@ -18,7 +18,7 @@ from controller.master.command_calls import CommandCalls
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.growing import Growing
 from controller.master.core.guard import guarded
-from controller.master.core.master_life import MasterLife
+from controller.master.core.registry import MasterLife
 from controller.master.notify.notifying import Notifying
 from controller.master.outside import Outside
 from controller.master.parts import Parts

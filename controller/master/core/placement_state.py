@@ -88,6 +88,11 @@ class PlacementState:
         return () if self.further is None else self.further.awaited
 
     @property
+    def first_wish(self) -> tuple[str, ExecutorWish]:
+        """The resource profile and the wish that count for the application's capacity (`Workers.capacity`)."""
+        return next(iter(self.wanted.items()), ("0", ExecutorWish()))
+
+    @property
     def wants_any(self) -> bool:
         """True if Spark wants an executor."""
         return any(wish.count is None or wish.count > 0 for wish in self.wanted.values())

@@ -22,7 +22,6 @@ from controller.master.core.executor_spec import executor_slots
 from controller.master.core.executor_state import Executor
 from controller.runtime.base import ExecutorKey
 from controller.wire.command import WorkerView
-from controller.wire.driver import ExecutorWish
 from controller.wire.durations import Timings
 from controller.wire.worker import ExecutorReport, WorkerInfo
 from placement.labels import parse_labels
@@ -229,7 +228,7 @@ class Workers:
             return attached_capacity(application, mine, infos or self.adopting(now_s))
         infos = [*(infos if mine else list(self.starting(now_s).values())), *further]
         conf = application.record.registration.conf
-        wish = next(iter(application.placement.wanted.values()), ExecutorWish())
+        _, wish = application.placement.first_wish
         most = most_executors(conf, wish.count)
         return capacity(infos, lambda info: executor_slots(conf, wish, "0", info.cores), most)
 

@@ -26,7 +26,7 @@ from controller.master.core.effects import (
 )
 from controller.master.core.from_record import LookedUp, make_application
 from controller.master.core.life import LifeState
-from controller.master.core.master_life import MasterLife
+from controller.master.core.registry import MasterLife
 from controller.wire.driver import DriverSync, ExecutorWish
 from controller.wire.states import Outcome
 from controller.wire.worker import ExecutorReport, WorkerInfo, WorkerReply, WorkerSync
