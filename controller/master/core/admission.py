@@ -1,7 +1,7 @@
 """The judgement of what asks to be admitted, on the cluster as it is: executors that fit, limits of users.
 
-What is wrong with a registration by itself is `arrival`'s; a deadline is judged alongside others by `promised`. The shell reads
-the profile in between (`controller.master.admitting`)."""
+What is wrong with a registration by itself is `arrival`'s; a deadline is judged alongside others by `promised`. The shell
+reads the profile in between (`controller.master.admitting`)."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ class Target:
 
 @dataclass(slots=True)
 class Notices:
-    """The lines for the terminal of an application's user, in the order in which they were added: each is said once, and their
-    number is limited."""
+    """The lines for the terminal of an application's user, in the order in which they were added. Each is said once, and
+    their number is limited."""
 
     lines: list[str] = field(default_factory=list)
     _sent: int = 0

@@ -1,8 +1,8 @@
 """One executor as the master knows it: its stored part, the last report of its agent, and what its stages used; and what
 follows from all executors of an application: sums, and which of them get tasks only when many wait.
 
-A task at the floor of cores runs many times as long as elsewhere, and its stage waits for it. Spark knows nothing of quotas and
-gives a task to any executor with a free slot. Not covered: how Spark is kept from that (the bridge, `StageTasks`)."""
+A task at the floor of cores runs many times as long as elsewhere, and its stage waits for it. Spark knows nothing of quotas
+and gives a task to any executor with a free slot. Not covered: how Spark is kept from that (the bridge, `StageTasks`)."""
 
 from __future__ import annotations
 

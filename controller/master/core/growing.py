@@ -13,8 +13,8 @@ from controller.master.core.application import Application
 from controller.master.core.deadline_growth import DeadlineGrowth
 from controller.master.core.effects import StoreMeta
 from controller.master.core.guard import guarded
+from controller.master.core.needs import planned_peak
 from controller.master.core.placing import Placing
-from controller.master.core.planned_peak import planned_peak
 from controller.master.core.registry import Registry
 from placement.growth import EndWorker, Growth, StartWorker, WorkerType
 

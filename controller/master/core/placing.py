@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from controller.master.core import data_waits
 from controller.master.core.application import Application
-from controller.master.core.needs import need_of_another
+from controller.master.core.needs import need_of_another, needs_peak, planned_peak
 from controller.master.core.placement_state import CachedRequest
-from controller.master.core.planned_peak import needs_peak, planned_peak
 from controller.master.core.queue import Queue, Workers, rank_of
 from controller.master.core.registry import Registry
 from controller.master.core.worker_states import WorkerStates, own_group

@@ -35,8 +35,8 @@ AT_A_TIME = 32
 
 @dataclass(frozen=True, slots=True)
 class MasterLife:
-    """A life of the master, which began at `begun_s` (monotonic seconds): the cluster's id and the life's number, which agents
-    obey, the boot of its machine, and the namespace of the process numbers that it sees."""
+    """A life of the master, which began at `begun_s` (monotonic seconds): the cluster's id and the life's number, which
+    agents obey, the boot of its machine, and the namespace of the process numbers that it sees."""
 
     cluster_id: str
     generation: int
