@@ -8,9 +8,8 @@ from datetime import tzinfo
 
 from controller.master.core.application import Application
 from controller.master.core.application_record import ApplicationRecord
-from controller.master.core.basis import basis
 from controller.master.core.executor_spec import HADOOP_CREDENTIALS
-from controller.master.core.lesson import LastUntaught, no_profile
+from controller.master.core.lesson import LastUntaught, basis, no_profile
 from controller.master.core.placement_state import PlacementState
 from stage_model.forecast.estimate import ApplicationEstimate
 from stage_model.history.profile import Profile, profile_key

@@ -1,5 +1,5 @@
-"""The executors' need of a worker: of its memory, as the memory manager (`master_memory`) sees it, in MiB; and the peak of cores
-that is planned for each, for which placement and growth leave room."""
+"""The executors' need of a worker: of its memory, in MiB, as the memory manager (`master_memory`) sees it; and the peak of
+cores that is planned for each, for which placement and growth leave room."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.master.core.basis import basis
+from controller.master.core.lesson import basis
 from stage_model.forecast.further import Grounds
 
 
