@@ -2,8 +2,9 @@
 
 Every event and snapshot is stored as it came, except for the deadline of a single job (`actions`) that its user's share does
 not allow: the event is stored without it, so that a restart of the master does not judge it again. While nothing can be
-stored, the master takes reports in and does not acknowledge them: the driver keeps them, goes on behind the last one, and
-sends all of them again when they can be stored. An event that cannot be read or applied is left out, alike each time (`guard`).
+stored, the master takes reports in and does not acknowledge them: the driver keeps them, goes on behind the last one,
+and sends all of them again when they can be stored. An event that cannot be read or applied is left out, alike each time
+(`guard`).
 """
 
 from __future__ import annotations

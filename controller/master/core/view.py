@@ -1,5 +1,5 @@
-"""The application as people see it: the view that `ps` and the progress line show, a summary of what the master knows now; and
-the answer to `sparkpace explain`, why its executors are where they are, and where the next one would go."""
+"""The application as people see it: the view that `ps` and the progress line show, a summary of what the master knows now;
+and the answer to `sparkpace explain`, why its executors are where they are, and where the next one would go."""
 
 from __future__ import annotations
 
