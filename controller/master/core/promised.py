@@ -39,8 +39,7 @@ def promised(registry: Registry, now_s: float, but: str = "", *, attached: bool 
                     own, claimed = Counter(further.awaited) - claimed, claimed | Counter(further.awaited)
                     found[-1] = _with_own(found[-1], own, max(0.0, further.comes_s - now_s))
                 claims += found
-    cores = sum(info.cores for info in registry.workers.expected(now_s, adopts=attached))
-    return Promised(claims, cores)
+    return Promised(claims, registry.workers.cores(now_s, adopts=attached))
 
 
 def _with_own(claim: Claim, own: Counter[WorkerType], start_s: float) -> Claim:

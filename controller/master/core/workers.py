@@ -204,6 +204,10 @@ class Workers:
         fresh = self.adopting(now_s) if adopts else list(self.starting(now_s).values())
         return fresh or [w.info for w in self.by_id.values() if w.seen_s == -math.inf and w.info.adopts == adopts]
 
+    def cores(self, now_s: float, *, adopts: bool = False) -> float:
+        """Return the cores of all workers that are `expected`."""
+        return sum(info.cores for info in self.expected(now_s, adopts=adopts))
+
     def views(self, now_s: float) -> list[WorkerView]:
         heard = [w for w in self.by_id.values() if w.seen_s > -math.inf and not w.left]
         return [WorkerView(**structs.asdict(w.info), seen_s_ago=round(now_s - w.seen_s, 3), silence=w.silence) for w in heard]
