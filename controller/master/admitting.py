@@ -12,8 +12,7 @@ from datetime import datetime
 from controller.machine.local_zone import local_zone
 from controller.master.core.admission import Admission
 from controller.master.core.application import Application
-from controller.master.core.arrival import Arrival, new_record
-from controller.master.core.from_record import make_application
+from controller.master.core.arrival import Arrival, make_application, new_record
 from controller.master.core.plan_reply import plan_reply
 from controller.master.core.promised import check_feasible, promised
 from controller.master.core.submissions import Submissions
