@@ -12,8 +12,8 @@ import msgspec
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity
 from controller.master.core.dependencies import WaitingJob, check_dependencies
+from controller.master.core.feasibility import Offer
 from controller.master.core.fitting import check_executors, check_memory, check_working_dir, needed_by
-from controller.master.core.further_workers import Offer
 from controller.master.core.growing import Growing
 from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing

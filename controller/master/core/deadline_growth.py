@@ -1,5 +1,5 @@
 """The deadlines for which further workers are started: of an application that asks to be admitted, and of a running one whose
-forecast has passed its deadline. The verdicts are `further_workers`'.
+forecast has passed its deadline. The verdicts are `feasibility`'s.
 
 An application runs on the workers that are there while further ones start. It waits for these until it could have an executor
 on each, or a worker would come after the deadline. Until then later deadlines are judged as if the further workers were only
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from controller.master.core.application import Application, Target
 from controller.master.core.capacity import Capacity
 from controller.master.core.executors import has_all_executors
-from controller.master.core.further_workers import Offer, make_offer
+from controller.master.core.feasibility import Offer, make_offer
 from controller.master.core.guard import guarded
 from controller.master.core.placement_state import FurtherWorkers
 from controller.master.core.placing import Placing

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from controller.master.core.capacity import Capacity, asked_capacity, capacity, initial
-from controller.master.core.feasibility import feasibility, whole_forecast
-from controller.master.core.further_workers import Offer, judged_with
+from controller.master.core.feasibility import Offer, feasibility, judged_with, whole_forecast
 from controller.master.core.lesson import LastUntaught, basis, no_profile
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest
 from controller.wire.worker import WorkerInfo

@@ -11,8 +11,7 @@ from msgspec import structs
 from controller.master.core import remaining
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity
-from controller.master.core.feasibility import feasibility, whole_forecast
-from controller.master.core.further_workers import Offer, judged_with
+from controller.master.core.feasibility import Offer, feasibility, judged_with, whole_forecast
 from controller.master.core.guard import guarded
 from controller.master.core.registry import AT_A_TIME, Registry
 from controller.wire.command import PlanReply
