@@ -17,9 +17,8 @@ from controller.master.core.executor_state import Executor
 from controller.master.core.findings import basis_of, lateness_of
 from controller.master.core.guard import guarded
 from controller.master.core.life import LifeState
-from controller.master.core.outcome import REASONS, SERVERS, Evidence, judge
+from controller.master.core.outcome import REASONS, SERVERS, Evidence, Tally, judge
 from controller.master.core.shares import UserShares
-from controller.master.core.tally import Tally
 from controller.master.core.workers import Workers
 from controller.wire.basis import Untaught
 from controller.wire.states import Outcome
@@ -137,7 +136,7 @@ class Registry:
         record.outcome, record.end_reason = outcome, why or ("" if outcome is Outcome.SUCCEEDED else record.end_reason)
         with guarded(application, "saying why it is late"):
             record.lateness = lateness_of(application, self.workers.capacity(application, now_s))
-        self.tally.take(application, outcome)
+        self.tally.take(outcome, record.ended_s or 0.0, application.options.deadline_s)
         self.changes.log(f"{application.id}: outcome {outcome} {record.end_reason}")
         self.save(application)
 
