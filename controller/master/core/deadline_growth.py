@@ -28,7 +28,6 @@ from controller.master.core.view import forecast_end_s
 from controller.wire.worker import WorkerInfo
 from placement.growth import Growth, WorkerType
 from stage_model.errors import InfeasibleDeadline
-from stage_model.forecast.promises import Claim
 
 LATE_S = 5.0
 """Seconds that a forecast must have been past the deadline: a shorter time may be noise."""
@@ -184,49 +183,35 @@ class DeadlineGrowth:
         target, offer, remaining = application.target(), self.offer(application, now_s), Remaining.of(application)
         if target is None or offer is None or remaining is None or end_s is None or most.cores <= 0:
             return
-        left = _WorkLeft(remaining, target, most, end_s, now_s)
-        number = left.least(offer)
+        number = _least(remaining, target, most, end_s, offer, now_s)
         if not number:
             return
         if shares.limited:
             grown, held = offer.grown[number - 1], shares.cores(application, now_s)
+            claim = remaining.claim(target, frozenset(), most, now_s, grown)
             try:
-                shares.check_deadline(application.uid, left.claim(grown), grown.cores, now_s, held)
+                shares.check_deadline(application.uid, claim, grown.cores, now_s, held)
             except InfeasibleDeadline:
                 application.notify("no further worker is started for its deadline: its user has too few cores left")
                 return
         self.ask(application, offer, number, now_s)
 
 
-@dataclass(frozen=True, slots=True)
-class _WorkLeft:
-    """The work that a running application has left for a deadline. It is forecast to end `end_s` after submission with its
-    workers, of which it can get `most`."""
+def _least(remaining: Remaining, target: Target, most: Capacity, end_s: float, offer: Offer, now_s: float) -> int:
+    """Return the least number of the offered workers with which a running application keeps its deadline, their start
+    included; 0 if all of them are too few. It can get `most` now, and is forecast to end `end_s` after submission. The
+    agents' forecast knows more than the work that is left, such as the pace of this run. If it is longer than the time that
+    this work takes here, times with further workers are stretched in the same ratio."""
+    modelled_s = remaining.claim(target, frozenset(), most, now_s).forecast.time_s(most.cores)
+    forecast_s = end_s - remaining.application.elapsed_s(now_s)
+    longer = max(1.0, forecast_s / modelled_s) if modelled_s > 0 else 1.0
 
-    remaining: Remaining
-    target: Target
-    most: Capacity
-    end_s: float
-    now_s: float
+    def kept(number: int) -> bool:
+        grown = offer.grown[number - 1]
+        claim = remaining.claim(target, frozenset(), most, now_s, grown)
+        return longer * claim.forecast.time_s(grown.cores) <= claim.left_s - offer.start_s
 
-    def claim(self, grown: Capacity) -> Claim:
-        """Return the work that is left with another capacity."""
-        return self.remaining.claim(self.target, frozenset(), self.most, self.now_s, grown)
-
-    def least(self, offer: Offer) -> int:
-        """Return the least number of the offered workers with which the deadline is kept, their start included; 0 if all of
-        them are too few. The agents' forecast knows more than the work that is left, such as the pace of this run. If it is
-        longer than the time that this work takes here, times with further workers are stretched in the same ratio."""
-        modelled_s = self.claim(self.most).forecast.time_s(self.most.cores)
-        forecast_s = self.end_s - self.remaining.application.elapsed_s(self.now_s)
-        longer = max(1.0, forecast_s / modelled_s) if modelled_s > 0 else 1.0
-
-        def kept(number: int) -> bool:
-            grown = offer.grown[number - 1]
-            claim = self.claim(grown)
-            return longer * claim.forecast.time_s(grown.cores) <= claim.left_s - offer.start_s
-
-        return offer.least(kept)
+    return offer.least(kept)
 
 
 def _may_ask(application: Application) -> bool:
