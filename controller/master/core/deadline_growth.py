@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from controller.master.core.application import Application, Target
 from controller.master.core.capacity import Capacity
@@ -33,15 +33,6 @@ LATE_S = 5.0
 """Seconds that a forecast must have been past the deadline: a shorter time may be noise."""
 AGAIN_S = 30.0
 """Seconds until further workers are looked for again: it takes that long until a forecast shows those that have come."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lacking:
-    """The workers that a deadline still lacks: `count` of `kind`. `there` are those that could take an executor."""
-
-    kind: WorkerType
-    count: int
-    there: frozenset[str]
 
 
 class DeadlineGrowth:
@@ -150,9 +141,10 @@ class DeadlineGrowth:
             application.notify(sentence)
             self.registry.changes.log(f"{application.id}: {sentence}")
 
-    def lacks(self, application: Application, now_s: float) -> Lacking | None:
-        """Return the workers that are still to be started for the application's deadline, as it was last looked at; None
-        without any. A running application asks here."""
+    def lacks(self, application: Application, now_s: float) -> tuple[WorkerType, int, frozenset[str]] | None:
+        """Return the kind and number of the workers that are still to be started for the application's deadline, as it was
+        last looked at, and the workers that could take an executor; None where none is to be. A running application asks
+        here."""
         state = application.placement
         if (state.further is None and application.late_since_s() is None) or not _may_ask(application):
             return None
@@ -163,7 +155,7 @@ class DeadlineGrowth:
             if state.further is not None:
                 self.registry.changes.application(application)
         asked = state.further
-        return None if asked is None else Lacking(asked.kind, asked.total - len(there), there)
+        return None if asked is None else (asked.kind, asked.total - len(there), there)
 
     def _may_be_helped(self, application: Application, there: frozenset[str], now_s: float) -> bool:
         """Return True if the forecast has been past the application's deadline for a while, and the application wants more

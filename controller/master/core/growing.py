@@ -39,8 +39,9 @@ class Growing:
                 with guarded(application, "looking for a worker to start for it"):
                     self._want(application, self.growth.sized(application.placement.infeasible), fresh, now_s)
             with guarded(application, "looking for workers that its deadline needs"):
-                if (lacks := self.deadlines.lacks(application, now_s)) is not None:
-                    self._want(application, lacks.kind, fresh - lacks.there, now_s, lacks.count)
+                if (lacking := self.deadlines.lacks(application, now_s)) is not None:
+                    kind, count, there = lacking
+                    self._want(application, kind, fresh - there, now_s, count)
         busy = {e.record.worker_id for a in applications for e in a.executors.values() if not e.cleaned}
         present = {name: name in busy for name in self.growth.started if name in fresh}
         coming = {one.name for one in self.growth.started.values() if one.seen_s is None and not one.ending}
