@@ -11,7 +11,7 @@ import pytest
 from controller.master.core import growing
 from controller.master.core.application import Application
 from controller.master.core.growing import Growing
-from controller.master.core.planned_peak import planned_peak
+from controller.master.core.needs import planned_peak
 from controller.master.core.workers import STALE_S, Workers
 from controller.master.providers import CommandProvider, agent_words, check_program
 from placement.growth import Growth, Limits, WorkerType

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from controller.master.core.application import Application
 from controller.master.core.application_record import ApplicationRecord
-from controller.master.core.arrival import Arrival, new_record
+from controller.master.core.arrival import Arrival, LookedUp, make_application, new_record
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.driver_events import take, unstored
 from controller.master.core.effects import (
@@ -23,9 +23,8 @@ from controller.master.core.effects import (
     WriteRecord,
     WriteSamples,
 )
-from controller.master.core.from_record import LookedUp, make_application
 from controller.master.core.life import LifeState
-from controller.master.core.master_life import MasterLife
+from controller.master.core.registry import MasterLife
 from controller.wire.driver import DriverSync, ExecutorWish
 from controller.wire.states import Outcome
 from controller.wire.worker import ExecutorReport, WorkerInfo, WorkerReply, WorkerSync

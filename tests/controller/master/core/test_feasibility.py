@@ -8,7 +8,7 @@ import re
 import pytest
 from msgspec import structs
 
-from controller.master.core.basis import basis
+from controller.master.core.lesson import basis
 from controller.master.core.capacity import Capacity
 from controller.master.core.feasibility import feasibility
 from stage_model.forecast.bounds import StageBound
@@ -66,13 +66,16 @@ def test_a_run_that_has_taught_has_the_bounds_of_its_stages_and_the_next_one_is_
     ("grounds", "said", "not_said"),
     [
         (Grounds(runs=5, same_arguments=3), ["5 runs", "3 of them"], ["undisturbed"]),
-        (Grounds(runs=1, same_arguments=1), ["1 run with the same arguments"], ["undisturbed"]),
+        (Grounds(runs=1, same_arguments=1), ["1 run with the same arguments"], ["undisturbed", "--profile"]),
         (Grounds(runs=4, same_arguments=0, further=0.125), ["4 runs", "other arguments", "12%"], []),
         # arguments that are not known are not called the same
         (Grounds(runs=2, same_arguments=None), [], ["same", "other"]),
         # stages that no run teaches
         (Grounds(runs=1, same_arguments=1, disturbed=1), ["1 stage "], []),
         (Grounds(runs=1, same_arguments=1, disturbed=2), ["2 stages "], []),
+        # runs of another program with the same name
+        (Grounds(runs=1, same_arguments=1, others=1), ["1 run with other stages ", "--profile"], []),
+        (Grounds(runs=1, same_arguments=1, others=3), ["3 runs with other stages ", "--profile"], []),
     ],
 )
 def test_a_forecast_rests_on_runs_with_these_or_other_arguments(

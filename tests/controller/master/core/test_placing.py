@@ -8,7 +8,7 @@ import pytest
 
 from controller.master.core import worker_states
 from controller.master.core.application import Application
-from controller.master.core.planned_peak import planned_peak
+from controller.master.core.needs import planned_peak
 from controller.master.core.workers import Workers
 from controller.wire.driver import ExecutorWish
 from placement.topology import parse_topology
