@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from controller.home import Home
-from controller.start import ours
-from tests.integration.engine import Engine
-from tests.integration.local_cluster import LocalCluster, eventually
+from tests.integration.engine import containers_in
+from tests.integration.local_cluster import PROGRAM, LocalCluster
 
 STARTER = """#!{python}
 import json, os, signal, subprocess, sys
@@ -35,21 +32,11 @@ elif record.exists():
 """
 
 
-@contextmanager
-def grown_by_a_program(folder: Path, docker_engine: Any, *options: str) -> Iterator[LocalCluster]:
+def grown_by_a_program(folder: Path, docker_engine: Any, *options: str) -> AbstractContextManager[LocalCluster]:
     """Start a cluster in `folder` with these options of `up`; nothing of it may stay. Workers are on the host's network,
     because they have names of their own, by which Spark knows executors only there."""
-    (folder / "shown").mkdir()
     starter = folder / "starter.py"
-    starter.write_text(STARTER.format(python=sys.executable, command=ours("controller.cli.main")))
+    starter.write_text(STARTER.format(python=sys.executable, command=PROGRAM))
     starter.chmod(0o755)
-    cluster = LocalCluster(Home(folder / "home"), "docker")
-    try:
-        provider = ("--provider", "command", "--provider-command", str(starter), "--idle", "3s")
-        cluster.up(*options, "--network", "host", *provider)
-        engine = Engine(docker_engine, cluster.cluster().cluster_id)
-        yield cluster
-    finally:
-        cluster.down()
-    assert engine.containers() == [], "`down` left containers behind"
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
+    provider = ("--provider", "command", "--provider-command", str(starter), "--idle", "3s")
+    return containers_in(docker_engine, folder, *options, "--network", "host", *provider)

@@ -3,17 +3,17 @@ driver is in `test_cluster`."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from controller.agent.site import archive_root
-from controller.home import Home
-from tests.integration.engine import Container, Engine
+from controller.machine.files import cache_root
+from tests.integration.engine import Container, Engine, containers_in
 from tests.integration.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
@@ -46,20 +46,16 @@ def test_executors_map_the_one_that_up_has_made(cluster: LocalCluster, engine: E
 
 
 @pytest.fixture
-def copied(cluster: LocalCluster, tmp_path: Path) -> Iterator[LocalCluster]:
-    """Start a cluster with copies of the archives, because others use the archives, too."""
-    copies = tmp_path / "cache"
-    unfinished = shutil.ignore_patterns(".new-*")
-    shutil.copytree(archive_root(), copies / archive_root().relative_to(os.environ["XDG_CACHE_HOME"]), ignore=unfinished)
-    (tmp_path / "shown").mkdir()
-    own = LocalCluster(Home(tmp_path / "home"), "docker")
+def copied(cluster: LocalCluster, docker_engine: Any, tmp_path: Path) -> Iterator[LocalCluster]:
+    """Start a cluster with copies of the archives of executors, because others use the archives, too."""
+    copies = tmp_path / "cache" / "sparkpace"
+    copies.mkdir(parents=True)
+    (copies / "driver-archives").symlink_to(cache_root() / "driver-archives")
+    shutil.copytree(archive_root(), copies / archive_root().name, ignore=shutil.ignore_patterns(".new-*"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(copies))
-        own.up("--workers", "1")
-        try:
+        patch.setenv("XDG_CACHE_HOME", str(copies.parent))
+        with containers_in(docker_engine, tmp_path, "--workers", "1") as own:
             yield own
-        finally:
-            own.down()
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
-"""The local cluster with real processes: `up` prepares drivers, `down` leaves nothing, hostile progress files do no harm.
+"""The local cluster with real processes: `up` prepares drivers, hostile progress files do no harm.
 
-Bad input, which needs no process, is in `tests/controller/cli`.
+Bad input, which needs no process, is in `tests/controller/cli`; what `down` ends is in `test_healing`.
 """
 
 from __future__ import annotations
@@ -14,22 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.home import Cluster, Home
 from controller.machine.files import cache_root
 from stage_model.progress import SCHEMA
 from tests.integration.local_cluster import LocalCluster, eventually
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def nowhere(tmp_path: Path) -> Iterator[LocalCluster]:
-    """Provide a home where no cluster is. Spark has no files of settings there, so `up` makes a driver's class archive."""
-    place = LocalCluster(Home(tmp_path / "home"), "process")
-    try:
-        yield place
-    finally:
-        place.down()
 
 
 def said(stderr: str, *parts: str) -> None:
@@ -45,31 +34,16 @@ def test_nothing_is_missing_where_all_live(process_cluster: LocalCluster) -> Non
     before = process_cluster.cluster()
     assert "nothing was missing" in process_cluster.restore()
     assert process_cluster.cluster() == before
-    assert living(before) == 2
+    assert all(process.is_alive() for process in (before.master, *(agent.process for agent in before.agents)))
 
 
-def driver_archives() -> set[Path]:
-    return set(cache_root().glob("driver-archives/*.jsa"))
-
-
-def test_a_driver_maps_the_archive_that_up_has_made_and_down_leaves_no_process(
-    nowhere: LocalCluster, stop_file: Path
-) -> None:
-    before = driver_archives()
-    nowhere.command("up", "--workers", "1", "--runtime", "process", "--port", "0")
-    assert living(nowhere.cluster()) == 2
-    job = nowhere.submit("--name", "fast", "rounds.py", str(stop_file))
-    nowhere.running("fast", executors=1)
+def test_a_driver_maps_the_archive_that_up_has_made(process_cluster: LocalCluster, stop_file: Path) -> None:
+    job = process_cluster.submit("--name", "fast", "rounds.py", str(stop_file))
+    process_cluster.running("fast", executors=1)
     mapped = Path(f"/proc/{job.driver().pid}/maps").read_text()
-    assert sum(str(archive) in mapped for archive in driver_archives() - before) == 1
+    assert sum(str(archive) in mapped for archive in cache_root().glob("driver-archives/*.jsa")) == 1
     stop_file.touch()
     assert "[cds" not in job.finish().ok().err, "the driver says nothing of it"
-    assert "is down" in nowhere.command("down").stdout
-    eventually(lambda: not nowhere.left(), "the end of all processes")
-    assert nowhere.home.cluster() is None
-    assert "No local cluster" in nowhere.command("down").stdout
-    modes = {file.stat().st_mode & 0o777 for file in nowhere.home.path.glob("*.token")}
-    assert modes == {0o600}
 
 
 # ---------------------------------------------------------------- hostile progress files
@@ -135,8 +109,3 @@ def test_hostile_progress_files_disturb_neither_job_nor_agent(cluster: LocalClus
     summary = cluster.summary("hostile")
     assert (summary["tasks_failed"], summary["executors_lost"], summary["violated"]) == (0, 0, False)
     assert summary["app_id"] == view.application_id
-
-
-def living(cluster: Cluster) -> int:
-    """Count the cluster's processes that run."""
-    return sum(process.is_alive() for process in (cluster.master, *(agent.process for agent in cluster.agents)))

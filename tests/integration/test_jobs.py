@@ -24,6 +24,7 @@ import pytest
 from bridge.build import find_javac
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.docker import packet_filter
+from controller.submit.bridge_jar import bridge_jar
 from experiments.harness.live_cluster import spark_home
 from experiments.harness.local_cluster import WORKLOADS
 from stage_model.forecast.bounds import LARGEST, Bound
@@ -32,7 +33,7 @@ from stage_model.forecast.expected import Expected
 from stage_model.forecast.same_stage import same_stages
 from tests.integration.conftest import Learned
 from tests.integration.engine import Container, Engine
-from tests.integration.local_cluster import APPS, LocalCluster, eventually, jar
+from tests.integration.local_cluster import APPS, LocalCluster, eventually
 from tests.integration.pacing import AIM, assert_late_only_with_all, assert_paced, deadline_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
@@ -209,7 +210,7 @@ def test_stock_spark_submit_without_the_settings_file_is_refused_unless_it_says_
     cluster: LocalCluster, stop_file: Path
 ) -> None:
     stop_file.touch()
-    bare = ("--driver-class-path", jar(), "--name", "bare", "rounds.py", str(stop_file))
+    bare = ("--driver-class-path", str(bridge_jar()), "--name", "bare", "rounds.py", str(stop_file))
     refused = cluster.stock(PYTHON, *bare).finish()
     assert refused.code == 1
     assert "Spark's own authentication" in refused.err
