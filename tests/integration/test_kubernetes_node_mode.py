@@ -56,7 +56,7 @@ def quota(group: Group) -> float:
 def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_agent_is_killed(
     adopting: LocalCluster, kubernetes: Kubernetes, executor_image: str
 ) -> None:
-    """Spark 3.5 has its executors in pods in `test_kubernetes_driver`."""
+    """Spark 3.5 has its executors in pods in `test_kubernetes_deploy`."""
     submit = attached(adopting, kubernetes, executor_image, Path(sys.executable))
     name = "pods"
     assert submit("--name", name, *JOB).finish().ok().answer["ok"]
@@ -78,7 +78,8 @@ def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_
     eventually(lambda: not kubernetes.all("pods"), "the end of the pods")
 
 
-DAEMONS, AWAY_PERIODS = ("kube-apiserver", "kubelet"), 60
+DAEMONS, AWAY_PERIODS = ("kube-apiserver", "kubelet"), 35
+"""Periods of a second: more than the 30 s from one look of Spark's driver at its pods to the next."""
 
 
 def test_quotas_move_while_daemons_of_the_cluster_are_away_and_when_they_are_back(
