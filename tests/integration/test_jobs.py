@@ -34,7 +34,7 @@ from stage_model.forecast.same_stage import same_stages
 from tests.integration.conftest import Learned
 from tests.integration.engine import Container, Engine
 from tests.integration.local_cluster import APPS, LocalCluster, eventually
-from tests.integration.pacing import AIM, assert_late_only_with_all, assert_paced, deadline_for
+from tests.integration.pacing import AIM, assert_late_only_with_all, assert_paced
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
@@ -226,51 +226,31 @@ def test_stock_spark_submit_without_the_settings_file_is_refused_unless_it_says_
     assert_whole(cluster.summary("bare"))
 
 
-def test_a_notebooks_session_keeps_a_deadline(cluster: LocalCluster) -> None:
-    words, file = [sys.executable, str(APPS / "notebook.py")], cluster.properties()
-    python = {"PYSPARK_PYTHON": sys.executable}
-    by_directory = {**python, "SPARK_CONF_DIR": str(file.parent)}
-    assert cluster.start([*words, "600s"], by_directory).finish().ok().answer["ok"]
-    first = cluster.summary("notebook")
-    assert (first["violated"], first["profile_runs"], first["profile"], first["taught"]) == (
-        False,
-        0,
-        "notebook@notebook.py",
-        True,
-    )
-    deadline = f"{deadline_for(first['end_s']):.0f}s"
-    by_file = {**python, "PYSPARK_SUBMIT_ARGS": f"--properties-file {file} pyspark-shell"}
-    assert cluster.start([*words, deadline], by_file).finish().ok().answer["ok"]
-    assert_kept(cluster, "notebook", deadline)
-
-
-def test_spark_35_runs_on_the_same_cluster(cluster: LocalCluster, spark35_python: Path, stop_file: Path) -> None:
-    stop_file.touch()
-    words = ("--properties-file", str(cluster.properties()), "--name", "three-five", "rounds.py", str(stop_file))
-    assert cluster.stock(spark35_python, *words).finish().ok().answer == {"ok": True, "rounds": 1}
-    summary = cluster.summary("three-five")
-    assert_whole(summary)
-    assert summary["outcome"] == "succeeded"
-    assert summary["spark_version"].startswith("3.5.")
+def test_a_notebooks_session_is_an_application_by_a_folder_of_settings(cluster: LocalCluster) -> None:
+    """One that has them by a file keeps its deadline in `test_jupyter`."""
+    variables = {"PYSPARK_PYTHON": sys.executable, "SPARK_CONF_DIR": str(cluster.properties().parent)}
+    assert cluster.start([sys.executable, str(APPS / "notebook.py"), "600s"], variables).finish().ok().answer["ok"]
+    summary = cluster.summary("notebook")
+    assert (summary["deadline_s"], summary["violated"], summary["taught"]) == (pytest.approx(600, abs=0.01), False, True)
+    assert (summary["profile"], summary["profile_runs"]) == ("notebook@notebook.py", 0)
 
 
 # ---------------------------------------------------------------- what they reach
 
 
-@pytest.mark.parametrize("release", ["4", "3.5"])
 def test_executors_have_a_network_of_their_own_and_the_drivers_page_is_for_this_machine(
-    cluster: LocalCluster, engine: Engine, stop_file: Path, release: str, request: pytest.FixtureRequest
+    cluster: LocalCluster, engine: Engine, stop_file: Path, python: Path
 ) -> None:
-    python = PYTHON if release == "4" else request.getfixturevalue("spark35_python")
+    name = f"reach-{python.parent.parent.name}"
     address = cluster.cluster().driver_host
     with socket.create_server(("0.0.0.0", 0)) as everywhere:  # a master for other machines, say
         targets = [[address, everywhere.getsockname()[1]], ["127.0.0.1", cluster.cluster().port]]
-        words = ("submit", "--name", f"reach-{release}", "--num-executors", "2", "--conf", "spark.ui.enabled=true")
+        words = ("submit", "--name", name, "--num-executors", "2", "--conf", "spark.ui.enabled=true")
         job = cluster.start(
             cluster.sparkpace().command((*words, "reach.py", json.dumps(targets), str(stop_file))),
             {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))},
         )
-        view = cluster.running(f"reach-{release}")
+        view = cluster.running(name)
         eventually(lambda: "{" in job.out.read_text() or job.process.poll() is not None, "the job's answer")
         listening = {
             (found.laddr.ip.removeprefix("::ffff:"), found.laddr.port)
@@ -292,7 +272,10 @@ def test_executors_have_a_network_of_their_own_and_the_drivers_page_is_for_this_
     assert sorted(done.answer["members"]) == sorted([address, *(one["IPAddress"] for n in networks for one in n.values())])
     if not packet_filter.why_not():
         assert done.answer["reached"] == [[False, False]] * 4
-    assert_whole(cluster.summary(f"reach-{release}"))
+    summary = cluster.summary(name)
+    assert_whole(summary)
+    assert summary["outcome"] == "succeeded"
+    assert summary["spark_version"].startswith("3.5.") == (python != PYTHON)
 
 
 def inspected(engine: Engine, container: Container) -> dict[str, Any]:
