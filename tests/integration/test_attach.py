@@ -45,8 +45,8 @@ def submit(adopting: LocalCluster, python: Path) -> Callable[..., Finished]:
     """Provide a function that runs `sparkpace submit --master` with the Spark of that Python."""
     variables = {"SPARK_HOME": str(spark_home(python)), "PYSPARK_PYTHON": str(python)}
 
-    def run(*words: str, master: str = SPARKS) -> Finished:
-        return adopting.start(adopting.sparkpace().command(("submit", "--master", master, *words)), variables).finish()
+    def run(*words: str) -> Finished:
+        return adopting.start(adopting.sparkpace().command(("submit", "--master", SPARKS, *words)), variables).finish()
 
     return run
 
@@ -126,22 +126,21 @@ def test_a_deadline_that_cannot_be_met_ends_the_driver_before_it_has_executors(
     assert "Granted executor ID" not in job.err
 
 
-@ONE_SPARK
-def test_without_a_master_or_a_token_the_job_runs_and_says_what_it_lacks(
-    adopting: LocalCluster, submit: Callable[..., Finished], tmp_path: Path
-) -> None:
-    nobody = submit("--conf", f"spark.pace.master=sparkpace://127.0.0.1:{free_port()}", *SMALL, master=ONE).ok()
-    assert nobody.answer["ok"]
-    assert nobody.err.count("this application runs without Sparkpace: the master at 127.0.0.1:") == 1
+def test_without_a_master_or_a_token_the_job_runs_and_says_what_it_lacks(adopting: LocalCluster, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.token"
     wrong.touch(mode=0o600)
     wrong.write_text("not-a-token\n")
-    denied = submit("--conf", f"spark.pace.token.file={wrong}", *SMALL, master=ONE).ok()
-    assert denied.answer["ok"]
-    assert denied.err.count("this application runs without Sparkpace") == 1
-    none = submit("--conf", f"spark.pace.ca.file={tmp_path / 'no-ca.pem'}", *SMALL, master=ONE).ok()
-    assert none.answer["ok"]
-    assert none.err.count("this application runs without Sparkpace: there is no CA file") == 1
+    lacking = {
+        f"spark.pace.master=sparkpace://127.0.0.1:{free_port()}": ": the master at 127.0.0.1:",
+        f"spark.pace.token.file={wrong}": "",
+        f"spark.pace.ca.file={tmp_path / 'no-ca.pem'}": ": there is no CA file",
+    }
+    command = ("submit", "--master", ONE, "--conf")
+    jobs = [adopting.start(adopting.sparkpace().command((*command, setting, *SMALL))) for setting in lacking]
+    for job, why in zip(jobs, lacking.values(), strict=True):
+        done = job.finish().ok()
+        assert done.answer["ok"]
+        assert done.err.count(f"this application runs without Sparkpace{why}") == 1
 
 
 def test_agent_and_master_may_die_and_the_job_loses_nothing(adopting: LocalCluster) -> None:

@@ -15,7 +15,7 @@ from tests.integration.program_provider import grown_by_a_program
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.slow]
 
-JOB = ("stages.py", "--work", "2000", "--tasks", "12", "--rounds", "1")
+JOB = ("stages.py", "--work", "1400", "--tasks", "12", "--rounds", "1")
 """A job that takes long on half a core: a second worker must be there long before its end."""
 
 
