@@ -150,7 +150,7 @@ def spark35_python() -> Path:
 
 TOGETHER: dict[str, tuple[str, ...]] = {
     "kubernetes": ("test_kubernetes", "test_node_image."),
-    "bridge": ("test_bridge", "test_driver_process.", "test_event_listener.", "test_steady_clock."),
+    "bridge": ("test_bridge", "test_steady_clock."),
 }
 """Groups of files in `tests/integration` that share the Kubernetes cluster and the node image, or the bridge's classes. In
 several processes, one would wait until another is done with the cluster, and each would build the image or the classes."""
