@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from controller.machine.process import find_process
 from tests.integration.conftest import Learned
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
-from tests.integration.pacing import AIM, assert_late_only_with_all, deadline_for
+from tests.integration.pacing import AIM
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
@@ -180,31 +179,3 @@ def test_kill_ends_driver_and_containers(cluster: LocalCluster, engine: Engine, 
     assert done.code != 0
     assert "it was killed" in done.err
     assert cluster.summary("unwanted")["end_reason"] == "it was killed"
-
-
-@pytest.mark.slow
-def test_two_applications_side_by_side_keep_their_deadlines(cluster: LocalCluster, engine: Engine, stages: Learned) -> None:
-    pace = ("--profile", stages.summary["profile"], "--deadline", f"{2 * deadline_for(stages.end_s):.0f}s", *AIM)
-    jobs = [cluster.submit("--name", name, *pace, *stages.words) for name in ("left", "right")]
-    views = [cluster.running(name) for name in ("left", "right")]
-    highest = 0
-
-    def quotas() -> dict[tuple[str, str], int]:
-        found = engine.containers(ended=False)
-        return {(container.labels["sparkpace.worker"], container.id): engine.quota(container) for container in found}
-
-    while all(job.process.poll() is None for job in jobs):
-        before, after = quotas(), quotas()
-        if before == after:  # else one moved between two looks, and the sum would be of different moments
-            by_worker = Counter[str]()
-            for (worker, _), quota in after.items():
-                by_worker[worker] += quota
-            highest = max(highest, *by_worker.values(), 0)
-        time.sleep(0.2)
-    for job, view in zip(jobs, views, strict=True):
-        assert job.finish().ok().answer["ok"]
-        summary = cluster.summary(view.name)
-        assert_unharmed(summary, view.application_id)
-        assert_late_only_with_all(summary["violated"], cluster.samples(view.application_id))
-        assert summary["workers"] == ["w1", "w2"]
-    assert 0 < highest <= 100_000, "both together never had more than the worker's one core"
