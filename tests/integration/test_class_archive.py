@@ -1,5 +1,5 @@
-"""Class archives of executors on real JVMs: they map theirs and say nothing of it, and a damaged one harms no job. That of a
-driver is in `test_cluster`."""
+"""Class archives of drivers and executors on real JVMs: they map theirs and say nothing of it, and a damaged one harms no
+job."""
 
 from __future__ import annotations
 
@@ -31,16 +31,18 @@ def mapped(engine: Engine, container: Container) -> str:
     return "".join(Path(f"/proc/{p.pid}/maps").read_text() for p in (first, *first.children(recursive=True)))
 
 
-def test_executors_map_the_one_that_up_has_made(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
+def test_driver_and_executors_map_those_that_up_has_made(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
     made = archives()
     job = cluster.submit("--name", "archived", "rounds.py", str(stop_file))
     view = cluster.running("archived")
+    maps = Path(f"/proc/{job.driver().pid}/maps").read_text()
+    assert sum(str(archive) in maps for archive in cache_root().glob("driver-archives/*.jsa")) == 1
     containers = engine.containers(view.application_id, ended=False)
     assert len(containers) == 2
     [archive] = [archive for archive in made if str(archive) in mapped(engine, containers[0])]
     assert str(archive) in mapped(engine, containers[1])
     stop_file.touch()
-    job.finish().ok()
+    assert "[cds" not in job.finish().ok().err, "the driver says nothing of it"
     for stdout in (cluster.home.runs / view.application_id / "executors").glob("*/stdout"):
         assert "warning" not in stdout.read_text()
 

@@ -1,7 +1,8 @@
 """Jobs of every kind on real Spark, its executors in Docker containers: right answers, whole records, kept deadlines.
 
 Deadlines are generous and the law aims well before them (`pacing`), since a test's machine may be busy; how near they are met
-is the experiments' to show. Not covered: failures (`test_failures`), bad input before anything starts (`test_cluster`).
+is the experiments' to show. Not covered: failures (`test_failures`), bad input before anything starts
+(`tests/controller/cli`).
 """
 
 from __future__ import annotations

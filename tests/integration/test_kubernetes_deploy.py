@@ -32,8 +32,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.ma
 
 PYTHON = Path(sys.executable)
 SMALL = ("stages.py", "--work", "5", "--tasks", "4")
-LONG = ("stages.py", "--work", "200", "--tasks", "8", "--rounds", "3")
-"""About eight core-seconds in Python workers: with `HALF`, tasks run for a quarter of a minute."""
 ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
 HALF = ("--conf", "spark.pace.law=constant", "--conf", "spark.pace.law.constant.cores=0.5")
 """Half a core for both executors together, while an agent or master knows the deadline."""
@@ -86,22 +84,11 @@ def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
     assert_paced(summary, ())
 
 
-def test_a_job_of_spark_35_whose_driver_is_a_pod_is_paced(
+def test_a_drivers_pod_is_killed_and_its_executors_groups_and_record_end(
     inside: InMaster, kubernetes: Kubernetes, settings: dict[str, str], executor_image: str, spark35_python: Path
 ) -> None:
-    name = "in-a-pod-35"
-    driver = kubernetes_driver.submit(kubernetes, spark35_python, executor_image, settings, name, *HALF, *LONG)
-    _paced_groups(kubernetes)
-    assert driver.finish().ok().answer["ok"]
-    summary = inside.summary(name)
-    assert_unharmed(summary, summary["app_id"])
-    assert summary["spark_version"].startswith("3.5.")
-
-
-def test_a_drivers_pod_is_killed_and_its_executors_groups_and_record_end(
-    inside: InMaster, kubernetes: Kubernetes, settings: dict[str, str], executor_image: str
-) -> None:
-    driver = kubernetes_driver.submit(kubernetes, PYTHON, executor_image, settings, "orphans", *HALF, *ENDLESS)
+    """This one is paced with Spark 3.5."""
+    driver = kubernetes_driver.submit(kubernetes, spark35_python, executor_image, settings, "orphans", *HALF, *ENDLESS)
     groups = _paced_groups(kubernetes)
     driver.kill()
     assert driver.finish().code == 128 + signal.SIGKILL
@@ -109,8 +96,8 @@ def test_a_drivers_pod_is_killed_and_its_executors_groups_and_record_end(
     eventually(lambda: not kubernetes.all("pods", "spark-role=executor"), "the end of the executors")
     assert not any(group.cpu.exists() for group in groups), "no quota is left, as its group went with its pod"
     summary = inside.summary("orphans")
-    assert summary["end_reason"] == "its driver died"
-    assert summary["taught"] is False
+    assert summary["spark_version"].startswith("3.5.")
+    assert (summary["end_reason"], summary["executors"], summary["taught"]) == ("its driver died", 2, False)
     assert [view.executors for view in inside.views("orphans")] == [0]
     assert not list(Path("/run/sparkpace").rglob("*.json")), "the agent has let go of both"
 

@@ -98,6 +98,7 @@ def test_nothing_of_others_is_read_or_reached(arena: Arena) -> None:
 
 
 def test_limits_hold_and_forged_progress_harms_only_the_forger(arena: Arena) -> None:
+    child, sampled = arena.cluster.agent_child("w1").pid, len(arena.cluster.samples(arena.application_id))
     plan = {"most_mb": 4096, "most_processes": 20_000, "log_mb": 60, "forge_s": 4}
     seen = arena.attack("root", "var", "tmp", "fork", "shout", "forge", **plan).ok().answer["seen"]
     assert (seen["root"]["mb"], seen["root"]["why"]) == (0, "Read-only file system")
@@ -111,6 +112,11 @@ def test_limits_hold_and_forged_progress_harms_only_the_forger(arena: Arena) -> 
     logs = [path for path in (record / "executors").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in logs) < plan["log_mb"] << 20
     assert len((record / STAGES).read_text().splitlines()) < 100, "stages that the driver did not tell of"
+    # the agent complained, and its periods went on, with a sample of the victim in each
+    assert "progress file of executor" in arena.cluster.log("agent-w1")
+    assert "Traceback" not in arena.cluster.log("agent-w1")
+    assert arena.cluster.agent_child("w1").pid == child
+    eventually(lambda: len(arena.cluster.samples(arena.application_id)) > sampled + 4, "further samples")
 
 
 def test_who_takes_too_much_memory_ends_with_that_reason(arena: Arena) -> None:
