@@ -96,30 +96,6 @@ def test_the_master_is_away_and_comes_back_and_nothing_is_lost(
     assert [time_s for time_s in times if away_s < time_s < back_s]
 
 
-def test_the_master_loses_its_database_and_the_job_goes_on_under_its_id(
-    cluster: LocalCluster, engine: Engine, stop_file: Path
-) -> None:
-    job = cluster.submit("--name", "database-lost", "rounds.py", str(stop_file))
-    view = cluster.running("database-lost")
-    cluster_id = cluster.client().health().cluster_id
-    before = {container.id for container in engine.containers(view.application_id)}
-    cluster.kill_master()
-    for path in cluster.home.path.glob("master.db*"):
-        path.unlink()
-    cluster.restore()
-    assert cluster.client().health().cluster_id == cluster_id
-    cluster.await_workers()
-    assert cluster.running("database-lost").application_id == view.application_id
-    assert {container.id for container in engine.containers(view.application_id, ended=False)} == before
-    assert not any("this agent belongs to" in cluster.log(f"agent-{worker}") for worker in ("w1", "w2"))
-    stop_file.touch()
-    assert job.finish().ok().answer["ok"]
-    engine.await_none(view.application_id)
-    summary = cluster.summary("database-lost")
-    # the containers that ran were taken over, and no others were started
-    assert (summary["end_reason"], summary["executors"], summary["executors_lost"]) == ("", 2, 0)
-
-
 def test_a_killed_container_is_replaced_and_the_job_is_right(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
     job = cluster.submit("--name", "one-lost", "rounds.py", str(stop_file))
     view = cluster.running("one-lost")
@@ -168,14 +144,3 @@ def test_a_signal_to_submit_ends_driver_and_containers(
     assert not driver.is_alive()
     engine.await_none(view.application_id)
     assert cluster.client().application(view.application_id).state == "ended"
-
-
-def test_kill_ends_driver_and_containers(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
-    job = cluster.submit("--name", "unwanted", "rounds.py", str(stop_file))
-    view = cluster.running("unwanted")
-    assert view.application_id in cluster.command("kill", "unwanted").stdout
-    engine.await_none(view.application_id)
-    done = job.finish()
-    assert done.code != 0
-    assert "it was killed" in done.err
-    assert cluster.summary("unwanted")["end_reason"] == "it was killed"

@@ -95,6 +95,7 @@ def test_a_database_that_is_removed_while_the_master_runs(process_cluster: Local
     gone_id = cluster.running("goes", executors=1).application_id
     executors = set(executors_of(application_id))
     eventually(lambda: stages_done(cluster, application_id), "a stage")
+    cluster_id = cluster.client().health().cluster_id
 
     # control goes on, and nothing new is promised
     for path in cluster.home.path.glob("master.db*"):
@@ -113,6 +114,8 @@ def test_a_database_that_is_removed_while_the_master_runs(process_cluster: Local
     assert cluster.running("stays", executors=1).application_id == application_id
     assert set(executors_of(application_id)) == executors
     assert not [view for view in cluster.client().applications() if view.application_id == gone_id]
+    assert cluster.client().health().cluster_id == cluster_id
+    assert "this agent belongs to" not in cluster.log("agent-w1")
     stop_file.touch()
     answer = job.finish().ok().answer
     summary = cluster.summary("stays")
