@@ -16,9 +16,8 @@ from controller.wire.command import ApplicationView
 from experiments.harness.live_cluster import free_port, spark_home
 from tests.integration.conftest import ONE_SPARK
 from tests.integration.local_cluster import Finished, Job, LocalCluster, adopted_groups, conf_words, eventually
-from tests.integration.pacing import AIM, AIM_SHARE, assert_paced, assert_told, deadline_for
+from tests.integration.pacing import AIM, AIM_SHARE, assert_paced, assert_squeezed, assert_told, deadline_for
 from tests.integration.spark_standalone import standalone
-from tests.integration.test_failures import assert_unharmed
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -221,12 +220,7 @@ def test_a_job_of_high_priority_takes_the_cores_of_another_that_loses_nothing(
     high = to_workers("--name", "first", "--priority", "high", "--deadline", easy, *AIM, *profile, *LONG).finish().ok()
     assert high.answer["ok"]
     assert low.finish().ok().answer["ok"]
-    summary = adopting.summary("squeezed")
-    assert_unharmed(summary, before.application_id)
-    assert summary["withheld_core_s"] > 0
-    samples = adopting.samples(before.application_id)
-    assert any(s.demand > s.grant + 0.05 and s.quota > 0 for s in samples)
-    assert all(s.grant >= 0.1 for s in samples if s.quota > 0), "a squeezed executor keeps its floor"
+    assert_squeezed(adopting.summary("squeezed"), adopting.samples(before.application_id), before.application_id)
     eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,17 +15,9 @@ from controller.machine.process import find_process
 from tests.integration.conftest import Learned
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
-from tests.integration.pacing import AIM
+from tests.integration.pacing import AIM, assert_unharmed
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
-
-
-def assert_unharmed(summary: dict[str, Any], application_id: str) -> None:
-    assert summary["app_id"] == application_id
-    assert (summary["end_reason"], summary["tasks_failed"], summary["executors_lost"]) == ("", 0, 0)
-    assert summary["executors"] == 2
-    assert summary["taught"] is True
-    assert 0 < summary["used_core_s"] <= summary["allocated_core_s"] + 2
 
 
 def test_agents_die_and_come_back_and_adopt_their_containers(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:

@@ -24,8 +24,7 @@ from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.kubernetes_deployed import InMaster, deployed
 from tests.integration.kubernetes_driver import DriverPod
 from tests.integration.local_cluster import conf_words, eventually
-from tests.integration.pacing import AIM, assert_paced, deadline_for
-from tests.integration.test_failures import assert_unharmed
+from tests.integration.pacing import AIM, assert_paced, assert_unharmed, deadline_for
 from tests.integration.test_kubernetes_node_mode import JOB, group_of, quota
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes]

@@ -21,8 +21,7 @@ from controller.runtime.cgroup.tree import CgroupTree
 from experiments.harness.one_node import SCRIPT, STATE
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import Job, LocalCluster, conf_words, eventually
-from tests.integration.pacing import AIM, assert_paced, assert_told, deadline_for
-from tests.integration.test_failures import assert_unharmed
+from tests.integration.pacing import AIM, assert_paced, assert_told, assert_unharmed, deadline_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes, pytest.mark.groups]
 
