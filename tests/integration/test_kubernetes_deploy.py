@@ -86,7 +86,7 @@ def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
 def test_a_drivers_pod_is_killed_and_its_executors_groups_and_record_end(
     inside: InMaster, kubernetes: Kubernetes, settings: dict[str, str], executor_image: str, spark35_python: Path
 ) -> None:
-    """This one is paced with Spark 3.5."""
+    """The job runs on Spark 3.5."""
     driver = kubernetes_driver.submit(kubernetes, spark35_python, executor_image, settings, "orphans", *HALF, *ENDLESS)
     groups = _paced_groups(kubernetes)
     driver.kill()
