@@ -68,6 +68,7 @@ def taught(
     return known[name]
 
 
+@pytest.mark.parametrize("python", ["spark35"], indirect=True)
 def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
     adopting: LocalCluster, submit: Callable[..., Finished], taught: dict[str, Any]
 ) -> None:
