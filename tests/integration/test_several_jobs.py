@@ -44,6 +44,7 @@ def test_a_job_of_high_priority_squeezes_another_that_loses_nothing_and_is_compe
 
     easy = f"{1.12 * long.end_s / AIM_SHARE:.1f}s"
     high = cluster.submit("--name", "first", "--priority", "high", "--deadline", easy, *AIM, *profile, *long.words)
+    cluster.running("first")
     most = 0
     while high.process.poll() is None:
         most = max(most, _most_of_a_worker(engine))
