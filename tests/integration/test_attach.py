@@ -29,7 +29,6 @@ JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
 SMALL = ("stages.py", "--work", "1", "--tasks", "2", "--rounds", "1")
 LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "3")
 """About 24 core-seconds in Python workers."""
-ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
 
 
 def _attached(adopting: LocalCluster, name: str, executors: int) -> ApplicationView:
@@ -143,8 +142,9 @@ def test_without_a_master_or_a_token_the_job_runs_and_says_what_it_lacks(adoptin
         assert done.err.count(f"this application runs without Sparkpace{why}") == 1
 
 
-def test_agent_and_master_may_die_and_the_job_loses_nothing(adopting: LocalCluster) -> None:
-    job = adopting.start(adopting.sparkpace().command(("submit", "--master", SPARKS, "--name", "lasting", *ENDLESS)))
+def test_agent_and_master_may_die_and_the_job_loses_nothing(adopting: LocalCluster, stop_file: Path) -> None:
+    words = ("submit", "--master", SPARKS, "--name", "lasting", "rounds.py", str(stop_file))
+    job = adopting.start(adopting.sparkpace().command(words))
     view = _attached(adopting, "lasting", 2)
     eventually(lambda: len({group.name for group in adopted_groups(adopting)}) == 2, "a group of each executor")
     adopting.kill_agent("w1")
