@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from controller.machine.process import find_process
 from tests.integration.conftest import Learned
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
-from tests.integration.pacing import AIM, assert_unharmed
+from tests.integration.pacing import AIM, assert_late_only_with_all, assert_unharmed, deadline_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
@@ -87,6 +88,30 @@ def test_the_master_is_away_and_comes_back_and_nothing_is_lost(
     assert [time_s for time_s in times if away_s < time_s < back_s]
 
 
+def test_the_master_loses_its_database_and_the_job_goes_on_under_its_id(
+    cluster: LocalCluster, engine: Engine, stop_file: Path
+) -> None:
+    job = cluster.submit("--name", "database-lost", "rounds.py", str(stop_file))
+    view = cluster.running("database-lost")
+    cluster_id = cluster.client().health().cluster_id
+    before = {container.id for container in engine.containers(view.application_id)}
+    cluster.kill_master()
+    for path in cluster.home.path.glob("master.db*"):
+        path.unlink()
+    cluster.restore()
+    assert cluster.client().health().cluster_id == cluster_id
+    cluster.await_workers()
+    assert cluster.running("database-lost").application_id == view.application_id
+    assert {container.id for container in engine.containers(view.application_id, ended=False)} == before
+    assert not any("this agent belongs to" in cluster.log(f"agent-{worker}") for worker in ("w1", "w2"))
+    stop_file.touch()
+    assert job.finish().ok().answer["ok"]
+    engine.await_none(view.application_id)
+    summary = cluster.summary("database-lost")
+    # the containers that ran were taken over, and no others were started
+    assert (summary["end_reason"], summary["executors"], summary["executors_lost"]) == ("", 2, 0)
+
+
 def test_a_killed_container_is_replaced_and_the_job_is_right(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
     job = cluster.submit("--name", "one-lost", "rounds.py", str(stop_file))
     view = cluster.running("one-lost")
@@ -135,3 +160,31 @@ def test_a_signal_to_submit_ends_driver_and_containers(
     assert not driver.is_alive()
     engine.await_none(view.application_id)
     assert cluster.client().application(view.application_id).state == "ended"
+
+
+@pytest.mark.slow
+def test_two_applications_side_by_side_keep_their_deadlines(cluster: LocalCluster, engine: Engine, stages: Learned) -> None:
+    pace = ("--profile", stages.summary["profile"], "--deadline", f"{2 * deadline_for(stages.end_s):.0f}s", *AIM)
+    jobs = [cluster.submit("--name", name, *pace, *stages.words) for name in ("left", "right")]
+    views = [cluster.running(name) for name in ("left", "right")]
+    highest = 0
+
+    def quotas() -> dict[tuple[str, str], int]:
+        found = engine.containers(ended=False)
+        return {(container.labels["sparkpace.worker"], container.id): engine.quota(container) for container in found}
+
+    while all(job.process.poll() is None for job in jobs):
+        before, after = quotas(), quotas()
+        if before == after:  # else one moved between two looks, and the sum would be of different moments
+            by_worker = Counter[str]()
+            for (worker, _), quota in after.items():
+                by_worker[worker] += quota
+            highest = max(highest, *by_worker.values(), 0)
+        time.sleep(0.2)
+    for job, view in zip(jobs, views, strict=True):
+        assert job.finish().ok().answer["ok"]
+        summary = cluster.summary(view.name)
+        assert_unharmed(summary, view.application_id)
+        assert_late_only_with_all(summary["violated"], cluster.samples(view.application_id))
+        assert summary["workers"] == ["w1", "w2"]
+    assert 0 < highest <= 100_000, "both together never had more than the worker's one core"
