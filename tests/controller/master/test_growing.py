@@ -19,8 +19,6 @@ from placement.resources import ResourceSet
 from stage_model.errors import BadInput, RuntimeFailed
 from tests.fakes.placed import Scene
 
-H = 1024 + 384
-
 
 class Provided:
     """A provider in memory: the scene's next report offers the workers that it started."""
