@@ -382,7 +382,8 @@ def test_a_watch_that_ends_or_is_too_old_loses_nothing(standin: World) -> None:
 
 
 def test_a_watch_that_is_not_begun_again_is_seen(standin: World) -> None:
-    runtime, _ = settled(standin)
+    runtime, key = settled(standin)
+    standin.until(lambda: runtime.observe()[key].quota_cores == 0.3)  # the last news of its pod
     assert runtime.alive()
     standin.skip(runtime, HANGS_S)
     assert not runtime.alive()
