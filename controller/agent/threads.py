@@ -1,8 +1,8 @@
 """The agent's threads besides its loop: none of them ends or hangs without a word.
 
 An exception in a thread's work is reported to the master and counted, and the work begins again with back-off. `check`, the
-watchdog's look, is called every period: it names the threads that have hung for longer than their patience, or have ended all the
-same. Python cannot end a thread, so for such a thread the agent's child has to end and be started again (`child`).
+watchdog's look, is called every period: it names the threads that have hung for longer than their patience, or have ended all
+the same. Python cannot end a thread, so for such a thread the agent's child has to end and be started again (`child`).
 """
 
 from __future__ import annotations
