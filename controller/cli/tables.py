@@ -21,7 +21,7 @@ LONGEST_STAGE = 200
 
 
 def text_table(*headings: str) -> Table:
-    """Return a table of texts, of which a long text takes several lines."""
+    """Return a table of texts; a long text takes several lines."""
     table = Table(box=None, pad_edge=False)
     for heading in headings:
         table.add_column(heading, overflow="fold")
