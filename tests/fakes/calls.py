@@ -16,8 +16,8 @@ from controller.home import Home, User
 from controller.master.access.peer import Address
 from controller.master.access.tokens import Gatekeeper
 from controller.master.api import Api
-from controller.master.join_calls import JoinCalls
 from controller.master.handlers import WaitingAgents
+from controller.master.join_calls import JoinCalls
 from controller.wire.version import HEADER, SPOKEN
 from tests.fakes.cluster import FakeCluster
 

@@ -87,7 +87,7 @@ def test_a_word_of_a_newer_bridge_is_unknown() -> None:
 
 
 class Jobs:
-    """Applications on a cluster whose drivers all are one process, which lives until it is told to end."""
+    """Applications on a cluster whose drivers all are one process, which lives until a test ends it."""
 
     def __init__(self, cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
         self.cluster, self.driver = cluster, driver
