@@ -7,7 +7,6 @@ import asyncio
 import os
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -42,14 +41,14 @@ class Connection:
 
 
 class Caller:
-    """A caller of the API of a master with no worker and no application, over `connection`. Agents' tokens are "of w1" and
-    "of w2", "of 1234" is the own token of a user of that uid and gid."""
+    """A caller of the API of a cluster's master, over `connection`. Agents' tokens are "of w1" and "of w2", "of 1234" is the
+    own token of a user of that uid and gid."""
 
-    def __init__(self, path: Path, connection: Connection) -> None:
-        self.cluster, self.connection = FakeCluster(path), connection
+    def __init__(self, cluster: FakeCluster, connection: Connection) -> None:
+        self.cluster, self.connection = cluster, connection
         users = {"of 1234": User(1234, 1234)}
         gate = Gatekeeper("admin", "submit", {"w1": "of w1", "w2": "of w2"}.get, users.get, lambda: "metrics")
-        self.home = Home(path / "home")
+        self.home = Home(cluster.path / "home")
         joining = JoinCalls(self.home, "127.0.0.1")
         self.api = Api(self.cluster.state, gate, joining, WaitingAgents(), lambda: self.cluster.now_s, lambda: 1e9)
         self._application = self.api.application()

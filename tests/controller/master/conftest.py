@@ -31,8 +31,8 @@ def _taught(cluster: FakeCluster) -> None:
 
 
 @pytest.fixture
-def call(tmp_path: Path) -> Iterator[Caller]:
-    """Provide a caller of the API of a master of its own, without workers."""
+def call(cluster: FakeCluster) -> Iterator[Caller]:
+    """Provide a caller of the API of that master."""
     connection = Connection()
-    yield Caller(tmp_path, connection)
+    yield Caller(cluster, connection)
     connection.close()

@@ -1,4 +1,4 @@
-"""Refusals: a deadline that cannot be kept, by itself or because of promises; an executor larger than every worker; and no
+"""Refusals: a deadline that cannot be kept, by itself or because of promises; a directory that no container can show; and no
 refusal of applications that are only watched."""
 
 from __future__ import annotations
@@ -14,13 +14,6 @@ from stage_model.errors import BadInput, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report
 
 T = TypeVar("T")
-
-
-def test_an_executor_larger_than_every_worker_is_refused(cluster: FakeCluster) -> None:
-    cluster.worker("w1", memory_mb=1000)
-    with pytest.raises(BadInput, match="1408 MiB"):
-        cluster.register()
-    assert not cluster.state.applications
 
 
 @pytest.mark.parametrize("path", ["/", "/etc", "/home/me/a:b,c", "//home"])

@@ -205,6 +205,7 @@ LONG = "x" * 1001
         (DriverSync, "wanted", {"0": {"count": 2**31}}),
         (DriverSync, "killed", [str(number) for number in range(10_001)]),
         (DriverSync, "killed", [LONG]),
+        *((DriverSync, "serves", port) for port in (0, 65536, -1, "15002", 1.5)),
         (DriverSync, "events", [{"seq": 1, "event": 0}] * 10_001),
         (DriverSync, "snapshot", [0] * 10_001),
         (PlanRequest, "executors", -1),

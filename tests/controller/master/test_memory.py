@@ -91,6 +91,7 @@ def test_each_worker_is_split_among_those_on_it(tmp_path: Path) -> None:
     scene = Scene(tmp_path, w1={}, w2={"memory_mb": 6000})
     a, b = scene.register("a", None), scene.register("b", None)
     scene.cluster.driver(b, wanted={"0": ExecutorWish(count=1)}, killed=("2",))
+    scene.sync()
     assert set(split(scene)) == {f"{a}/1", f"{b}/1"}
     assert split(scene, "w2") == {f"{a}/2": 6000 - H}
 

@@ -260,13 +260,6 @@ class TestRows:
         assert any("executor 1" in line for line in application.notices.lines)
         assert [kind for _, kind, _, _ in cluster.state.store.aside()] == ["executor"]
 
-    def test_an_event(self, cluster: FakeCluster, application_id: str) -> None:
-        cluster.driver(application_id, *one_stage_run(1000)[:4])
-        self.change(cluster, "UPDATE events SET data = x'78' WHERE seq = 3")
-        application = cluster.state.applications[application_id]
-        assert (application.stream.acknowledged, application.faults) == (4, 1)
-        assert len(application.run.attempts[(0, 0)].done) == 1
-
     def test_of_texts_that_are_no_utf_8_and_of_others_keys(self, cluster: FakeCluster, application_id: str) -> None:
         texts = (
             "INSERT INTO applications VALUES (CAST(x'ff' AS TEXT), 1, x'')",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
-import msgspec
 import pytest
 
 from controller.wire.command import StartReply
-from controller.wire.driver import NOBODY_UID, DriverSync
+from controller.wire.driver import NOBODY_UID
 from stage_model.errors import BadInput
 from tests.controller.master.test_submissions import Submission, end
 from tests.fakes.cluster import FakeCluster
@@ -134,9 +133,3 @@ def test_a_host_that_is_none_is_handed_to_no_one_and_its_user_learns_why(cluster
     assert any("spark.driver.host" in line for line in cluster.view(connect).notices)
     report = Submission(cluster, "report", "connect:up")
     assert report.ask().reason.endswith("which does not serve yet")
-
-
-@pytest.mark.parametrize("port", ["0", "65536", "-1", '"15002"', "1.5"])
-def test_a_port_that_is_none_is_refused(port: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match="serves"):
-        msgspec.json.decode(f'{{"instance": "driver", "serves": {port}}}', type=DriverSync)

@@ -70,14 +70,6 @@ def told(cluster: FakeCluster) -> Iterator[Told]:
         one.sender.close()
 
 
-@pytest.fixture
-def calling(call: Caller) -> Iterator[tuple[Told, Caller]]:
-    with hooked() as hook:
-        one = Told(call.cluster, hook)
-        yield one, call
-        one.sender.close()
-
-
 def test_a_deadline_at_risk_is_told_by_what_the_api_says(told: Told) -> None:
     cluster = told.cluster
     job, here = late(cluster, name="nightly")
@@ -150,8 +142,7 @@ def test_ends_are_told_with_the_outcome_that_is_counted(told: Told) -> None:
     assert value(counted, "notifications_waiting") == 0
 
 
-def test_a_refusal_is_told_whether_the_plan_or_the_registration_is_refused(calling: tuple[Told, Caller]) -> None:
-    told, call = calling
+def test_a_refusal_is_told_whether_the_plan_or_the_registration_is_refused(told: Told, call: Caller) -> None:
     told.cluster.finished_run()
     asked = PlanRequest(profile="app@app.py", deadline_s=5.0, submits="nightly")
     assert call("POST", "/v1/plan", asked)["feasible"] is False
@@ -166,10 +157,7 @@ def test_a_refusal_is_told_whether_the_plan_or_the_registration_is_refused(calli
     assert (first["deadline_s"], second["deadline_s"]) == (5.0, 5.0)
 
 
-def test_a_refusal_for_something_else_has_the_deadline_that_was_asked_for_if_it_can_be_read(
-    calling: tuple[Told, Caller],
-) -> None:
-    told, call = calling
+def test_a_refusal_for_something_else_has_the_deadline_that_was_asked_for_if_it_can_be_read(told: Told, call: Caller) -> None:
     call.cluster.worker("w1", memory_mb=1000)
     annotated = {"spark.kubernetes.driver.annotation.sparkpace.io/deadline": "80s"}
     for asked in ({}, {"spark.pace.deadline": "90s"}, {"spark.pace.deadline": "soon"}, annotated):
@@ -178,8 +166,7 @@ def test_a_refusal_for_something_else_has_the_deadline_that_was_asked_for_if_it_
     assert [event["deadline_s"] for event in told.heard(4)] == [None, 90.0, None, 80.0]
 
 
-def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(calling: tuple[Told, Caller]) -> None:
-    told, call = calling
+def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(told: Told, call: Caller) -> None:
     told.cluster.finished_run()
     assert call("POST", "/v1/plan", PlanRequest(profile="app@app.py", deadline_s=5.0))["feasible"] is False
     assert call("POST", "/v1/plan", PlanRequest(profile="app@app.py", deadline_s=60.0, submits="x"))["feasible"] is True
@@ -188,8 +175,7 @@ def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(c
     assert told.heard(0) == []
 
 
-def test_no_secret_of_a_submission_is_told_whatever_it_is_refused_for(calling: tuple[Told, Caller]) -> None:
-    told, call = calling
+def test_no_secret_of_a_submission_is_told_whatever_it_is_refused_for(told: Told, call: Caller) -> None:
     call.cluster.worker("w1", memory_mb=4000)
     secret = "hunter2"
     environment = {"API_KEY": secret}
