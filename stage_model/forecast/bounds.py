@@ -109,6 +109,6 @@ def _idle(group: Sequence[StageEstimate], slots: int) -> bool:
         return True
     # with more slots than MOST_SLOTS, a part of them with its part of the tasks is as busy as all of them
     part, slots = max(1.0, slots / MOST_SLOTS), min(slots, MOST_SLOTS)
-    busy = stages_busy([(math.ceil(s.tasks / part), s.work_core_s / part, s.task_cv) for s in group], slots)
+    busy = stages_busy(tuple([(math.ceil(s.tasks / part), s.work_core_s / part, s.task_cv) for s in group]), slots)
     work_core_s = math.fsum(k * lasting for k, lasting in enumerate(busy, 1))
     return work_core_s < LEAST_BUSY * slots * sum(busy)

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 
 from msgspec import structs
 
 from stage_model.forecast.overlap import overlapping
 from stage_model.forecast.varying import lasting_s
-from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy, stages_busy, with_waiting
+from stage_model.forecast.virtual_time import Busy, Forecast, Sized, stages_busy, with_waiting
 from stage_model.history.profile import RunRecord, StageRecord
 
 LEAST_CORES = 1e-6
 """Least cores with which anything ran: a profile may claim what no quota can be, and what divides to nothing."""
-Sized = tuple[int, float, float]
-"""A stage's tasks, core-seconds and coefficient of variation of a task's work."""
 MOST_SLOTS = 1024
 """A profile may claim any number of slots and tasks; the time to model a stage must not grow with them."""
 
@@ -72,7 +69,7 @@ def side_by_side_s(stages: Sequence[Sized], since_s: float, run: RunRecord) -> f
         return 0.0
     tasks = sum(count for count, _, _ in stages)
     slots, part = max(1, run.slots), max(1.0, min(run.slots, tasks) / MOST_SLOTS)
-    fewer = [(math.ceil(count / part), work_core_s / part, cv) for count, work_core_s, cv in stages]
+    fewer = tuple([(math.ceil(count / part), work_core_s / part, cv) for count, work_core_s, cv in stages])
     speed = min(1.0, run.cores / slots)
     if not run.cores_there:
         return Forecast(stages_busy(fewer, min(round(slots / part), MOST_SLOTS)), 0.0, speed).time_s(run.cores / part)
@@ -121,14 +118,9 @@ def _stretch(tasks: int, cv: float, cores: float, slots: int) -> float:
 
 
 def _part_busy(tasks: int, cv: float, slots: int) -> tuple[Busy, float]:
-    """Return the busy tuple of one core-second. More slots than tasks change nothing; of more than `MOST_SLOTS` one part,
-    with its part of the tasks and cores, takes as long as all: how many parts there are is the second number."""
+    """Return the busy tuple of one core-second, which every work stretches, so runs of one profile share it. More slots than
+    tasks change nothing; of more than `MOST_SLOTS` one part, with its part of the tasks and cores, takes as long as all: how
+    many parts there are is the second number."""
     slots = max(1, slots)
     part = max(1.0, min(slots, tasks) / MOST_SLOTS)
-    return _unit_busy(round(tasks / part), cv, min(round(slots / part), MOST_SLOTS)), part
-
-
-@lru_cache(maxsize=4096)
-def _unit_busy(tasks: int, cv: float, slots: int) -> Busy:
-    """Return the busy tuple of one core-second: every work stretches the same schedule, so runs of one profile share it."""
-    return stage_busy(tasks, 1.0, cv, slots)
+    return stages_busy(((round(tasks / part), 1.0, cv),), min(round(slots / part), MOST_SLOTS)), part

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from stage_model.forecast.estimate import StageEstimate
 from stage_model.forecast.overlap import overlapping
@@ -17,7 +16,7 @@ def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float, speed_lim
     fixed_s = 0.0
     for group in overlapping(stages):
         # all works times the ratio: the same schedule, stretched
-        computing = _busy(tuple((s.tasks, s.work_core_s, s.task_cv) for s in group), slots)
+        computing = stages_busy(tuple((s.tasks, s.work_core_s, s.task_cv) for s in group), slots)
         latency_s, waiting_s = side_by_side([(s.fixed_s, s.waiting_s) for s in group])
         lasting, more_s = with_waiting(tuple([ratio * seconds for seconds in computing]), waiting_s, speed_limit)
         busy = add(busy, lasting)
@@ -30,9 +29,3 @@ def side_by_side(fixed: Sequence[tuple[float, float]]) -> tuple[float, float]:
     is waiting. These times pass together, so the longest latency and the longest fixed time count."""
     latency_s = max([fixed_s - waiting_s for fixed_s, waiting_s in fixed], default=0.0)
     return latency_s, max([fixed_s for fixed_s, _ in fixed], default=0.0) - latency_s
-
-
-@lru_cache(maxsize=4096)
-def _busy(stages: tuple[tuple[int, float, float], ...], slots: int) -> Busy:
-    """Return `stages_busy`, which is asked the same every period while nothing of these stages has begun."""
-    return stages_busy(stages, slots)

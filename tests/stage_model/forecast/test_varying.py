@@ -41,7 +41,7 @@ def test_steps_of_as_many_slots_are_no_steps(
     sized: list[tuple[int, float, float]], slots: int, speed: float, changes: list[float]
 ) -> None:
     steps = [(0.0, slots), *((second, slots) for second in sorted(changes))]
-    expected = Forecast(stages_busy(sized, slots), 0.0, speed).least_time_s()
+    expected = Forecast(stages_busy(tuple(sized), slots), 0.0, speed).least_time_s()
     assert lasting_s(sized, 20.0, steps, speed) == pytest.approx(expected)
 
 
