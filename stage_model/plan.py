@@ -103,7 +103,7 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     deadline are kept for work beyond the plan, which a run with other arguments may have (`stage_model.forecast.reserve`).
     `slots` and `executors` count over all workers, `cores` is the most that the executors can get together, `speed_limit` the
     most one task can use; `pace` is how much longer this run's stages took than the schedule of their work says
-    (`stage_model.forecast.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
+    (`stage_model.forecast.match.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
     `evict`: executors of lower priority may be ended for it.
     """
 

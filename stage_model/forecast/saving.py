@@ -74,7 +74,8 @@ class WatchedSaving(msgspec.Struct, frozen=True, kw_only=True):
 
 def watched_saving(known: Profile, run_id: str, held: Held, deadline_s: float | None) -> WatchedSaving:
     """Return what the fewest cores would have saved of what the run held; without a deadline it ends when it did. Runs that
-    came later do not count, because the estimate is of the last run's size. Raise `BadInput` for a profile without this run."""
+    came later do not count, because the estimate is of the last run's size. Raise `BadInput` for a profile without this
+    run."""
     upto = next((number for number, run in enumerate(known.runs, 1) if run.id == run_id), 0)
     if not upto:
         raise BadInput(f"profile {known.key!r} has no run {run_id!r} (any more); name one of its last runs")

@@ -18,8 +18,7 @@ from stage_model.forecast.budget import come_already_core_s, like, untold_core_s
 from stage_model.forecast.doubt import doubt
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
 from stage_model.forecast.fixed import modelled_s
-from stage_model.forecast.match import Matched, match
-from stage_model.forecast.pace import pace
+from stage_model.forecast.match import Matched, match, pace
 from stage_model.forecast.promises import Claim
 from stage_model.forecast.reserve import reserve_s
 from stage_model.forecast.schedule import to_come
