@@ -15,7 +15,7 @@ from stage_model.history.eventlog_schema import TaskEndLine
 from stage_model.history.events import TaskEnd, TaskWaits
 from stage_model.history.profile import StageWaits, parse_profile, profile, profile_json
 from stage_model.history.run_record import to_record
-from stage_model.history.waits import NO_WAITS, with_task
+from stage_model.history.stage_run import NO_WAITS, with_task
 from tests.fakes.records import facts, run, stage
 from tests.fakes.spark_events import Story, info
 
