@@ -7,8 +7,8 @@ waits where offHeap is below h.
 Where offHeap is below h and there are several priorities, applications of the lowest give first: they are brought down to
 their floors one after the other until offHeap is enough for the rest (document 003, preemption). So a newcomer may also join
 where applications of lower priority make room; no one loses work, because what is taken is evicted cache and memory that
-tasks give back. Not here: which application comes first (`queue`), how a running executor gets there (`resize`). See
-docs/decisions/0012-elastic-memory.md.
+tasks give back. Not here: which application comes first (`controller.master.core.queue`), how a running executor gets there
+(`resize`). See docs/decisions/0012-elastic-memory.md.
 """
 
 from __future__ import annotations
