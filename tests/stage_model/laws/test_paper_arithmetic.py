@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_model.deadlines import set_point
-from stage_model.laws.paper import PaperLimits, PaperSettings, PaperState, control_step, core_max
+from stage_model.laws.paper import PaperLimits, PaperSettings, PaperState, control_step
 
 SETTINGS = PaperSettings()
 WIDE = PaperLimits(core_min=0.1, core_max=16, tasks_left=100)
@@ -18,18 +18,17 @@ unit = st.floats(min_value=0, max_value=1)
 
 def test_on_the_line_the_law_keeps_what_it_has() -> None:
     # e = 0: cs = csi = 2.4, csi' = 2.4 - 0
-    cores, state, parts = control_step(PaperState(2.4), 0.3, 0.3, WIDE, 1, SETTINGS)
-    assert (cores, state.csi, parts.error) == (2.4, 2.4, 0)
+    assert control_step(PaperState(2.4), 0.3, 0.3, WIDE, 1, SETTINGS) == (2.4, PaperState(2.4))
 
 
 def test_behind_the_line_it_asks_for_more_and_integrates() -> None:
     # e = 0.02: K*e = 1; integral = 50 * 1/12 * 0.02 = 0.08333; cs = 1 + 2 + 0.08333 = 3.08333 -> 62 quanta = 3.1
     # csi' = 3.1 - 1 = 2.1
-    cores, state, parts = control_step(PaperState(2.0), 0.32, 0.30, WIDE, 1, SETTINGS)
+    cores, state = control_step(PaperState(2.0), 0.32, 0.30, WIDE, 1, SETTINGS)
     assert cores == pytest.approx(3.1)
     assert state.csi == pytest.approx(2.1)
-    assert parts.integral == pytest.approx(1 / 12)
-    assert parts.unlimited == pytest.approx(37 / 12)
+    fine = PaperLimits(core_min=0.1, core_max=16, tasks_left=100, quantum=1e-6)
+    assert control_step(PaperState(2.0), 0.32, 0.30, fine, 1, SETTINGS)[0] == pytest.approx(37 / 12, abs=1e-5)
 
 
 def test_saturation_is_fed_back_so_nothing_winds_up() -> None:
@@ -37,11 +36,11 @@ def test_saturation_is_fed_back_so_nothing_winds_up() -> None:
     limits = PaperLimits(core_min=0.1, core_max=4, tasks_left=100)
     state = PaperState(2.0)
     for _ in range(100):
-        cores, state, _ = control_step(state, 0.6, 0.1, limits, 1, SETTINGS)
+        cores, state = control_step(state, 0.6, 0.1, limits, 1, SETTINGS)
         assert cores == 4
     assert state.csi == pytest.approx(-21)
     # Back on the line the error term is gone: cs = -21 < least, so 0.1; no long tail of past errors.
-    cores, state, _ = control_step(state, 0.6, 0.6, limits, 1, SETTINGS)
+    cores, state = control_step(state, 0.6, 0.6, limits, 1, SETTINGS)
     assert cores == pytest.approx(0.1)
     assert state.csi == pytest.approx(0.1)
 
@@ -54,7 +53,7 @@ def test_tasks_left_cap_the_cores() -> None:
 
 def test_after_the_set_point_has_reached_1_everything_is_asked_for() -> None:
     state = PaperState(1.0)
-    cores, after, _ = control_step(state, 1.0, 0.95, PaperLimits(0.1, 8, 5), 1, SETTINGS)
+    cores, after = control_step(state, 1.0, 0.95, PaperLimits(0.1, 8, 5), 1, SETTINGS)
     assert (cores, after) == (5, state)
     # Also when it is nearly there: the paper has no exception.
     assert control_step(state, 1.0, 1.0, PaperLimits(0.1, 8, 5), 1, SETTINGS)[0] == 5
@@ -62,12 +61,6 @@ def test_after_the_set_point_has_reached_1_everything_is_asked_for() -> None:
 
 def test_a_ceiling_that_is_no_multiple_of_the_quantum_still_holds() -> None:
     assert control_step(PaperState(9), 0.5, 0.5, PaperLimits(0.1, 1.03, 9), 1, SETTINGS)[0] == 1.03
-
-
-def test_core_max_is_overscaled_but_never_above_the_slots() -> None:
-    assert core_max(1.2, overscale=2, slots=4) == 2.4
-    assert core_max(3, overscale=2, slots=4) == 4
-    assert core_max(math.inf, overscale=2, slots=4) == 4
 
 
 def test_the_set_point_rises_linearly_to_1() -> None:
@@ -90,7 +83,7 @@ periods = st.floats(0.1, 5)
 def test_cores_stay_within_their_bounds(
     state: PaperState, planned: float, progress: float, bounds: PaperLimits, dt_s: float, constants: PaperSettings
 ) -> None:
-    cores, after, _ = control_step(state, planned, progress, bounds, dt_s, constants)
+    cores, after = control_step(state, planned, progress, bounds, dt_s, constants)
     # rounding up to whole quanta takes 0.1 + 2e-17 for 0.1
     assert min(bounds.core_min, bounds.ceiling) - 1e-9 <= cores <= bounds.ceiling
     assert math.isfinite(after.csi)
@@ -106,8 +99,8 @@ def test_less_progress_never_means_fewer_cores(
     dt_s: float,
     constants: PaperSettings,
 ) -> None:
-    behind, _, _ = control_step(state, planned, min(one, other), bounds, dt_s, constants)
-    ahead, _, _ = control_step(state, planned, max(one, other), bounds, dt_s, constants)
+    behind, _ = control_step(state, planned, min(one, other), bounds, dt_s, constants)
+    ahead, _ = control_step(state, planned, max(one, other), bounds, dt_s, constants)
     assert behind >= ahead - 1e-9
 
 
@@ -121,6 +114,6 @@ def test_a_steeper_plan_never_means_fewer_cores(
     dt_s: float,
     constants: PaperSettings,
 ) -> None:
-    flat, _, _ = control_step(state, min(one, other), progress, bounds, dt_s, constants)
-    steep, _, _ = control_step(state, max(one, other), progress, bounds, dt_s, constants)
+    flat, _ = control_step(state, min(one, other), progress, bounds, dt_s, constants)
+    steep, _ = control_step(state, max(one, other), progress, bounds, dt_s, constants)
     assert steep >= flat - 1e-9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import msgspec
@@ -47,6 +48,11 @@ def test_a_stage_that_begins_when_no_time_is_left_gets_all_slots() -> None:
     # of its last 3 tasks 2 run elsewhere: there is one to run here
     last = decided(msgspec.structs.replace(late, tasks=3, elsewhere_running=2), running=1)
     assert (last.set_point, last.demand) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(("initial", "cores"), [(0.6, 1.2), (3.0, 4.0), (math.inf, 4.0)])
+def test_a_late_stage_gets_twice_its_initial_cores_but_never_more_than_the_slots(initial: float, cores: float) -> None:
+    assert decided(stage(3, planned=1.0, initial_cores=initial)).demand == pytest.approx(cores)
 
 
 def test_a_stage_without_a_deadline_has_no_set_point_and_asks_for_nothing() -> None:
