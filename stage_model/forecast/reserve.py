@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from stage_model.forecast.curve import to_come
 from stage_model.forecast.estimate import ApplicationEstimate
 from stage_model.forecast.match import Matched
-from stage_model.forecast.schedule import to_come
 from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageKey

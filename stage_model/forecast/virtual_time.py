@@ -158,6 +158,13 @@ def with_waiting(busy: Busy, waiting_s: float, speed_limit: float) -> tuple[Busy
     return tuple(lasting[1:]), lasting[0] / speed_limit
 
 
+def side_by_side(fixed: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the latency and waiting of stages that run at the same time, from each one's fixed time and the part of it that
+    is waiting. These times pass together, so the longest latency and the longest fixed time count."""
+    latency_s = max([fixed_s - waiting_s for fixed_s, waiting_s in fixed], default=0.0)
+    return latency_s, max([fixed_s for fixed_s, _ in fixed], default=0.0) - latency_s
+
+
 class Forecast(Struct, frozen=True):
     """The work left to do: `busy` as above and `fixed_s` seconds that no core shortens (driver gaps, start-up, I/O).
 

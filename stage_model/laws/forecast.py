@@ -13,8 +13,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from stage_model.forecast.schedule import side_by_side
-from stage_model.forecast.virtual_time import STEADY_WAVES, Forecast, add, schedule, task_works, with_waiting
+from stage_model.forecast.virtual_time import STEADY_WAVES, Forecast, add, schedule, side_by_side, task_works, with_waiting
 from stage_model.laws.base import Decision, Law, View, least_cores
 from stage_model.live import StageLive, tasks_worth
 from stage_model.plan import ApplicationPlan

@@ -15,13 +15,13 @@ from controller.master.core.application import Application, Target
 from controller.master.core.capacity import Capacity
 from controller.master.core.plan_state import PlanCache, RemainingSchedule
 from stage_model.forecast.budget import come_already_core_s, like, untold_core_s
+from stage_model.forecast.curve import to_come
 from stage_model.forecast.doubt import doubt
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
 from stage_model.forecast.fixed import modelled_s
 from stage_model.forecast.match import Matched, match, pace
 from stage_model.forecast.promises import Claim
 from stage_model.forecast.reserve import reserve_s
-from stage_model.forecast.schedule import to_come
 from stage_model.forecast.virtual_time import Busy, Forecast, add
 from stage_model.history.stage_run import StageKey
 
