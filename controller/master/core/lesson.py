@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from controller.wire.basis import Untaught
-from stage_model.history.like_named import like_named
+from stage_model.history.profile import like_named
 from stage_model.history.run import Run
 
 LastUntaught = Mapping[str, tuple[str, Untaught]]
