@@ -8,13 +8,13 @@ import pytest
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.match import match
 from stage_model.forecast.reserve import LONGEST_S, reserve_s
-from stage_model.history.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
 from stage_model.history.profile import RunRecord, profile
 from stage_model.history.run import Run
 from stage_model.history.run_record import to_record
 from tests.fakes.records import facts
+from tests.fakes.spark_events import Story, info
 
-TASKS, TASK_MS = 2, 1000
+START_MS, TASKS, TASK_MS = 10_000, 2, 1000
 SLOTS, CORES = 2, 2.0
 SPENT_S = TASKS * TASK_MS / 1000 / CORES
 """Seconds of each stage, with all cores."""
@@ -23,37 +23,20 @@ READ, LOOP, SAVE = "csv at app.py:1", "start at app.py:2", "save at app.py:3"
 
 def ran(*names: str, ended: int | None = None) -> Run:
     """Make a run of such stages, each in a job of its own, of which all or the first `ended` have ended."""
-    folded = Run()
+    story = Story()
     for number, name in enumerate(names):
-        at = 10_000 + 2 * number * TASK_MS
-        info = StageInfo(stage=number, name=name, tasks=TASKS, scopes=(name.split()[0],))
-        folded.apply(JobStart(job=number, time_ms=at, stages=(info,)))
-        folded.apply(StageSubmitted(info=info, time_ms=at))
-        if ended is not None and number >= ended:
-            continue
-        for index in range(TASKS):
-            task = TaskEnd(
-                stage=number,
-                attempt=0,
-                task=number * TASKS + index,
-                index=index,
-                executor="1",
-                launch_ms=at,
-                finish_ms=at + TASK_MS,
-                ok=True,
-                run_ms=TASK_MS,
-                cpu_ns=TASK_MS * 1_000_000,
-            )
-            folded.apply(task)
-        folded.apply(StageCompleted(stage=number, attempt=0, time_ms=at + TASK_MS))
-    return folded
+        story.ms = START_MS + 2 * number * TASK_MS
+        stage = info(number, name, tasks=TASKS, scopes=(name.split()[0],))
+        story.job(number, stage)
+        if ended is None or number < ended:
+            story.whole(stage, ms=TASK_MS, records=0, cpu_s=TASK_MS / 1000)
+        else:
+            story.submit(stage)
+    return story.run
 
 
 def record(*names: str, arguments: tuple[str, ...] = ("12",)) -> RunRecord:
-    told = to_record(
-        ran(*names),
-        facts(id="a", cores=CORES, slots=SLOTS, started_ms=10_000, arguments=arguments),
-    )
+    told = to_record(ran(*names), facts(id="a", cores=CORES, slots=SLOTS, started_ms=START_MS, arguments=arguments))
     return msgspec.structs.replace(told, complete=True)
 
 
