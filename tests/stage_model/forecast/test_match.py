@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
+
+import msgspec
 import pytest
 from msgspec import structs
 
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.match import match
+from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import RunRecord, profile
 from stage_model.history.run import Run
 from stage_model.history.run_record import ContainerUse, to_record
@@ -45,11 +50,7 @@ def batches(count: int) -> Story:
 
 
 def _record(run: Run, container_core_s: dict[StageKey, float] | None = None) -> RunRecord:
-    return to_record(
-        run,
-        facts(),
-        ContainerUse(container_core_s=container_core_s),
-    )
+    return to_record(run, facts(), ContainerUse(container_core_s=container_core_s))
 
 
 def names(stages: object) -> list[str]:
@@ -173,3 +174,39 @@ def test_container_cpu_is_not_compared_with_executor_cpu() -> None:
     assert match(learned(), story.run).work_ratio == 1.0
     by_threads = match(learned(container=False), story.run).work_ratio
     assert by_threads == pytest.approx((5 + 20) / (5 + 10))  # 2 tasks of 10 s against 2 of 5 s
+
+
+# ---------------------------------------------------------------- recorded runs
+
+POOLS = Path(__file__).parents[2] / "data" / "pools"
+"""Two recorded runs of a program with a pool of threads."""
+
+
+def events(name: str) -> list[AnyEvent]:
+    lines = gzip.decompress((POOLS / f"{name}.gz").read_bytes()).splitlines()
+    return [msgspec.json.decode(line, type=AnyEvent) for line in lines]
+
+
+@pytest.mark.parametrize(("taught", "seen"), [("first", "second"), ("second", "first")])
+def test_what_is_left_of_a_pool_of_threads_is_right(taught: str, seen: str) -> None:
+    """Count what is left in tasks: the machine was busy, so the CPU of one and the same stage differs between the runs."""
+    profiled = Run()
+    for event in events(taught):
+        profiled.apply(event)
+    expected = estimate(profile("k", [to_record(profiled, facts(name="pool"))]))
+    told = events(seen)
+    whole = sum(isinstance(event, TaskEnd) for event in told)
+    live, done, last = Run(), 0, None
+    for number, event in enumerate(told):
+        live.apply(event)
+        done += isinstance(event, TaskEnd)
+        if number % 25:
+            continue
+        found = match(expected, live)
+        left = sum(stage.tasks for stage in found.to_come)
+        left += sum(stage.info.tasks - len(stage.done) for stage in live.active_stages())
+        assert found.matched_share in (None, pytest.approx(1.0, abs=0.01))
+        assert abs(left - (whole - done)) <= 0.03 * whole, (number, left, whole - done)
+        assert last is None or last[0] - left <= done - last[1] + 0.01 * whole
+        last = left, done
+    assert last is not None
