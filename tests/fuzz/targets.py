@@ -48,6 +48,7 @@ from placement.dependencies import parse_after
 from placement.labels import parse_labels, parse_requirements
 from placement.resources import parse_advertised, parse_asked
 from placement.scores import parse_weights
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, PaceError
 from stage_model.forecast.advice import advice
 from stage_model.forecast.curve import reference_slots
@@ -67,8 +68,6 @@ from tests.fuzz.api import Conversation, conversations
 
 LOGS = Path(__file__).parents[1] / "data" / "eventlogs"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Errors that decoding JSON raises; whoever decodes has to handle all three."""
 
 
 @dataclass(frozen=True)

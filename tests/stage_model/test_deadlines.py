@@ -74,11 +74,6 @@ def test_less_time_never_means_a_later_stage_deadline(
     assert early <= late
 
 
-def test_a_passed_deadline_leaves_no_time() -> None:
-    left_s = stage_deadline([10, 10], 0, deadline_s=100, spent_s=96, alpha=0.95, beta=0.33)
-    assert left_s == 0
-
-
 def test_a_stage_that_took_no_time_gets_none_unless_shares_are_equal() -> None:
     assert omega(2, 10, 0, 0.33) == math.inf
     assert stage_deadline([0, 10], 0, deadline_s=10, spent_s=0, alpha=1, beta=0.33) == 0

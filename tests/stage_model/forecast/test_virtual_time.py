@@ -48,10 +48,6 @@ class TestSchedule:
     def test_nothing_to_do_is_not_busy(self) -> None:
         assert schedule((), (), 2) == (0.0, 0.0)
 
-    def test_a_busy_tuple_holds_all_work(self) -> None:
-        busy = schedule([0.5], [1.0, 2.0, 0.25], 3)
-        assert sum(k * v for k, v in enumerate(busy, 1)) == pytest.approx(3.75)
-
 
 class TestStages:
     def test_many_waves_are_a_steady_flow_with_the_same_work(self) -> None:
