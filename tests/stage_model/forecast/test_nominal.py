@@ -61,10 +61,7 @@ def chain(times: int = 1, record_bytes: int = 0) -> Story:
 def ended(story: Story, name: str = "run") -> RunRecord:
     story.job_end(0)
     story.end()
-    return to_record(
-        story.run,
-        facts(id=name, slots=SLOTS),
-    )
+    return to_record(story.run, facts(id=name, slots=SLOTS))
 
 
 def learned(*stories: Story) -> ApplicationEstimate:
