@@ -122,8 +122,8 @@ def is_clock_time(text: str) -> bool:
 
 
 def next_time(text: str, now: datetime, *, option: str) -> datetime | None:
-    """Return the next moment after `now` (aware) of a clock time, in UTC; None for a text of another kind. Without a zone that
-    of `now` is meant. Raise `BadInput` for a day, time or zone that does not exist."""
+    """Return the next moment after `now` (aware) of a clock time, in UTC; None for a text of another kind. Without a zone
+    that of `now` is meant. Raise `BadInput` for a day, time or zone that does not exist."""
     if (parts := _clock_parts(text)) is None:
         return None
     day, hour, minute, zone_name = parts
