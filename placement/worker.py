@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 
-from placement.ids import Held, Pool
-from placement.resources import NOTHING, SCALE, ResourceSet
+from placement.resources import NOTHING, SCALE, Held, Pool, ResourceSet
 from placement.topology import NOWHERE, Location
 
 

@@ -150,10 +150,19 @@ def spark35_python() -> Path:
 
 TOGETHER: dict[str, tuple[str, ...]] = {
     "kubernetes": ("test_kubernetes", "test_node_image."),
-    "bridge": ("test_bridge", "test_driver_process.", "test_event_listener.", "test_steady_clock."),
+    "bridge": ("test_bridge", "test_steady_clock."),
+    "containers": (
+        *("test_authentication.", "test_class_archive.", "test_environment.", "test_failures.", "test_jobs."),
+        "test_several_jobs.",
+    ),
+    "processes": (
+        *("test_airflow.", "test_jupyter.", "test_outcomes.", "test_pipelines.", "test_process_runtime.", "test_prometheus."),
+        *("test_shim.", "test_sql_servers.", "test_store_and_disk.", "test_ui."),
+    ),
 }
-"""Groups of files in `tests/integration` that share the Kubernetes cluster and the node image, or the bridge's classes. In
-several processes, one would wait until another is done with the cluster, and each would build the image or the classes."""
+"""Groups of files in `tests/integration` that share what takes long to start: the Kubernetes cluster and the node image, the
+bridge's classes, the cluster with executors in containers, that with executors as processes. In several processes, each would
+start it, or one would wait until another is done with it."""
 
 
 def _together(nodeid: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -9,12 +10,16 @@ import msgspec
 from controller.cli.common import table_console
 from controller.cli.plan_answer import print_curve, print_stages
 from controller.cli.tables import bounds_table
-from controller.master.core.plan_reply import plan_without_cluster
+from controller.master.core.capacity import Capacity
+from controller.master.core.plan_reply import asked_law, planned_on
 from controller.runs.log_profile import LoggedRun, logged_profile
 from controller.wire.command import PlanReply, PlanRequest
 from stage_model.forecast.advice import Advice, advice
+from stage_model.forecast.curve import reference_slots
 from stage_model.forecast.estimate import reference_run
+from stage_model.forecast.promises import NOTHING_PROMISED
 from stage_model.forecast.saving import Saving
+from stage_model.history.profile import Profile
 from stage_model.units import format_duration
 
 
@@ -35,6 +40,16 @@ def plan_of_logs(runs: Sequence[LoggedRun], request: PlanRequest) -> LogPlan:
     doubts = (*basis, *(sentence for run in runs for sentence in run.notes))
     found = advice(known, held, reply.cluster_cores, request.deadline_s, doubts)
     return LogPlan(**msgspec.structs.asdict(reply), advice=found)
+
+
+def plan_without_cluster(request: PlanRequest, profile: Profile) -> PlanReply:
+    """Return the plan on as many slots and cores as the profile's last run had slots, without other applications; where more
+    cores are asked for, on as many more executors. Raise `BadInput` as `plan_reply` does."""
+    had = reference_slots(profile)
+    slots = max(had, math.ceil(request.most_cores or 0.0))
+    executors = max(1, math.ceil(reference_run(profile).executors * slots / had))
+    most = Capacity(float(slots), slots, speed_limit=1.0, executors=executors)
+    return planned_on(most, profile, request, NOTHING_PROMISED, asked_law(request, "forecast"))
 
 
 def print_log_plan(reply: LogPlan, request: PlanRequest) -> None:

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from datetime import datetime
 
 from controller.machine.local_zone import local_zone
-from controller.master.core import admission
+from controller.master.core.admission import Admission
 from controller.master.core.application import Application
-from controller.master.core.arrival import Arrival, new_record
-from controller.master.core.from_record import make_application
+from controller.master.core.arrival import Arrival, make_application, new_record
 from controller.master.core.plan_reply import plan_reply
-from controller.master.core.promised import promised
+from controller.master.core.promised import check_feasible, promised
 from controller.master.core.submissions import Submissions
 from controller.master.off_loop import OffLoop, in_turns
 from controller.master.profiles import look_up, profile_of
@@ -25,7 +24,7 @@ from controller.wire.driver import NOBODY_UID, Registration
 
 
 class Admitting:
-    def __init__(self, core: admission.Admission, submissions: Submissions, profiles: ProfileStore) -> None:
+    def __init__(self, core: Admission, submissions: Submissions, profiles: ProfileStore) -> None:
         self.core, self.registry, self.submissions, self.profiles = core, core.registry, submissions, profiles
         self.promising = asyncio.Lock()
         """A lock that is held while a deadline is judged alongside the promises, until it is one of them or is refused."""
@@ -48,7 +47,7 @@ class Admitting:
         if most is not None:
             offer = self.core.offer(application, now_s)
             others = await in_turns(promised(self.registry, now_s, attached=application.attached))
-            number = await off_loop(lambda: admission.check_feasible(application, most, now_s, others, offer))
+            number = await off_loop(lambda: check_feasible(application, most, now_s, others, offer))
             if offer is not None and number:
                 self.core.ask(application, offer, number, now_s)
         return application

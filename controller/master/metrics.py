@@ -19,8 +19,8 @@ from prometheus_client.registry import Collector
 from controller.machine.printable import printable
 from controller.master.cluster import ClusterState
 from controller.master.core.application import Application
+from controller.master.core.outcome import ERROR_BOUNDS
 from controller.master.core.registry import AT_A_TIME
-from controller.master.core.tally import ERROR_BOUNDS
 from controller.master.metric_table import METRICS
 from controller.master.notify.deliveries import OUTCOMES_OF_SENDING
 from controller.version import VERSION

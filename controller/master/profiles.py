@@ -8,7 +8,7 @@ from pathlib import Path
 from controller.machine.files import local_path, read_plain
 from controller.machine.local_zone import local_zone
 from controller.master.core.application_record import ApplicationRecord
-from controller.master.core.from_record import LookedUp
+from controller.master.core.arrival import LookedUp
 from controller.master.core.guard import Caught
 from controller.runs.profile_store import FILE, LARGEST_BYTES, ProfileStore
 from controller.wire.command import PlanRequest

@@ -15,7 +15,6 @@ from controller.master.access.tokens import digest, mint
 from controller.master.admitting import Admitting
 from controller.master.core import agents, driver_events, drivers
 from controller.master.core.arrival import check_usable, checked_id
-from controller.master.core.single_jobs import without_refused_deadlines
 from controller.master.off_loop import OffLoop
 from controller.master.outside import Outside
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
@@ -69,7 +68,7 @@ class DriverCalls:
             if number:
                 await asyncio.sleep(0)
                 now_s = clock()
-            part = without_refused_deadlines(application, reported, registry.shares, now_s)
+            part = driver_events.without_refused_deadlines(application, reported, registry.shares, now_s)
             new = driver_events.unstored(application, part)
             stored = new if new is not None and self.outside.store_events(new) else None
             driver_events.take(application, part, stored, registry, now_s)

@@ -13,8 +13,8 @@ import msgspec
 from controller.master.core import driver_events
 from controller.master.core.application import Application
 from controller.master.core.application_record import ApplicationRecord
+from controller.master.core.arrival import make_application
 from controller.master.core.executor_state import Executor, ExecutorRecord
-from controller.master.core.from_record import make_application
 from controller.master.core.guard import Caught
 from controller.master.core.registry import Registry
 from controller.master.profiles import look_up

@@ -43,7 +43,7 @@ def patches(changes: Sequence[OrderedQuota], request_m: int = REQUEST_M) -> int:
     sent_s, count = -math.inf, 0
     for change, until_s in zip(changes, [*(c.time_s for c in changes[1:]), math.inf], strict=False):
         now_s = max(change.time_s, sent_s + pod_resize.INTERVAL_S)
-        limit_m = pod_resize.goal(pod, change.cores).limit_m
+        limit_m = pod_resize.goal(pod, change.cores)
         if now_s < until_s and pod_resize.differs(has_m, limit_m):
             has_m, sent_s, count = limit_m, now_s, count + 1
     return count

@@ -76,9 +76,10 @@ class PacedRun(msgspec.Struct, frozen=True, kw_only=True):
         return -self.error_pct > limits.early_pct and not self.all_cores
 
     def misses(self, limits: ZooLimits) -> list[str]:
-        """Return the misses for which this run needs an explanation."""
+        """Return the misses for which this run needs an explanation; a run that failed has no time to judge."""
+        if self.failed:
+            return ["failed"]
         found = {
-            "failed": self.failed,
             "another answer": self.unequal is not None,
             "too late": self.too_late(limits),
             "late": self.late(limits) and not self.too_late(limits),
@@ -88,8 +89,8 @@ class PacedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def goals_of(half: str, every: Sequence[PacedRun], limits: ZooLimits) -> list[Goal]:
-    """Return the goals of that half's runs; a goal to which no run belongs has no figure."""
-    runs = [run for run in every if run.half == half]
+    """Return the goals of that half's runs that did not fail; a goal to which no run belongs has no figure."""
+    runs = [run for run in every if run.half == half and not run.failed]
     short = [run for run in runs if run.deadline_s < limits.short_s]
     long = [run for run in runs if run.deadline_s > limits.long_s]
     late_share = 100 * sum(run.late(limits) for run in runs) / len(runs) if runs else None

@@ -13,14 +13,13 @@ from msgspec import structs
 
 from controller.asks.job_options import JobOptions
 from controller.master.core import driver_events
-from controller.master.core.admission import check_feasible
 from controller.master.core.application import Application
 from controller.master.core.application_record import ApplicationRecord
+from controller.master.core.arrival import LookedUp, make_application
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.effects import DropDetails, Effect, Wake, WriteRecord
-from controller.master.core.from_record import LookedUp, make_application
-from controller.master.core.master_life import MasterLife
-from controller.master.core.promised import promised
+from controller.master.core.promised import check_feasible, promised
+from controller.master.core.registry import MasterLife
 from controller.wire.driver import ExecutorWish, Registration
 from controller.wire.worker import ExecutorReport, Sample, WorkerInfo, WorkerSync
 from experiments.simulator import driver

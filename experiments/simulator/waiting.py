@@ -2,7 +2,7 @@
 
 All jobs are there from the beginning, in an order that is drawn: the forecast looks at the jobs ahead, so several must wait.
 Machines ask for work by heartbeats, with their slots in turn; a map whose block is elsewhere takes TT longer, the time to
-move a block. RFD is the document's algorithm with the product's forecast (`placement.locality`) in both variants. As in the
+move a block. RFD is the document's algorithm with the product's forecast (`placement.data_wait`) in both variants. As in the
 document's table 3, the forecast of every waiting job (equation 4) is kept from time to time, together with what came: the
 requests of machines with unprocessed blocks of the job within TT.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from placement.locality import WORTH, DataOutlook, expected_requests
+from placement.data_wait import WORTH, DataOutlook, expected_requests
 
 SCHEDULERS = ("fifo", "fair", "rfd-intended", "rfd-printed")
 

@@ -23,11 +23,13 @@ HALVINGS = 16
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The work that one application still has to do in `left_s` seconds."""
+    """The work that one application still has to do in `left_s` seconds. `own_cores` are those of workers that are still to
+    come for it: no other claim gets them, and this one takes that many fewer of the rest."""
 
     forecast: Forecast
     left_s: float
     priority: int
+    own_cores: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,11 @@ def without(room: Room, cores: float, until_s: float) -> Room:
     return tuple(rest)
 
 
+def _widened(room: Room, cores: float) -> Room:
+    """Return the room with that many more cores at any time."""
+    return tuple((until_s, free + cores) for until_s, free in room)
+
+
 def _serve(claims: Sequence[Claim], cores: float) -> tuple[list[bool], Room]:
     """Return which claims, in the order given, are kept, and the room that no claim takes. A claim that cannot be kept is
     served last of its priority: it takes all that the other claims leave."""
@@ -109,16 +116,18 @@ def _serve(claims: Sequence[Claim], cores: float) -> tuple[list[bool], Room]:
     room = constant_room(cores)
     for priority in sorted({claim.priority for claim in claims}, reverse=True):
         mine = sorted((i for i, c in enumerate(claims) if c.priority == priority), key=lambda i: claims[i].left_s)
-        hopeless = []
+        hopeless = list[Claim]()
         for index in mine:
-            needed = cores_to_keep(claims[index], room)
+            claim = claims[index]
+            its_room = _widened(room, claim.own_cores)
+            needed = cores_to_keep(claim, its_room)
             if needed is None:
-                hopeless.append(index)
+                hopeless.append(claim)
                 continue
             kept[index] = True
-            room = without(room, needed, end_s(claims[index].forecast, room, needed))
-        for index in hopeless:
-            room = without(room, math.inf, end_s(claims[index].forecast, room))
+            room = without(room, max(0.0, needed - claim.own_cores), end_s(claim.forecast, its_room, needed))
+        for claim in hopeless:
+            room = without(room, math.inf, end_s(claim.forecast, _widened(room, claim.own_cores)))
     return kept, room
 
 

@@ -85,7 +85,7 @@ class FakeCluster:
         self, path: Path, memory_policy: str = "equal", keep_runs: int = 3, users: tuple[UserLimits, ...] = ()
     ) -> None:
         self.keep_runs, self.users = keep_runs, users
-        self.path, self.now_s, self.changes, self.memory_policy = path, 100.0, 0, memory_policy
+        self.path, self.now_s, self.memory_policy = path, 100.0, memory_policy
         self.woken: set[str] = set()
         self.pool: Executor = AtOnce()
         for folder in ("runs", "profiles"):
@@ -100,7 +100,6 @@ class FakeCluster:
         return self.now_s
 
     def _changed(self, worker_ids: Collection[str]) -> None:
-        self.changes += 1
         self.woken |= set(worker_ids)
 
     def register(self, **changed: Any) -> str:
@@ -129,6 +128,10 @@ class FakeCluster:
 
     def summary(self, application_id: str) -> dict[str, Any]:
         return read_summary(self.path / "runs" / application_id)
+
+    def where(self, application_id: str) -> list[str]:
+        """Return the workers of an application's live executors."""
+        return [executor.record.worker_id for executor in self.state.applications[application_id].live_executors()]
 
     def worker(
         self,
@@ -160,6 +163,22 @@ class FakeCluster:
         )
         return self.state.agents.sync(worker_id, sync, self.now_s)
 
+    def pass_by(self, seconds: float = 0.0) -> None:
+        """Let time pass, then worker w1 report that nothing runs there; then the master has a pass."""
+        self.now_s += seconds
+        self.worker("w1")
+        self.tick()
+
+    def exits(self, application_id: str, executor_id: str = "1", **how: Any) -> None:
+        """Let an executor on worker w1 exit and its agent remove it; then the master has a pass."""
+        self.worker("w1", report(application_id, executor_id, "exited", **how))
+        self.pass_by()
+
+    def end(self, application_id: str) -> None:
+        """Let a driver report a whole run and its end, and worker w1 that nothing runs there; then the master has a pass."""
+        self.driver(application_id, *one_stage_run(1000), ended=True)
+        self.pass_by()
+
     def driver(self, application_id: str, *events: AnyEvent, first: int = 1, **changed: Any) -> DriverReply:
         changed.setdefault("wanted", {"0": ExecutorWish()})
         sync = DriverSync(instance="driver", events=sequenced(events, first), **changed)
@@ -175,9 +194,7 @@ class FakeCluster:
         self.now_s += 9
         self.worker("w1", report(application_id, "1", stages=(used,)))
         self.driver(application_id, events[-1], first=len(events), ended=True)
-        self.worker("w1", report(application_id, "1", "exited", exit_code=0, stages=(used,)))
-        self.worker("w1")
-        self.state.tick(self.now_s)
+        self.exits(application_id, exit_code=0, stages=(used,))
         return application_id
 
 

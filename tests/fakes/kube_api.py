@@ -1,10 +1,9 @@
-"""A stand-in for a Kubernetes API server with one kubelet and a scheduler, for tests: pods, their watch, and their `resize`.
+"""A stand-in for a Kubernetes API server with one kubelet, for tests: pods, their watch, and their `resize`.
 
 Its contract is that of real servers from 1.33 on, as seen on 1.36: a resize may change only CPU and memory, must keep the
-QoS class, and is refused with 403 where it is more than the node, a LimitRange, a quota or the caller's rights allow; a
-request for which the node has no room now is taken in and waits as Deferred. A pod that names no node waits until requests
-leave room for its own. The same suite runs on a real server (`tests/controller/runtime/kubernetes/test_api.py`). What a real
-server does seldom, a test orders here: `Orders`.
+QoS class, and is refused with 403 where a LimitRange, a quota or the caller's rights do not allow it. Not here: what only
+changed requests bring about (a node without room, Deferred); all pods have room. The same suite runs on a real server
+(`tests/controller/runtime/kubernetes/test_api.py`). What a real server does seldom, a test orders here: `Orders`.
 """
 
 from __future__ import annotations
@@ -79,17 +78,12 @@ class Orders:
 class Refused(Exception):
     def __init__(self, code: int, message: str, name: str = "") -> None:
         super().__init__(message)
-        details = {"name": name, "kind": "pods"} if name else {}
-        reason = {403: "Forbidden", 404: "NotFound", 409: "Conflict", 410: "Expired", 422: "Invalid"}.get(code, "")
         self.code = code
         self.status: Json = {
             "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
             "status": "Failure",
             "message": message,
-            "reason": reason,
-            "details": details,
+            "details": {"name": name} if name else {},
             "code": code,
         }
 
@@ -97,7 +91,7 @@ class Refused(Exception):
 class KubeState:
     """Everything that the server knows. All times are real; nothing waits but watches."""
 
-    def __init__(self, cores: float = 2.0) -> None:
+    def __init__(self) -> None:
         self.changed = threading.Condition(threading.RLock())
         self.pods: dict[tuple[str, str], Json] = {}
         self.ranges: dict[str, Json] = {}
@@ -107,7 +101,6 @@ class KubeState:
         self.version = 100
         self.oldest = 100
         """Watches from before cannot go on."""
-        self.cores = cores
         self.orders = Orders()
         self.patches: list[tuple[float, str, Json]] = []
         """Time, pod and content of each patch."""
@@ -130,10 +123,7 @@ class KubeState:
                     resources.setdefault("requests", {}).setdefault(what, amount)
             pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec), "conditions": []}
             self.pods[namespace, metadata["name"]] = pod
-            if "nodeName" in spec or not self._why_not_placed(pod):
-                self._start(pod)
-            else:
-                pod["status"]["conditions"] = [_unschedulable(self._why_not_placed(pod))]
+            self._start(pod)
             self._event("ADDED", pod)
             return copy.deepcopy(pod)
 
@@ -157,26 +147,10 @@ class KubeState:
         }
         self._carry_out(pod)
 
-    def _why_not_placed(self, pod: Json) -> str:
-        """Say why a pod finds no place by the scheduler's rule: requests may not sum up to more than is allocatable. A pod
-        that is being resized counts with its request or with what the node has set aside, whichever is more. Empty: there is
-        room."""
-        placed = [other for other in self.pods.values() if other is not pod and alive(other)]
-        taken = sum(max(requested(other["spec"]), allocated(other)) for other in placed)
-        return "0/1 nodes are available: 1 Insufficient cpu." if requested(pod["spec"]) + taken > self.cores + 1e-9 else ""
-
-    def _place(self) -> None:
-        """Place pods that wait for a node, the oldest first."""
-        for pod in self.pods.values():
-            if pod["status"]["phase"] == "Pending" and not self._why_not_placed(pod):
-                self._start(pod)
-                self._event("MODIFIED", pod)
-
     def delete(self, namespace: str, name: str) -> None:
         with self.changed:
             self._event("DELETED", self._pod(namespace, name))
             del self.pods[namespace, name]
-            self.kubelet()
 
     def finish(self, namespace: str, name: str, code: int) -> None:
         """End the pod's program with that exit code."""
@@ -212,11 +186,8 @@ class KubeState:
         name = pod["metadata"]["name"]
         if qos_class(resized["spec"]) != pod["status"]["qosClass"]:
             raise Refused(422, f'Pod "{name}" is invalid: spec: Pod QOS Class may not change as a result of resizing', name)
-        for before, after in zip(pod["spec"]["containers"], resized["spec"]["containers"], strict=True):
-            has, gets = before["resources"], after["resources"]
-            for kind in ("limits", "requests"):
-                if set(has.get(kind, {})) - {k for k, v in gets.get(kind, {}).items() if v is not None}:
-                    raise Refused(422, f'Pod "{name}" is invalid: spec: resource {kind} cannot be removed', name)
+        for container in resized["spec"]["containers"]:
+            gets = container["resources"]
             for what, amount in gets.get("requests", {}).items():
                 if amount_of(gets.get("limits", {}), what, None) is not None and number(amount) > number(
                     gets["limits"][what]
@@ -226,8 +197,6 @@ class KubeState:
                 raise Refused(403, f'pods "{name}" is forbidden: {why}', name)
         if why := self._why_beyond_quota(pod, resized):
             raise Refused(403, f'pods "{name}" is forbidden: {why}', name)
-        if requested(resized["spec"]) > self.cores:
-            raise Refused(403, f'pods "{name}" is forbidden: node {NODE} has not enough cpu: capacity {self.cores:g}', name)
 
     def _why_out_of_range(self, namespace: str, gets: Json) -> str:
         """Say what of a container's CPU the namespace's LimitRange does not allow; empty if it allows all."""
@@ -263,37 +232,24 @@ class KubeState:
     # ---------------------------------------------------------------- the kubelet
 
     def kubelet(self) -> None:
-        """Carry out what the node has room for; then the scheduler looks what has room now."""
+        """Carry out the resizes that wait."""
         with self.changed:
             if self.orders.kubelet_away:
                 return
             for pod in self.pods.values():
-                if _waits(pod):
-                    self._try(pod)
-            self._place()
-
-    def _try(self, pod: Json) -> None:
-        before = copy.deepcopy(pod["status"])
-        used = sum(allocated(other) for other in self.pods.values() if other is not pod and alive(other))
-        wanted = requested(pod["spec"])
-        if self.orders.infeasible:
-            pod["status"]["conditions"] = [_pending("Infeasible", self.orders.infeasible)]
-        elif wanted + used > self.cores + 1e-9 and wanted > allocated(pod):
-            message = (
-                f"Node didn't have enough resource: cpu, requested: {wanted:g}, used: {used:g}, capacity: {self.cores:g}"
-            )
-            pod["status"]["conditions"] = [_pending("Deferred", message)]
-        else:
-            pod["status"]["conditions"] = []
-            self._carry_out(pod)
-        if pod["status"] != before:
-            self._event("MODIFIED", pod)
+                if not _waits(pod):
+                    continue
+                if self.orders.infeasible:
+                    pod["status"]["conditions"] = [_pending("Infeasible", self.orders.infeasible)]
+                else:
+                    pod["status"]["conditions"] = []
+                    self._carry_out(pod)
+                self._event("MODIFIED", pod)
 
     @staticmethod
     def _carry_out(pod: Json) -> None:
         for container, status in zip(pod["spec"]["containers"], pod["status"]["containerStatuses"], strict=True):
             status["resources"] = copy.deepcopy(container["resources"])
-            status["allocatedResources"] = copy.deepcopy(container["resources"].get("requests", {}))
 
     # ---------------------------------------------------------------- what is reported
 
@@ -359,10 +315,8 @@ def executor_pod(
     memory: str | None = "64Mi",
     memory_request: str | None = None,
     image: str = "localhost/pause:1",
-    node: str | None = None,
 ) -> Json:
-    """Make a pod as Spark makes one for an executor. By default limit and request of its memory are equal, as Spark's are;
-    `node` None: the scheduler chooses."""
+    """Make a pod as Spark makes one for an executor. By default limit and request of its memory are equal, as Spark's are."""
     limits = {"cpu": limit, "memory": memory}
     requests = {"cpu": request, "memory": memory_request or memory}
     environment = {
@@ -390,7 +344,6 @@ def executor_pod(
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
             "containers": [container],
-            **({} if node is None else {"nodeName": node}),
         },
     }
 
@@ -436,17 +389,8 @@ def amount_of(amounts: Json, what: str, otherwise: float | None) -> float | None
     return number(amounts[what]) if amounts.get(what) is not None else otherwise
 
 
-def requested(spec: Json) -> float:
-    return sum(amount_of(one["resources"].get("requests", {}), "cpu", 0.0) or 0.0 for one in spec["containers"])
-
-
 def limited(spec: Json) -> float:
     return sum(amount_of(one["resources"].get("limits", {}), "cpu", 0.0) or 0.0 for one in spec["containers"])
-
-
-def allocated(pod: Json) -> float:
-    statuses = pod["status"].get("containerStatuses", ())
-    return sum(amount_of(one.get("allocatedResources", {}), "cpu", 0.0) or 0.0 for one in statuses)
 
 
 def alive(pod: Json) -> bool:
@@ -462,10 +406,6 @@ def _waits(pod: Json) -> bool:
 
 def _pending(reason: str, message: str) -> Json:
     return {"type": "PodResizePending", "status": "True", "reason": reason, "message": message}
-
-
-def _unschedulable(message: str) -> Json:
-    return {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
 
 
 # ---------------------------------------------------------------- over HTTP
@@ -529,8 +469,6 @@ class Handler(BaseHTTPRequestHandler):
             case ["namespaces", there, "pods", name]:
                 with state.changed:
                     return copy.deepcopy(state._pod(there, name))
-            case ["nodes"]:
-                return self._nodes()
             case _:
                 raise Refused(404, "the server could not find the requested resource")
         orders, denied = state.orders, state.orders.denials > 0 and "watch" not in query
@@ -551,14 +489,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for event in self.server.state.watched(namespace, labels, version, seconds):
-            line = json.dumps(event).encode() + b"\n"
+            line = json.dumps(event, ensure_ascii=False).encode() + b"\n"  # as a real server, which is written in Go
             self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
         self.wfile.write(b"0\r\n\r\n")
-
-    def _nodes(self) -> Json:
-        amounts = {"cpu": f"{self.server.state.cores:g}", "memory": "4Gi"}
-        node = {"metadata": {"name": NODE}, "status": {"allocatable": amounts, "capacity": amounts}}
-        return {"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [node]}
 
     def _post(self, path: list[str], _query: dict[str, str], body: Json) -> Json:
         match path:

@@ -23,17 +23,14 @@ TIMES = {"Timestamp", "Submission Time", "Completion Time", "Launch Time", "Fini
 
 
 def unchanged(events: Events) -> Events:
-    """Return the log as it is."""
     return events
 
 
 def without(*kinds: str) -> Change:
-    """Leave out all events of these kinds."""
     return lambda events: [event for event in events if not event["Event"].endswith(kinds)]
 
 
 def without_executor(name: str, *kinds: str) -> Change:
-    """Leave out the events of these kinds of an executor."""
     return lambda events: [e for e in events if not (e["Event"].endswith(kinds) and e.get("Executor ID") == name)]
 
 
@@ -48,7 +45,6 @@ def without_ends(count: int, stage: int) -> Change:
 
 
 def without_end_of_stage(events: Events) -> Events:
-    """Leave out the end of the first stage."""
     return [e for e in events if not (e["Event"].endswith("StageCompleted") and e["Stage Info"]["Stage ID"] == 0)]
 
 
@@ -68,7 +64,6 @@ def before_its_jobs(events: Events) -> Events:
 
 
 def twice_ended(events: Events) -> Events:
-    """Write the end of the first task twice."""
     first = next(number for number, event in enumerate(events) if event["Event"].endswith("TaskEnd"))
     return [*events[: first + 1], events[first], *events[first + 1 :]]
 
@@ -98,7 +93,6 @@ def metrics_changed(**fields: int | None) -> Change:
 
 
 def changed(kind: str, **fields: str) -> Change:
-    """Change fields of all events of a kind."""
 
     def change(events: Events) -> Events:
         for event in events:
@@ -110,7 +104,6 @@ def changed(kind: str, **fields: str) -> Change:
 
 
 def later(by_ms: int) -> Change:
-    """Let the application begin that much later."""
 
     def moved(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
@@ -185,7 +178,6 @@ def of_databricks(events: Events) -> Events:
 
 
 def left_at_the_end(events: Events) -> Events:
-    """Remove the executors before the application's end."""
     ms = events[-1]["Timestamp"] - 500
     gone = [
         {
@@ -204,7 +196,6 @@ def left_at_the_end(events: Events) -> Events:
 
 
 def one_file(lines: list[bytes]) -> dict[str, bytes]:
-    """Write all lines to one file."""
     return {"log": b"".join(lines)}
 
 
@@ -214,7 +205,6 @@ def cut_off(lines: list[bytes]) -> dict[str, bytes]:
 
 
 def garbled(lines: list[bytes]) -> dict[str, bytes]:
-    """Break a line in the middle."""
     half = len(lines) // 2
     return {"log": b"".join([*lines[:half], b'{"Event":"SparkListenerTaskEnd",Stage}\n', *lines[half:]])}
 

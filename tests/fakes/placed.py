@@ -37,6 +37,11 @@ class Scene:
                 self.report(name, *((spec.application_id, spec.executor_id) for spec in desired.executors))
         self.state.tick(self.cluster.now_s)
 
+    def restart(self) -> None:
+        """Start the master again, and let all workers report."""
+        self.cluster.restart()
+        self.sync()
+
     def report(self, name: str, *running: tuple[str, str]) -> WorkerReply:
         info = WorkerInfo(worker_id=name, runtime="fake", pid=1, boot_id=boot_id(), **self.offers[name])
         sync = WorkerSync(

@@ -26,12 +26,13 @@ from controller.agent.executors.known import PROGRESS_FILE, ProgressRefused, rea
 from controller.asks.job_options import job_options, parse_mounts
 from controller.asks.properties import format_properties, parse_properties
 from controller.asks.submit_args import split_arguments
+from controller.cli.log_plan import plan_without_cluster
 from controller.client import MasterClient
 from controller.home import Home
 from controller.locks import last_holder
 from controller.machine.process import Process
 from controller.master.core.executor_spec import executor_slots, executor_spec
-from controller.master.core.plan_reply import ClusterNow, plan_reply, plan_without_cluster
+from controller.master.core.plan_reply import ClusterNow, plan_reply
 from controller.master.profiles import profile_of
 from controller.master.storage.kept import begin_life
 from controller.master.storage.store import Store
@@ -549,7 +550,7 @@ def _pods(data: bytes) -> None:
     raw = msgspec.json.decode(data)
     pod = pod_cpu(raw) if isinstance(raw, dict) else None
     if pod is not None and not why_not_paced(pod):
-        assert goal(pod, 0.5).limit_m > (pod.request_m or 0)
+        assert goal(pod, 0.5) > (pod.request_m or 0)
 
 
 TARGETS = {

@@ -18,12 +18,11 @@ from typing import Any
 
 import pytest
 
-from controller.home import Home
 from controller.runtime.docker.image import choose_base, ensure_executor_image
 from experiments.harness.one_node import load_image
-from tests.integration.engine import Engine
+from tests.integration.engine import Engine, containers_in
 from tests.integration.kubernetes_cluster import Kubernetes, namespace
-from tests.integration.local_cluster import LocalCluster, adopted_groups, eventually
+from tests.integration.local_cluster import LocalCluster, adopted_groups, cluster_in, eventually
 from tests.integration.pacing import deadline_for
 
 HERE = Path(__file__).resolve().parent
@@ -77,29 +76,14 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def docker_home(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    cluster = _cluster(tmp_path_factory, "docker")
-    try:
-        cluster.up("--workers", "2")
-        engine = Engine(docker_engine, cluster.cluster().cluster_id)
+    with containers_in(docker_engine, tmp_path_factory.mktemp("docker"), "--workers", "2") as cluster:
         yield cluster
-    finally:
-        cluster.down()
-    forgotten = engine.containers()
-    for container in forgotten:
-        engine.remove(container)
-    assert forgotten == [], "`down` left containers behind"
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
 
 
 @pytest.fixture(scope="session")
 def process_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    cluster = _cluster(tmp_path_factory, "process")
-    try:
-        cluster.up("--workers", "1")
+    with cluster_in(tmp_path_factory.mktemp("process"), "process", "--workers", "1") as cluster:
         yield cluster
-    finally:
-        cluster.down()
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
 
 
 @pytest.fixture(scope="session")
@@ -152,15 +136,8 @@ def python(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="module")
 def adopting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Start a master, and an agent that paces executors that others start on this machine; nothing of that stays."""
-    place = tmp_path_factory.mktemp("adopting")
-    (place / "shown").mkdir()
-    cluster = LocalCluster(Home(place / "home"), "adopt")
-    try:
-        cluster.up()
+    with cluster_in(tmp_path_factory.mktemp("adopting"), "adopt") as cluster:
         yield cluster
-    finally:
-        cluster.down()
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
     assert adopted_groups(cluster) == []
 
 
@@ -242,12 +219,6 @@ def stop_file(tmp_path: Path) -> Path:
 @pytest.fixture
 def stages(learned: Callable[..., Learned]) -> Learned:
     return learned("stages", *STAGES)
-
-
-def _cluster(factory: pytest.TempPathFactory, runtime: str) -> LocalCluster:
-    place = factory.mktemp(runtime)
-    (place / "shown").mkdir()
-    return LocalCluster(Home(place / "home"), runtime)
 
 
 def _tidy(cluster: LocalCluster) -> None:

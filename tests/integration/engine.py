@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from docker.errors import NotFound
 
-from tests.integration.local_cluster import eventually
+from tests.integration.local_cluster import LocalCluster, cluster_in, eventually
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +57,15 @@ class Engine:
         """Return the quota in microseconds per period of 100000; 0 once the container is gone."""
         found = self.inspect(container)
         return int(found["HostConfig"]["CpuQuota"]) if found else 0
+
+
+@contextmanager
+def containers_in(client: Any, place: Path, *options: str) -> Iterator[LocalCluster]:
+    """Keep a cluster up as `cluster_in` does, with executors in containers; none of those may stay, either."""
+    with cluster_in(place, "docker", *options) as cluster:
+        engine = Engine(client, cluster.cluster().cluster_id)
+        yield cluster
+    forgotten = engine.containers()
+    for container in forgotten:
+        engine.remove(container)
+    assert forgotten == [], "`down` left containers behind"

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,15 +46,6 @@ class Kubernetes(OneNode):
         """Delete the object; return once it is gone."""
         self.kubectl("delete", kind, name, "--ignore-not-found")
 
-    def until(self, kind: str, name: str, holds: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
-        """Wait until `holds` is true of the object; return the object."""
-
-        def look() -> dict[str, Any] | None:
-            found = self.get(kind, name)
-            return found if found and holds(found) else None
-
-        return eventually(look, f"{kind} {name}: {what}")
-
     def logs(self, pod: str) -> str:
         return self.kubectl("logs", pod)
 
@@ -72,13 +63,13 @@ class Kubernetes(OneNode):
 
     # ------------------------------------------------------------------ jobs
 
-    def spark_submit(self, python: Path, image: str, *words: str, executors: int = 2) -> Job:
+    def spark_submit(self, python: Path, image: str, *words: str) -> Job:
         """Start stock spark-submit of the pyspark of `python`, in the background; `words` are further options, the
         application and its arguments. `image` has a JRE and the Python of the driver's minor version."""
         home = spark_home(python)
         conf = {
             **self.settings(image, home, [bridge_jar().parent]),
-            "spark.executor.instances": executors,
+            "spark.executor.instances": 2,
             "spark.executor.memory": "512m",
             "spark.executor.extraJavaOptions": QUICK_JVM,
             "spark.driver.memory": "512m",

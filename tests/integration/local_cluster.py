@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,7 +28,6 @@ from controller.runs.run_folders import find_ended_run
 from controller.runtime.cgroup.group import ADOPTED
 from controller.runtime.engines import machine_cores
 from controller.start import ours
-from controller.submit.bridge_jar import bridge_jar
 from controller.wire.command import ApplicationView
 from experiments.harness.live_cluster import Sparkpace, spark_home
 from stage_model.errors import PaceError
@@ -37,6 +36,7 @@ APPS = Path(__file__).parent / "apps"
 PATIENCE_S = 300.0
 """Time until an expected event counts as missing. No verdict: all of it takes seconds, but a machine may be loaded."""
 JOB_S = 2 * PATIENCE_S
+PROGRAM = ours("controller.cli.main")
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Halves what starting a JVM costs; tests start dozens."""
 DEFAULTS = """\
@@ -138,7 +138,17 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Isolated(Sparkpace):
-    """A command with as little of the user's environment as matters to Spark left to chance."""
+    """A command with as little of the user's environment as matters to Spark left to chance. Settings of all jobs come in a
+    file: a folder of settings in its class path would keep a driver from the class archive that `up` has made."""
+
+    @property
+    def defaults(self) -> Path:
+        """Settings of all jobs; no such file where the cluster was started in another way."""
+        return self.home.path.parent / "conf" / "spark-defaults.conf"
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        given = ("--properties-file", str(self.defaults)) if words[0] == "submit" and self.defaults.exists() else ()
+        return [*self.program, words[0], *given, *words[1:]]
 
     @property
     def temporary(self) -> Path:
@@ -152,7 +162,6 @@ class Isolated(Sparkpace):
         return {
             **plain,
             "SPARKPACE_HOME": str(self.home.path),
-            "SPARK_CONF_DIR": str(self.home.path.parent / "conf"),
             "JDK_JAVA_OPTIONS": f"{QUICK_JVM} -Djava.io.tmpdir={self.temporary}",
             **self.variables,
         }
@@ -166,7 +175,7 @@ class LocalCluster:
     runtime: str
     jobs: list[Job] = field(default_factory=list)
     by_hand: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    program: tuple[str, ...] = ours("controller.cli.main")
+    program: tuple[str, ...] = PROGRAM
     _client: LastingClient | None = field(default=None, init=False, repr=False)
 
     # ------------------------------------------------------------------ life
@@ -174,9 +183,9 @@ class LocalCluster:
     def up(self, *options: str) -> None:
         """Start the cluster with one core per slot and worker, however many the machine has, unless workers are described."""
         size = () if "--worker" in options else ("--cores", f"{min(2.0, machine_cores()):g}")
-        conf = self.home.path.parent / "conf"
-        conf.mkdir()
-        (conf / "spark-defaults.conf").write_text(self._defaults())
+        defaults = self.sparkpace().defaults
+        defaults.parent.mkdir()
+        defaults.write_text(self._defaults())
         self.command(
             *("up", "--runtime", self.runtime, "--port", "0", *size),
             *("--lost-after", "1h"),  # an agent that a test has killed may be away for long on a busy machine
@@ -224,10 +233,13 @@ class LocalCluster:
     # ------------------------------------------------------------------ jobs
 
     def start(self, words: Sequence[str], environment: Mapping[str, str] | None = None, cwd: Path = APPS) -> Job:
-        """Start any command in the background, with this cluster's environment."""
+        """Start any command in the background, with this cluster's environment. Programs of others find the settings of jobs
+        in Spark's own folder."""
         number = len(self.jobs)
         out, err = (self.home.path.parent / f"job-{number}.{name}" for name in ("out", "err"))
-        job = Job(self.sparkpace(environment, cwd).start(words, out, err), out, err)
+        foreign = tuple(words[: len(self.program)]) != self.program
+        folder = {"SPARK_CONF_DIR": str(self.sparkpace().defaults.parent)} if foreign else {}
+        job = Job(self.sparkpace({**folder, **(environment or {})}, cwd).start(words, out, err), out, err)
         self.jobs.append(job)
         return job
 
@@ -370,5 +382,14 @@ class LocalCluster:
         return next(agent for agent in self.cluster().agents if agent.worker_id == worker)
 
 
-def jar() -> str:
-    return str(bridge_jar())
+@contextlib.contextmanager
+def cluster_in(place: Path, runtime: str, *options: str, program: tuple[str, ...] = PROGRAM) -> Iterator[LocalCluster]:
+    """Keep a cluster up whose home is in `place`; none of its processes may stay."""
+    (place / "shown").mkdir(parents=True)
+    cluster = LocalCluster(Home(place / "home"), runtime, program=program)
+    try:
+        cluster.up(*options)
+        yield cluster
+    finally:
+        cluster.down()
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes")

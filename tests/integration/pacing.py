@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from controller.home import Home
@@ -44,3 +44,20 @@ def assert_late_only_with_all(violated: bool, samples: Iterable[Sample]) -> None
     """Assert that a deadline was missed only where the law had asked for a whole core or more of an executor with work to
     do."""
     assert not violated or any(sample.demand >= 1 for sample in samples if sample.progress)
+
+
+def assert_unharmed(summary: dict[str, Any], application_id: str) -> None:
+    """Assert that the job lost nothing, and taught."""
+    assert summary["app_id"] == application_id
+    assert (summary["end_reason"], summary["tasks_failed"], summary["executors_lost"]) == ("", 0, 0)
+    assert summary["executors"] == 2
+    assert summary["taught"] is True
+    assert 0 < summary["used_core_s"] <= summary["allocated_core_s"] + 2
+
+
+def assert_squeezed(summary: dict[str, Any], samples: Sequence[Sample], application_id: str) -> None:
+    """Assert that the job had less than it asked for at times, and lost nothing."""
+    assert_unharmed(summary, application_id)
+    assert summary["withheld_core_s"] > 0
+    assert any(s.demand > s.grant + 0.05 and s.quota > 0 for s in samples)
+    assert all(s.grant >= 0.1 for s in samples if s.quota > 0), "a squeezed executor keeps its floor"

@@ -16,9 +16,8 @@ from controller.wire.command import ApplicationView
 from experiments.harness.live_cluster import free_port, spark_home
 from tests.integration.conftest import ONE_SPARK
 from tests.integration.local_cluster import Finished, Job, LocalCluster, adopted_groups, conf_words, eventually
-from tests.integration.pacing import AIM, AIM_SHARE, assert_paced, assert_told, deadline_for
+from tests.integration.pacing import AIM, AIM_SHARE, assert_paced, assert_squeezed, assert_told, deadline_for
 from tests.integration.spark_standalone import standalone
-from tests.integration.test_failures import assert_unharmed
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -30,7 +29,6 @@ JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
 SMALL = ("stages.py", "--work", "1", "--tasks", "2", "--rounds", "1")
 LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "3")
 """About 24 core-seconds in Python workers."""
-ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
 
 
 def _attached(adopting: LocalCluster, name: str, executors: int) -> ApplicationView:
@@ -45,8 +43,8 @@ def submit(adopting: LocalCluster, python: Path) -> Callable[..., Finished]:
     """Provide a function that runs `sparkpace submit --master` with the Spark of that Python."""
     variables = {"SPARK_HOME": str(spark_home(python)), "PYSPARK_PYTHON": str(python)}
 
-    def run(*words: str, master: str = SPARKS) -> Finished:
-        return adopting.start(adopting.sparkpace().command(("submit", "--master", master, *words)), variables).finish()
+    def run(*words: str) -> Finished:
+        return adopting.start(adopting.sparkpace().command(("submit", "--master", SPARKS, *words)), variables).finish()
 
     return run
 
@@ -69,6 +67,7 @@ def taught(
     return known[name]
 
 
+@pytest.mark.parametrize("python", ["spark35"], indirect=True)
 def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
     adopting: LocalCluster, submit: Callable[..., Finished], taught: dict[str, Any]
 ) -> None:
@@ -126,26 +125,26 @@ def test_a_deadline_that_cannot_be_met_ends_the_driver_before_it_has_executors(
     assert "Granted executor ID" not in job.err
 
 
-@ONE_SPARK
-def test_without_a_master_or_a_token_the_job_runs_and_says_what_it_lacks(
-    adopting: LocalCluster, submit: Callable[..., Finished], tmp_path: Path
-) -> None:
-    nobody = submit("--conf", f"spark.pace.master=sparkpace://127.0.0.1:{free_port()}", *SMALL, master=ONE).ok()
-    assert nobody.answer["ok"]
-    assert nobody.err.count("this application runs without Sparkpace: the master at 127.0.0.1:") == 1
+def test_without_a_master_or_a_token_the_job_runs_and_says_what_it_lacks(adopting: LocalCluster, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.token"
     wrong.touch(mode=0o600)
     wrong.write_text("not-a-token\n")
-    denied = submit("--conf", f"spark.pace.token.file={wrong}", *SMALL, master=ONE).ok()
-    assert denied.answer["ok"]
-    assert denied.err.count("this application runs without Sparkpace") == 1
-    none = submit("--conf", f"spark.pace.ca.file={tmp_path / 'no-ca.pem'}", *SMALL, master=ONE).ok()
-    assert none.answer["ok"]
-    assert none.err.count("this application runs without Sparkpace: there is no CA file") == 1
+    lacking = {
+        f"spark.pace.master=sparkpace://127.0.0.1:{free_port()}": ": the master at 127.0.0.1:",
+        f"spark.pace.token.file={wrong}": "",
+        f"spark.pace.ca.file={tmp_path / 'no-ca.pem'}": ": there is no CA file",
+    }
+    command = ("submit", "--master", ONE, "--conf")
+    jobs = [adopting.start(adopting.sparkpace().command((*command, setting, *SMALL))) for setting in lacking]
+    for job, why in zip(jobs, lacking.values(), strict=True):
+        done = job.finish().ok()
+        assert done.answer["ok"]
+        assert done.err.count(f"this application runs without Sparkpace{why}") == 1
 
 
-def test_agent_and_master_may_die_and_the_job_loses_nothing(adopting: LocalCluster) -> None:
-    job = adopting.start(adopting.sparkpace().command(("submit", "--master", SPARKS, "--name", "lasting", *ENDLESS)))
+def test_agent_and_master_may_die_and_the_job_loses_nothing(adopting: LocalCluster, stop_file: Path) -> None:
+    words = ("submit", "--master", SPARKS, "--name", "lasting", "rounds.py", str(stop_file))
+    job = adopting.start(adopting.sparkpace().command(words))
     view = _attached(adopting, "lasting", 2)
     eventually(lambda: len({group.name for group in adopted_groups(adopting)}) == 2, "a group of each executor")
     adopting.kill_agent("w1")
@@ -222,12 +221,7 @@ def test_a_job_of_high_priority_takes_the_cores_of_another_that_loses_nothing(
     high = to_workers("--name", "first", "--priority", "high", "--deadline", easy, *AIM, *profile, *LONG).finish().ok()
     assert high.answer["ok"]
     assert low.finish().ok().answer["ok"]
-    summary = adopting.summary("squeezed")
-    assert_unharmed(summary, before.application_id)
-    assert summary["withheld_core_s"] > 0
-    samples = adopting.samples(before.application_id)
-    assert any(s.demand > s.grant + 0.05 and s.quota > 0 for s in samples)
-    assert all(s.grant >= 0.1 for s in samples if s.quota > 0), "a squeezed executor keeps its floor"
+    assert_squeezed(adopting.summary("squeezed"), adopting.samples(before.application_id), before.application_id)
     eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
 
 

@@ -1,19 +1,19 @@
-"""Class archives of executors on real JVMs: they map theirs and say nothing of it, and a damaged one harms no job. That of a
-driver is in `test_cluster`."""
+"""Class archives of drivers and executors on real JVMs: they map theirs and say nothing of it, and a damaged one harms no
+job."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from controller.agent.executors.class_archive import archive_root
-from controller.home import Home
-from tests.integration.engine import Container, Engine
+from controller.machine.files import cache_root
+from tests.integration.engine import Container, Engine, containers_in
 from tests.integration.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
@@ -31,35 +31,33 @@ def mapped(engine: Engine, container: Container) -> str:
     return "".join(Path(f"/proc/{p.pid}/maps").read_text() for p in (first, *first.children(recursive=True)))
 
 
-def test_executors_map_the_one_that_up_has_made(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
+def test_driver_and_executors_map_those_that_up_has_made(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
     made = archives()
     job = cluster.submit("--name", "archived", "rounds.py", str(stop_file))
     view = cluster.running("archived")
+    maps = Path(f"/proc/{job.driver().pid}/maps").read_text()
+    assert sum(str(archive) in maps for archive in cache_root().glob("driver-archives/*.jsa")) == 1
     containers = engine.containers(view.application_id, ended=False)
     assert len(containers) == 2
     [archive] = [archive for archive in made if str(archive) in mapped(engine, containers[0])]
     assert str(archive) in mapped(engine, containers[1])
     stop_file.touch()
-    job.finish().ok()
+    assert "[cds" not in job.finish().ok().err, "the driver says nothing of it"
     for stdout in (cluster.home.runs / view.application_id / "executors").glob("*/stdout"):
         assert "warning" not in stdout.read_text()
 
 
 @pytest.fixture
-def copied(cluster: LocalCluster, tmp_path: Path) -> Iterator[LocalCluster]:
-    """Start a cluster with copies of the archives, because others use the archives, too."""
-    copies = tmp_path / "cache"
-    unfinished = shutil.ignore_patterns(".new-*")
-    shutil.copytree(archive_root(), copies / archive_root().relative_to(os.environ["XDG_CACHE_HOME"]), ignore=unfinished)
-    (tmp_path / "shown").mkdir()
-    own = LocalCluster(Home(tmp_path / "home"), "docker")
+def copied(cluster: LocalCluster, docker_engine: Any, tmp_path: Path) -> Iterator[LocalCluster]:
+    """Start a cluster with copies of the archives of executors, because others use the archives, too."""
+    copies = tmp_path / "cache" / "sparkpace"
+    copies.mkdir(parents=True)
+    (copies / "driver-archives").symlink_to(cache_root() / "driver-archives")
+    shutil.copytree(archive_root(), copies / archive_root().name, ignore=shutil.ignore_patterns(".new-*"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(copies))
-        own.up("--workers", "1")
-        try:
+        patch.setenv("XDG_CACHE_HOME", str(copies.parent))
+        with containers_in(docker_engine, tmp_path, "--workers", "1") as own:
             yield own
-        finally:
-            own.down()
 
 
 @pytest.mark.slow

@@ -130,12 +130,9 @@ def test_pods_show_tasks_the_same_with_and_without_us(
     assert variables(ours, drawn) == variables(plain, drawn)
 
 
-@pytest.mark.parametrize("runtime", ["process", pytest.param("docker", marks=pytest.mark.docker)])
-def test_driver_and_tasks_run_under_the_virtual_environment_that_is_active(
-    runtime: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    """The environment has a package of its own, and no pyspark."""
-    cluster: LocalCluster = request.getfixturevalue("cluster" if runtime == "docker" else "process_cluster")
+@pytest.mark.docker
+def test_driver_and_tasks_run_under_the_virtual_environment_that_is_active(cluster: LocalCluster, tmp_path: Path) -> None:
+    """The environment has a package of its own, and no pyspark; executors in containers see only what is mounted there."""
     active = tmp_path / "active"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(active)], check=True)
     [packages] = active.glob("lib/python3*/site-packages")

@@ -9,7 +9,6 @@ import signal
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,17 +16,9 @@ from controller.machine.process import find_process
 from tests.integration.conftest import Learned
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
-from tests.integration.pacing import AIM, assert_late_only_with_all, deadline_for
+from tests.integration.pacing import AIM, assert_late_only_with_all, assert_unharmed, deadline_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
-
-
-def assert_unharmed(summary: dict[str, Any], application_id: str) -> None:
-    assert summary["app_id"] == application_id
-    assert (summary["end_reason"], summary["tasks_failed"], summary["executors_lost"]) == ("", 0, 0)
-    assert summary["executors"] == 2
-    assert summary["taught"] is True
-    assert 0 < summary["used_core_s"] <= summary["allocated_core_s"] + 2
 
 
 def test_agents_die_and_come_back_and_adopt_their_containers(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
@@ -169,17 +160,6 @@ def test_a_signal_to_submit_ends_driver_and_containers(
     assert not driver.is_alive()
     engine.await_none(view.application_id)
     assert cluster.client().application(view.application_id).state == "ended"
-
-
-def test_kill_ends_driver_and_containers(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
-    job = cluster.submit("--name", "unwanted", "rounds.py", str(stop_file))
-    view = cluster.running("unwanted")
-    assert view.application_id in cluster.command("kill", "unwanted").stdout
-    engine.await_none(view.application_id)
-    done = job.finish()
-    assert done.code != 0
-    assert "it was killed" in done.err
-    assert cluster.summary("unwanted")["end_reason"] == "it was killed"
 
 
 @pytest.mark.slow

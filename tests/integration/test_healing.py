@@ -17,9 +17,9 @@ from controller.home import Home
 from controller.locks import holder
 from controller.machine.process import find_process
 from experiments.harness.live_cluster import free_port
+from tests.fakes.refusals import assert_names
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import DEFAULTS, Job, LocalCluster, eventually
-from tests.integration.test_cluster import said
 from tests.integration.test_process_runtime import executors_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -63,6 +63,13 @@ def _cluster(place: Path, runtime: str) -> Iterator[LocalCluster]:
     finally:
         cluster.down()
     eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+
+
+def said(stderr: str, *parts: str) -> None:
+    """Assert that stderr has one sentence of ours, which names the parts, and no traceback."""
+    [line] = [line for line in stderr.splitlines() if line.startswith("sparkpace: ")]
+    assert "Traceback" not in stderr
+    assert_names(line, *parts)
 
 
 def begin(cluster: LocalCluster, workers: int = 1) -> None:

@@ -1,7 +1,8 @@
 """Jobs of every kind on real Spark, its executors in Docker containers: right answers, whole records, kept deadlines.
 
 Deadlines are generous and the law aims well before them (`pacing`), since a test's machine may be busy; how near they are met
-is the experiments' to show. Not covered: failures (`test_failures`), bad input before anything starts (`test_cluster`).
+is the experiments' to show. Not covered: failures (`test_failures`), bad input before anything starts
+(`tests/controller/cli`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pytest
 from bridge.build import find_javac
 from controller.runs.profile_store import ProfileStore
 from controller.runtime.docker import packet_filter
+from controller.submit.bridge_jar import bridge_jar
 from experiments.harness.live_cluster import spark_home
 from experiments.harness.local_cluster import WORKLOADS
 from stage_model.forecast.bounds import LARGEST, Bound
@@ -32,8 +34,8 @@ from stage_model.forecast.expected import Expected
 from stage_model.forecast.same_stage import same_stages
 from tests.integration.conftest import Learned
 from tests.integration.engine import Container, Engine
-from tests.integration.local_cluster import APPS, LocalCluster, eventually, jar
-from tests.integration.pacing import AIM, assert_late_only_with_all, assert_paced, deadline_for
+from tests.integration.local_cluster import APPS, LocalCluster, eventually
+from tests.integration.pacing import AIM, assert_late_only_with_all, assert_paced
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
@@ -156,31 +158,27 @@ def test_jobs_from_threads_are_recognised_in_whatever_order_they_begin(
     """Three jobs of the same code: two with as many tasks, of which one writes three times as much as the other."""
     words = (str(WORKLOADS / "side_by_side.py"), "--millions", "0.05", "--seed")
     taught = learned("side-by-side", *words, "1")
-    orders = [[0, 2, 1]]
-    for seed in ("4", "5"):
-        done = cluster.run("--name", "side-by-side", "--deadline", taught.deadline, *AIM, *words, seed).ok()
-        orders.append(done.answer["answer"]["order"])
-        summary = cluster.summary("side-by-side")
-        # for other arguments time is kept for twice the work, so the job may rightly hold all cores
-        assert_late_only_with_all(summary["violated"], cluster.samples(summary["app_id"]))
-        assert summary["profile_match"] >= 0.95
-    assert len({tuple(order) for order in orders}) == 3
+    done = cluster.run("--name", "side-by-side", "--deadline", taught.deadline, *AIM, *words, "4").ok()
+    assert done.answer["answer"]["order"] != [0, 2, 1], "that of seed 1"
+    summary = cluster.summary("side-by-side")
+    # for other arguments time is kept for twice the work, so the job may rightly hold all cores
+    assert_late_only_with_all(summary["violated"], cluster.samples(summary["app_id"]))
+    assert summary["profile_match"] >= 0.95
     profile = ProfileStore(cluster.home.profiles).load(taught.summary["profile"])
     assert profile is not None
-    first, *others = profile.runs
-    assert len(others) == 2
-    for run in others:
-        places = same_stages(Expected(record_traits(first)), record_traits(run)).places
-        assert sorted(place for place in places if place is not None) == list(range(len(first.stages)))
-        for stage, place in zip(run.stages, places, strict=True):
-            assert place is not None
-            same = first.stages[place]
-            assert stage.tasks == same.tasks
-            assert stage.bytes + stage.written_bytes == pytest.approx(same.bytes + same.written_bytes, rel=0.1)
+    first, other = profile.runs
+    places = same_stages(Expected(record_traits(first)), record_traits(other)).places
+    assert sorted(place for place in places if place is not None) == list(range(len(first.stages)))
+    for stage, place in zip(other.stages, places, strict=True):
+        assert place is not None
+        same = first.stages[place]
+        assert stage.tasks == same.tasks
+        assert stage.bytes + stage.written_bytes == pytest.approx(same.bytes + same.written_bytes, rel=0.1)
 
 
 @pytest.mark.slow
-def test_a_jvm_application(cluster: LocalCluster, learned: Callable[..., Learned], tmp_path: Path) -> None:
+def test_a_jvm_application(cluster: LocalCluster, tmp_path: Path) -> None:
+    """Tasks in JVMs keep a deadline in the test of DataFrames."""
     jars = spark_home(PYTHON) / "jars"
     source = HERE / "jvm_app" / "CountApp.java"
     subprocess.run([str(find_javac()), "-cp", f"{jars}/*", "-d", str(tmp_path / "classes"), str(source)], check=True)
@@ -188,13 +186,11 @@ def test_a_jvm_application(cluster: LocalCluster, learned: Callable[..., Learned
     with zipfile.ZipFile(packed, "w") as archive:
         for file in (tmp_path / "classes").iterdir():
             archive.write(file, file.name)
-    words = ("--class", "CountApp", str(packed), "200000", "8", "3")
-    taught = learned("count-app", *words)
-    assert_whole(taught.summary)
-    assert taught.summary["main"] == "CountApp"
-    done = cluster.run("--name", "count-app", "--deadline", taught.deadline, *AIM, *words).ok()
-    assert done.answer["ok"]
-    assert_kept(cluster, "count-app", taught.deadline)
+    words = ("--name", "count-app", "--class", "CountApp", str(packed), "200000", "8", "3")
+    assert cluster.run(*words).ok().answer["ok"]
+    summary = cluster.summary("count-app")
+    assert_whole(summary)
+    assert summary["main"] == "CountApp"
 
 
 def test_stock_spark_submit_with_the_settings_file_keeps_a_deadline(cluster: LocalCluster, stages: Learned) -> None:
@@ -209,7 +205,7 @@ def test_stock_spark_submit_without_the_settings_file_is_refused_unless_it_says_
     cluster: LocalCluster, stop_file: Path
 ) -> None:
     stop_file.touch()
-    bare = ("--driver-class-path", jar(), "--name", "bare", "rounds.py", str(stop_file))
+    bare = ("--driver-class-path", str(bridge_jar()), "--name", "bare", "rounds.py", str(stop_file))
     refused = cluster.stock(PYTHON, *bare).finish()
     assert refused.code == 1
     assert "Spark's own authentication" in refused.err
@@ -225,51 +221,31 @@ def test_stock_spark_submit_without_the_settings_file_is_refused_unless_it_says_
     assert_whole(cluster.summary("bare"))
 
 
-def test_a_notebooks_session_keeps_a_deadline(cluster: LocalCluster) -> None:
-    words, file = [sys.executable, str(APPS / "notebook.py")], cluster.properties()
-    python = {"PYSPARK_PYTHON": sys.executable}
-    by_directory = {**python, "SPARK_CONF_DIR": str(file.parent)}
-    assert cluster.start([*words, "600s"], by_directory).finish().ok().answer["ok"]
-    first = cluster.summary("notebook")
-    assert (first["violated"], first["profile_runs"], first["profile"], first["taught"]) == (
-        False,
-        0,
-        "notebook@notebook.py",
-        True,
-    )
-    deadline = f"{deadline_for(first['end_s']):.0f}s"
-    by_file = {**python, "PYSPARK_SUBMIT_ARGS": f"--properties-file {file} pyspark-shell"}
-    assert cluster.start([*words, deadline], by_file).finish().ok().answer["ok"]
-    assert_kept(cluster, "notebook", deadline)
-
-
-def test_spark_35_runs_on_the_same_cluster(cluster: LocalCluster, spark35_python: Path, stop_file: Path) -> None:
-    stop_file.touch()
-    words = ("--properties-file", str(cluster.properties()), "--name", "three-five", "rounds.py", str(stop_file))
-    assert cluster.stock(spark35_python, *words).finish().ok().answer == {"ok": True, "rounds": 1}
-    summary = cluster.summary("three-five")
-    assert_whole(summary)
-    assert summary["outcome"] == "succeeded"
-    assert summary["spark_version"].startswith("3.5.")
+def test_a_notebooks_session_is_an_application_by_a_folder_of_settings(cluster: LocalCluster) -> None:
+    """A session that gets them by a file keeps a deadline in `test_jupyter`."""
+    variables = {"PYSPARK_PYTHON": sys.executable, "SPARK_CONF_DIR": str(cluster.properties().parent)}
+    assert cluster.start([sys.executable, str(APPS / "notebook.py"), "600s"], variables).finish().ok().answer["ok"]
+    summary = cluster.summary("notebook")
+    assert (summary["deadline_s"], summary["violated"], summary["taught"]) == (pytest.approx(600, abs=0.01), False, True)
+    assert (summary["profile"], summary["profile_runs"]) == ("notebook@notebook.py", 0)
 
 
 # ---------------------------------------------------------------- what they reach
 
 
-@pytest.mark.parametrize("release", ["4", "3.5"])
 def test_executors_have_a_network_of_their_own_and_the_drivers_page_is_for_this_machine(
-    cluster: LocalCluster, engine: Engine, stop_file: Path, release: str, request: pytest.FixtureRequest
+    cluster: LocalCluster, engine: Engine, stop_file: Path, python: Path
 ) -> None:
-    python = PYTHON if release == "4" else request.getfixturevalue("spark35_python")
+    name = f"reach-{python.parent.parent.name}"
     address = cluster.cluster().driver_host
     with socket.create_server(("0.0.0.0", 0)) as everywhere:  # a master for other machines, say
         targets = [[address, everywhere.getsockname()[1]], ["127.0.0.1", cluster.cluster().port]]
-        words = ("submit", "--name", f"reach-{release}", "--num-executors", "2", "--conf", "spark.ui.enabled=true")
+        words = ("submit", "--name", name, "--num-executors", "2", "--conf", "spark.ui.enabled=true")
         job = cluster.start(
             cluster.sparkpace().command((*words, "reach.py", json.dumps(targets), str(stop_file))),
             {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))},
         )
-        view = cluster.running(f"reach-{release}")
+        view = cluster.running(name)
         eventually(lambda: "{" in job.out.read_text() or job.process.poll() is not None, "the job's answer")
         listening = {
             (found.laddr.ip.removeprefix("::ffff:"), found.laddr.port)
@@ -291,7 +267,10 @@ def test_executors_have_a_network_of_their_own_and_the_drivers_page_is_for_this_
     assert sorted(done.answer["members"]) == sorted([address, *(one["IPAddress"] for n in networks for one in n.values())])
     if not packet_filter.why_not():
         assert done.answer["reached"] == [[False, False]] * 4
-    assert_whole(cluster.summary(f"reach-{release}"))
+    summary = cluster.summary(name)
+    assert_whole(summary)
+    assert summary["outcome"] == "succeeded"
+    assert summary["spark_version"].startswith("3.5.") == (python != PYTHON)
 
 
 def inspected(engine: Engine, container: Container) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from controller.home import Home
-from controller.start import ours
-from tests.integration.local_cluster import LocalCluster, eventually
+from tests.integration.local_cluster import PROGRAM, LocalCluster, cluster_in, eventually
 
 pytestmark = [
     pytest.mark.spark,
@@ -50,20 +49,16 @@ def namespace() -> Iterator[str]:
 
 @pytest.fixture
 def master(namespace: str, tmp_path: Path) -> Iterator[LocalCluster]:
-    cluster = LocalCluster(Home(tmp_path / "first" / "home"), "process")
-    (tmp_path / "first" / "shown").mkdir(parents=True)
-    try:
-        cluster.up("--host", HERE, "--driver-host", HERE, "--worker", "id=near cores=1 memory=2g")
+    options = ("--host", HERE, "--driver-host", HERE, "--worker", "id=near cores=1 memory=2g")
+    with cluster_in(tmp_path / "first", "process", *options) as cluster:
         yield cluster
-    finally:
-        cluster.down()
 
 
 @pytest.fixture
 def other(namespace: str, master: LocalCluster, tmp_path: Path) -> Iterator[LocalCluster]:
     """Provide the other machine, which has not joined yet."""
     # `ip netns exec` would hide the control groups
-    program = ("nsenter", f"--net=/run/netns/{namespace}", *ours("controller.cli.main"))
+    program = ("nsenter", f"--net=/run/netns/{namespace}", *PROGRAM)
     cluster = LocalCluster(Home(tmp_path / "second" / "home"), "process", program=program)
     (tmp_path / "second").mkdir()
     try:

@@ -21,8 +21,7 @@ from controller.runtime.cgroup.tree import CgroupTree
 from experiments.harness.one_node import SCRIPT, STATE
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import Job, LocalCluster, conf_words, eventually
-from tests.integration.pacing import AIM, assert_paced, assert_told, deadline_for
-from tests.integration.test_failures import assert_unharmed
+from tests.integration.pacing import AIM, assert_paced, assert_told, assert_unharmed, deadline_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes, pytest.mark.groups]
 
@@ -53,62 +52,47 @@ def quota(group: Group) -> float:
     return cores
 
 
-def test_a_job_in_pods_is_paced_in_their_own_groups_by_conf_alone_also_when_the_agent_is_killed(
-    adopting: LocalCluster, kubernetes: Kubernetes, executor_image: str
+DAEMONS, AWAY_PERIODS = ("kube-apiserver", "kubelet"), 35
+"""Periods of a second: more than the 30 s from one look of Spark's driver at its pods to the next."""
+
+
+def test_a_job_in_pods_is_paced_by_conf_alone_also_when_the_agent_is_killed_and_while_daemons_of_the_cluster_are_away(
+    adopting: LocalCluster, kubernetes_alone: Kubernetes, executor_image: str, tmp_path: Path
 ) -> None:
-    """Spark 3.5 has its executors in pods in `test_kubernetes_driver`."""
-    submit = attached(adopting, kubernetes, executor_image, Path(sys.executable))
+    """A period is a second, and each executor has a sample of it. The job does not end before the daemons are back. Spark 3.5
+    has its executors in pods in `test_kubernetes_deploy`."""
+    submit = attached(adopting, kubernetes_alone, executor_image, Path(sys.executable))
     name = "pods"
     assert submit("--name", name, *JOB).finish().ok().answer["ok"]
     taught = adopting.summary(name)
     assert taught["executors"] == 2
-    deadline = f"spark.pace.deadline={deadline_for(taught['end_s']):.0f}s"
-    job = submit("--name", name, "--conf", deadline, *AIM, *JOB)
-    groups = [_started(pod) for pod in kubernetes.running("spark-role=executor", 2)]
-    eventually(lambda: all(quota(group) < math.inf for group in groups), "quotas of both")
-    adopting.kill_agent("w1")
-    adopting.restore()
-    assert job.finish().ok().answer["ok"]
-    summary = adopting.summary(name)
-    samples = adopting.samples(summary["app_id"])
-    assert_unharmed(summary, summary["app_id"])
-    assert_paced(summary, samples)
-    assert {sample.executor_id for sample in samples if sample.quota > 0} == {"1", "2"}
-    assert_told(adopting.home, summary)
-    eventually(lambda: not kubernetes.all("pods"), "the end of the pods")
-
-
-DAEMONS, AWAY_PERIODS = ("kube-apiserver", "kubelet"), 60
-
-
-def test_quotas_move_while_daemons_of_the_cluster_are_away_and_when_they_are_back(
-    adopting: LocalCluster, kubernetes_alone: Kubernetes, executor_image: str, tmp_path: Path
-) -> None:
-    """A period is a second, and each executor has a sample of it. The job does not end before they are back."""
-    if not (STATE / "kubelet.pid").exists():
-        pytest.skip("this cluster was not started by dockerfiles/kubernetes.sh, so it is not ours to harm")
-    submit = attached(adopting, kubernetes_alone, executor_image, Path(sys.executable))
-    name = "without-daemons"
-    assert submit("--name", name, *JOB).finish().ok().answer["ok"]
-    taught = adopting.summary(name)
     deadline = f"spark.pace.deadline={deadline_for(taught['end_s']) + 3 * AWAY_PERIODS:.0f}s"
     go_on = tmp_path / "go-on"
     job = submit("--name", name, "--conf", deadline, *AIM, *JOB, "--hold", str(go_on))
     view = eventually(lambda: next((v for v in adopting.views(name) if v.executors == 2), None), "both executors")
     groups = [_started(pod) for pod in kubernetes_alone.running("spark-role=executor", 2)]
+    eventually(lambda: all(quota(group) < math.inf for group in groups), "quotas of both")
 
     def go_by(count: int) -> None:
         before = len(adopting.samples(view.application_id))
         eventually(lambda: len(adopting.samples(view.application_id)) >= before + 2 * count, f"{count} periods of both")
         assert all(quota(group) < math.inf for group in groups)
 
-    for daemon in DAEMONS:
-        os.kill(int((STATE / f"{daemon}.pid").read_text()), signal.SIGKILL)
-    go_by(AWAY_PERIODS)
-    subprocess.run([SCRIPT, "start"], check=True, capture_output=True)
+    adopting.kill_agent("w1")
+    adopting.restore()
     go_by(3)
+    if (STATE / "kubelet.pid").exists():  # else another started this cluster, so it is not ours to harm
+        for daemon in DAEMONS:
+            os.kill(int((STATE / f"{daemon}.pid").read_text()), signal.SIGKILL)
+        go_by(AWAY_PERIODS)
+        subprocess.run([SCRIPT, "start"], check=True, capture_output=True)
+        go_by(3)
     go_on.touch()
     assert job.finish().ok().answer["ok"]
     summary = adopting.summary(name)
+    samples = adopting.samples(view.application_id)
     assert_unharmed(summary, view.application_id)
-    assert_paced(summary, adopting.samples(view.application_id))
+    assert_paced(summary, samples)
+    assert {sample.executor_id for sample in samples if sample.quota > 0} == {"1", "2"}
+    assert_told(adopting.home, summary)
+    eventually(lambda: not kubernetes_alone.all("pods"), "the end of the pods")

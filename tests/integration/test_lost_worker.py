@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.home import Home
-from tests.integration.local_cluster import LocalCluster, eventually
+from tests.integration.local_cluster import LocalCluster, cluster_in, eventually
 from tests.integration.test_process_runtime import executors_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -18,14 +17,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 @pytest.fixture
 def impatient(tmp_path: Path) -> Iterator[LocalCluster]:
     """Provide two workers that are soon lost, executors as processes."""
-    (tmp_path / "shown").mkdir()
-    cluster = LocalCluster(Home(tmp_path / "home"), "process")
-    try:
-        cluster.up("--workers", "2", "--lost-after", "15s")
+    with cluster_in(tmp_path, "process", "--workers", "2", "--lost-after", "15s") as cluster:
         yield cluster
-    finally:
-        cluster.down()
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
 
 
 def test_an_executor_that_is_given_up_ends_and_is_replaced_once_its_worker_is_back(

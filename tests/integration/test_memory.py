@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,9 @@ import psutil
 import pytest
 
 from controller.agent.executors.resizing import OrderFile
-from controller.home import Home
 from controller.wire.command import ApplicationView
 from stage_model.progress import MemoryProgress, Progress
-from tests.integration.engine import Engine
+from tests.integration.engine import Engine, containers_in
 from tests.integration.local_cluster import Job, LocalCluster, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker]
@@ -153,16 +152,8 @@ class Scene:
         print(f"{name}: {budget_mb} MiB acknowledged {took_s:.1f} s after the order, {self.resident_mb(name)} MiB resident")
 
 
-@contextmanager
-def small_cluster(place: Path, *options: str) -> Iterator[LocalCluster]:
-    (place / "shown").mkdir()
-    cluster = LocalCluster(Home(place / "home"), "docker")
-    try:
-        cluster.up("--workers", "1", "--memory", f"{M}m", *options)
-        yield cluster
-    finally:
-        cluster.down()
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
+def small_cluster(docker_engine: Any, place: Path, *options: str) -> AbstractContextManager[LocalCluster]:
+    return containers_in(docker_engine, place, "--workers", "1", "--memory", f"{M}m", *options)
 
 
 @contextmanager
@@ -184,7 +175,7 @@ def watched(cluster: LocalCluster, docker_engine: Any, python: Path | None, plac
 
 @pytest.fixture(scope="module")
 def small_home(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with small_cluster(tmp_path_factory.mktemp("memory")) as cluster:
+    with small_cluster(docker_engine, tmp_path_factory.mktemp("memory")) as cluster:
         yield cluster
 
 
@@ -238,7 +229,9 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     view = scene.view(first)
     assert view is not None
     assert view.memory_mb == M
-    finish(scene, one, first)
+    if not scene.python:
+        shrink_while_it_sorts(scene, first)
+    assert finish(scene, one, first)["sorts"] >= (0 if scene.python else 2)
 
 
 def finish_before_a_third(scene: Scene, two: Job, second: str) -> None:
@@ -257,34 +250,28 @@ def finish_before_a_third(scene: Scene, two: Job, second: str) -> None:
     finish(scene, three, "third")
 
 
-@pytest.mark.parametrize("scene", ["submit"], indirect=True)
-def test_a_shrink_while_a_large_sort_holds_the_memory(scene: Scene) -> None:
-    first, second = (f"{name}-{'3' if scene.python else '4'}" for name in ("sorting", "arriving"))
+def shrink_while_it_sorts(scene: Scene, first: str) -> None:
+    """Let the first sort more than a share of the memory holds, while another job arrives and goes."""
+
+    def holds_more() -> bool:
+        told = scene.memory(first)
+        return told is not None and told.execution > 0 and told.execution + told.storage > SHARED * MB
+
     scene.file(first, "go").touch()
-    one = scene.job(first, ROWS)
     eventually(lambda: "sorted 1" in scene.said(first), "a first sort")
-    eventually(_holds(scene, first, SHARED), "a sort that holds more than a share")
-    two = scene.job(second, FEW)
+    eventually(holds_more, "a sort that holds more than a share")
+    arriving = scene.job("arriving", FEW)
     scene.await_obeyed(first, SHARED)
-    scene.await_cached(second)
+    scene.await_cached("arriving")
     before = len(scene.said(first))
     eventually(lambda: len(scene.said(first)) > before, "a sort in half the memory")
-    finish(scene, two, second)
+    finish(scene, arriving, "arriving")
     scene.await_acknowledged(first, ALONE)
-    assert finish(scene, one, first)["sorts"] >= 2
-
-
-def _holds(scene: Scene, name: str, budget_mb: int) -> Callable[[], bool]:
-    def look() -> bool:
-        told = scene.memory(name)
-        return told is not None and told.execution > 0 and told.execution + told.storage > budget_mb * MB
-
-    return look
 
 
 def test_by_need_leaves_the_cache_to_whom_uses_it(docker_engine: Any, tmp_path: Path) -> None:
     with (
-        small_cluster(tmp_path, "--memory-policy", "by-need") as cluster,
+        small_cluster(docker_engine, tmp_path, "--memory-policy", "by-need") as cluster,
         watched(cluster, docker_engine, None, tmp_path) as scene,
     ):
         one = scene.job("large", ROWS)

@@ -7,28 +7,23 @@ from typing import Any
 
 import pytest
 
-from controller.home import Home
 from controller.master.providers import GROWN
-from tests.integration.engine import Engine
-from tests.integration.local_cluster import LocalCluster, eventually
+from tests.integration.conftest import ROOT
+from tests.integration.engine import containers_in
+from tests.integration.local_cluster import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.slow]
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_worker_in_a_container_is_started_for_a_job_and_given_back(
     docker_engine: Any, node_image: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "shown").mkdir()
-    cluster = LocalCluster(Home(tmp_path / "home"), "docker")
-    try:
-        cluster.up(
-            *("--worker", "cores=0.5 memory=3g"),
-            *("--provider", "docker", "--provider-image", node_image, "--grow-up-to", "cores=0.8 memory=3g resources=fpga=1"),
-            *("--idle", "3s", "--provider-folder", str(ROOT)),
-        )
-        engine = Engine(docker_engine, cluster.cluster().cluster_id)
+    options = (
+        *("--worker", "cores=0.5 memory=3g"),
+        *("--provider", "docker", "--provider-image", node_image, "--grow-up-to", "cores=0.8 memory=3g resources=fpga=1"),
+        *("--idle", "3s", "--provider-folder", str(ROOT)),
+    )
+    with containers_in(docker_engine, tmp_path, *options) as cluster:
         own = f"{GROWN}={cluster.cluster().cluster_id}"
         words = ("--num-executors", "1", "--conf", "spark.pace.placement.resources=fpga=1")
         assert cluster.run("--name", "grown", *words, "stages.py").ok().answer["ok"]
@@ -39,8 +34,4 @@ def test_a_worker_in_a_container_is_started_for_a_job_and_given_back(
         cluster.running("again", executors=1)
         assert len(docker_engine.api.containers(filters={"label": own})) == 1
         job.kill()
-    finally:
-        cluster.down()
     assert docker_engine.api.containers(all=True, filters={"label": own}) == []
-    assert engine.containers() == []
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes")

@@ -1,4 +1,4 @@
-"""Placement on real Spark and Docker: labels, pieces, order, eviction, hosts of the input, and workers that are started."""
+"""Placement on real Spark and Docker: labels, pieces, order, eviction and hosts of the input."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from experiments.workloads.hosted import make_jar
-from tests.integration.local_cluster import LocalCluster, eventually
-from tests.integration.program_provider import grown_by_a_program
+from tests.integration.engine import containers_in
+from tests.integration.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker, pytest.mark.slow]
 
@@ -24,12 +24,11 @@ WORKERS = (
 
 @pytest.fixture(scope="module")
 def unlike(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Provide two unlike workers with addresses of their own; more are started by a program."""
+    """Provide two unlike workers with addresses of their own, on the host's network, where Spark knows executors by them."""
     folder = tmp_path_factory.mktemp("placement")
     topology = folder / "topology"
     topology.write_text("127.0.0.2 rack=r1\n127.0.0.3 rack=r2\n")
-    more = ("--grow-up-to", "cores=0.5 memory=3g resources=fpga=1", "--topology", str(topology))
-    with grown_by_a_program(folder, docker_engine, *WORKERS, *more) as cluster:
+    with containers_in(docker_engine, folder, *WORKERS, "--network", "host", "--topology", str(topology)) as cluster:
         yield cluster
 
 
@@ -121,15 +120,3 @@ def test_the_hosts_of_the_input_are_asked_of_hadoop(unlike: LocalCluster, tmp_pa
     assert near(locality_wait="60s") == {"NODE_LOCAL": 6}
     assert near(locality_move="60s") == {"NODE_LOCAL": 6}
     assert near(locality_move="100ms")["ANY"] > 0
-
-
-def test_a_job_that_could_not_run_runs_on_a_worker_that_is_started_for_it(unlike: LocalCluster) -> None:
-    words = ("--num-executors", "1", *conf(placement_resources="fpga=1", placement_labels="zone=c"))
-    assert unlike.run("--name", "grown", *words, "stages.py").ok().answer["ok"]
-    [worker] = unlike.summary("grown")["workers"]
-    assert worker.startswith("grown-")
-    assert f"starting worker {worker}" in unlike.log("master")
-    eventually(lambda: f"giving worker {worker} back: it had no work for 3 s" in unlike.log("master"), "the worker's end")
-    eventually(lambda: worker not in {w.worker_id for w in unlike.client().workers()}, "its removal")
-    refused = unlike.run("--name", "asic", *conf(placement_resources="asic=1"), "stages.py")
-    assert "0.5 cores, 3072 MiB, fpga=1" in refused.err

@@ -13,8 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from controller.home import Home
-from tests.integration.local_cluster import APPS, PATIENCE_S, LocalCluster, eventually
+from tests.integration.local_cluster import APPS, PATIENCE_S, LocalCluster, cluster_in, eventually
 from tests.integration.pacing import AIM, assert_late_only_with_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
@@ -30,13 +29,10 @@ def test_only_the_job_of_low_priority_makes_room_for_a_program_that_eats_memory(
     least_mb = (psutil.virtual_memory().available >> 20) - ROOM_MB
     if least_mb < 1024:
         pytest.skip("this machine has too little free memory to take some of it away")
-    (tmp_path / "shown").mkdir()
     begin, hold = tmp_path / "begin", tmp_path / "hold"
     files = ("--begin", str(begin), "--hold", str(hold))
     important = ("--name", "important", "stages.py", "--work", "4", "--tasks", "6", *files)
-    cluster = LocalCluster(Home(tmp_path / "home"), "process")
-    try:
-        cluster.up("--workers", "1", "--least-free-memory", f"{least_mb}m")
+    with cluster_in(tmp_path, "process", "--workers", "1", "--least-free-memory", f"{least_mb}m") as cluster:
         for file in (begin, hold):
             file.touch()
         assert cluster.run(*important).ok().answer["ok"]  # it teaches
@@ -72,8 +68,6 @@ def test_only_the_job_of_low_priority_makes_room_for_a_program_that_eats_memory(
         assert SAID not in quotas(cluster, high_id)
         assert "worker w1: under pressure: this machine has" in cluster.log("master")
         low.kill()
-    finally:
-        cluster.down()
 
 
 def quotas(cluster: LocalCluster, application_id: str) -> str:

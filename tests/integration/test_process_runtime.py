@@ -1,4 +1,4 @@
-"""Executors as plain processes, for machines without an engine: a deadline kept, and nothing left of a killed driver."""
+"""Executors as plain processes, for machines without an engine: a deadline kept, and nothing left of a killed submission."""
 
 from __future__ import annotations
 
@@ -61,16 +61,6 @@ def test_a_program_that_sets_a_master_of_its_own_runs_and_is_told_so(
         "sparkpace: nothing was paced: the program made no SparkContext, or one with a master of its own",
     ]
     assert not process_cluster.views("tutorial")
-
-
-def test_executors_go_with_a_killed_driver(process_cluster: LocalCluster, stop_file: Path) -> None:
-    job = process_cluster.submit("--name", "plain-dies", "rounds.py", str(stop_file))
-    view = process_cluster.running("plain-dies", executors=1)
-    assert executors_of(view.application_id)
-    job.driver().kill()
-    eventually(lambda: not executors_of(view.application_id), "the end of the dead driver's executors")
-    assert job.finish().code == 137
-    assert process_cluster.summary("plain-dies")["end_reason"] == "its driver died"
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -21,22 +22,19 @@ from typing import Any
 import psutil
 import pytest
 
-from controller.home import Home
 from controller.runs.run_folder import STAGES
+from controller.runtime.launching import LOG_FILE_BYTES
 from tests.fakes.tls import squatting
-from tests.integration.engine import Engine
+from tests.integration.engine import Engine, containers_in
 from tests.integration.local_cluster import APPS, Finished, Job, LocalCluster, eventually
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.spark,
-    pytest.mark.docker,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(os.geteuid() != 0, reason="gives this machine the metadata address, which only root may"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.timeout(900)]
 
 METADATA = "169.254.169.254"
 CONNECT_S = 60.0
+ONE_TRY = ("--conf", "spark.task.maxFailures=1")
+"""Settings of a job that ends its executor: the next executor would end, too."""
+LOCAL_MB, TMP_MB = 150, 70
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +52,9 @@ class Arena:
         """Run a hostile job that does these attacks; return its end."""
         file = self.folder / "plan.json"
         file.write_text(json.dumps(plan))
-        # what ends an executor would end the next one, too
-        words = ("submit", "--name", "red-team", "--num-executors", "1", "--conf", "spark.task.maxFailures=1")
+        words = ("submit", "--name", "red-team", "--num-executors", "1", *ONE_TRY)
         app = (str(APPS / "red_team.py"), str(file), *attacks)
-        done = self.cluster.start([*self.cluster.program, *words, *app], cwd=self.folder).finish()
+        done = self.cluster.start(self.cluster.sparkpace().command((*words, *app)), cwd=self.folder).finish()
         print(done.out)
         return done
 
@@ -65,22 +62,17 @@ class Arena:
 @pytest.fixture(scope="module")
 def arena(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
     root = tmp_path_factory.mktemp("arena")
-    (root / "shown").mkdir()
-    (root / "submitted").mkdir()
-    cluster = LocalCluster(Home(root / "home"), "docker")
-    try:
-        cluster.up("--workers", "1")
-        engine = Engine(docker_engine, cluster.cluster().cluster_id)
+    limits = ("--local-limit", f"{LOCAL_MB}m", "--tmp-limit", f"{TMP_MB}m")
+    with containers_in(docker_engine, root, "--workers", "1", *limits) as cluster:
+        (root / "submitted").mkdir()
         stop = root / "stop"
         victim = cluster.submit("--name", "victim", "rounds.py", str(stop))
         application_id = cluster.running("victim", 1).application_id
+        engine = Engine(docker_engine, cluster.cluster().cluster_id)
         yield Arena(cluster, engine, victim, application_id, stop, root / "submitted")
-    finally:
-        cluster.down()
-    assert engine.containers() == []
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 60.0)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives this machine the metadata address, which only root may")
 def test_nothing_of_others_is_read_or_reached(arena: Arena) -> None:
     home = arena.cluster.home
     planted = home.local / arena.application_id / "of-the-victim"
@@ -106,7 +98,8 @@ def test_nothing_of_others_is_read_or_reached(arena: Arena) -> None:
 
 
 def test_limits_hold_and_forged_progress_harms_only_the_forger(arena: Arena) -> None:
-    plan = {"most_mb": 4096, "most_processes": 20_000, "log_mb": 200, "forge_s": 8}
+    child, sampled = arena.cluster.agent_child("w1").pid, len(arena.cluster.samples(arena.application_id))
+    plan = {"most_mb": 4096, "most_processes": 20_000, "log_mb": 60, "forge_s": 4}
     seen = arena.attack("root", "var", "tmp", "fork", "shout", "forge", **plan).ok().answer["seen"]
     assert (seen["root"]["mb"], seen["root"]["why"]) == (0, "Read-only file system")
     assert (seen["var"]["mb"], seen["var"]["why"]) == (0, "Read-only file system")
@@ -119,13 +112,31 @@ def test_limits_hold_and_forged_progress_harms_only_the_forger(arena: Arena) -> 
     logs = [path for path in (record / "executors").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in logs) < plan["log_mb"] << 20
     assert len((record / STAGES).read_text().splitlines()) < 100, "stages that the driver did not tell of"
+    # the agent complained, and its periods went on, with a sample of the victim in each
+    assert "progress file of executor" in arena.cluster.log("agent-w1")
+    assert "Traceback" not in arena.cluster.log("agent-w1")
+    assert arena.cluster.agent_child("w1").pid == child
+    eventually(lambda: len(arena.cluster.samples(arena.application_id)) > sampled + 4, "further samples")
 
 
 def test_who_takes_too_much_memory_ends_with_that_reason(arena: Arena) -> None:
-    """A job that fills its disk has a cluster of its own (`test_limits`)."""
     done = arena.attack("swallow")
     assert done.code != 0
     assert "memory" in done.err
+
+
+def test_a_job_that_fills_output_and_disk_is_bounded_and_ends_with_the_reason(arena: Arena) -> None:
+    done = arena.cluster.run("--name", "hoard", "--num-executors", "1", *ONE_TRY, "hoard.py", str(2 * LOCAL_MB))
+    assert done.answer == {"written": [], "tmp_mb": TMP_MB, "core": [0, 0]}
+    assert done.code != 0
+    said = rf"keeps more than {LOCAL_MB} MiB of files .*--local-limit {LOCAL_MB}m"
+    assert re.search(said, done.err), done.err[-6000:]
+    [view] = arena.cluster.views("hoard")
+    folder = arena.cluster.home.runs / view.application_id / "executors" / "1"
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    # Spark hands what Python workers say to its own standard error
+    assert sizes.keys() == {"stdout", "stderr", "stderr.1"}
+    assert max(sizes["stdout"], sizes["stderr"]) <= sizes["stderr.1"] == LOG_FILE_BYTES
 
 
 def test_who_takes_the_masters_port_hears_no_token_and_is_not_obeyed(arena: Arena) -> None:

@@ -35,7 +35,7 @@ class Place:
         (cwd / "other.txt").write_text("ordinary")
         digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in self.secrets]
         words = (*options, "--num-executors", "1", str(APPS / "look.py"), str(folder), str(cwd / "other.txt"), *digests)
-        job = self.cluster.start([*self.cluster.program, "submit", *words], cwd=cwd)
+        job = self.cluster.start(self.cluster.sparkpace().command(("submit", *words)), cwd=cwd)
         first, second = job.finish().ok().answer["seen"]
         assert first == second
         return first

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from experiments.harness.live_cluster import free_port, spark_home
-from tests.integration.local_cluster import APPS, Job, LocalCluster, conf_words, eventually
+from tests.integration.local_cluster import Job, LocalCluster, conf_words, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -50,35 +50,26 @@ def assert_one_query_had_it(summary: dict[str, Any], deadline_s: float) -> None:
     assert summary["tasks_failed"] == 0
 
 
-def connect_server(cluster: LocalCluster, name: str, port: int) -> Job:
+def connect_server(cluster: LocalCluster, port: int) -> Job:
     settings = conf_words({"spark.connect.grpc.binding.address": HOST, "spark.connect.grpc.binding.port": port})
-    return cluster.submit("--name", name, *settings, "--class", CONNECT, "spark-internal")
+    return cluster.submit("--name", "shared", *settings, "--class", CONNECT, "spark-internal")
 
 
-def test_a_query_of_a_connect_client_has_a_deadline(process_cluster: LocalCluster) -> None:
-    port = free_port()
-    server = connect_server(process_cluster, "connect", port)
-    await_port(server, port)
-    client = [sys.executable, str(APPS / "connect_client.py"), f"sc://{HOST}:{port}", "90s"]
-    assert process_cluster.start(client).finish().ok().answer["ok"]
-    assert_one_query_had_it(ended(process_cluster, server, "connect"), 90.0)
-
-
-def test_a_job_starts_once_its_connect_server_serves_and_follows_it_to_another_port(
+def test_a_job_of_queries_with_a_deadline_starts_once_its_connect_server_serves_and_follows_it_to_another_port(
     process_cluster: LocalCluster, tmp_path: Path
 ) -> None:
     ready, port = tmp_path / "ready", free_port()
     user = process_cluster.submit("--name", "asker", "--after", "shared:up", "service_user.py", sys.executable, str(ready))
     eventually(lambda: process_cluster.views("asker"), "the job that waits")
-    server = connect_server(process_cluster, "shared", port)
+    server = connect_server(process_cluster, port)
 
     def asked() -> bool:
         assert user.process.poll() is None, user.err.read_text(errors="replace")[-6000:]
         return ready.exists()
 
     eventually(asked, "the answer of the first server")
-    ended(process_cluster, server, "shared")
-    server = connect_server(process_cluster, "shared", 0)
+    assert_one_query_had_it(ended(process_cluster, server, "shared"), 90.0)
+    server = connect_server(process_cluster, 0)
     done = user.finish().ok().answer
     first, second = done["addresses"]
     assert (done["ok"], first) == (True, f"{HOST}:{port}")

@@ -63,7 +63,12 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
     stale = folder / "eventlogs" / "test-long-0" / "app-of-an-interrupted-run"
     stale.parent.mkdir(parents=True)
     stale.touch()
+    crashed = standalone(folder, workers=1, cores_each=0.5)
+    crashed.__enter__()  # no one closes it before the next start
+    before = {one["Id"] for one in containers(docker_engine, folder)}
+    assert len(before) == 2
     with standalone(folder, workers=2, cores_each=0.5) as cluster:
+        assert before.isdisjoint({one["Id"] for one in containers(docker_engine, folder)})
         found = [docker_engine.api.inspect_container(one["Id"]) for one in containers(docker_engine, folder)]
         quotas = sorted(one["HostConfig"]["CpuQuota"] for one in found)
         assert quotas[:2] == [50_000, 50_000]
@@ -101,20 +106,8 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
         cluster.submit("test", Order("left", ("rounds.py", f"{apps}/never"), options=OPTIONS), executors=1)
         eventually(lambda: joined(cluster, "left") == 1, "the last job's executor")
         left = cluster.jobs["left"].process
+    crashed.__exit__(None, None, None)
     assert left.poll() is not None
-    assert containers(docker_engine, folder) == []
-
-
-def test_what_a_crash_left_behind_goes_at_the_next_start(docker_engine: Any, apps: Path) -> None:
-    folder = apps / "crashed"
-    begun = standalone(folder, workers=1, cores_each=0.5)
-    begun.__enter__()
-    before = {one["Id"] for one in containers(docker_engine, folder)}
-    assert len(before) == 2
-    # no one closes the first
-    with standalone(folder, workers=1, cores_each=0.5):
-        assert before.isdisjoint({one["Id"] for one in containers(docker_engine, folder)})
-    begun.__exit__(None, None, None)
     assert containers(docker_engine, folder) == []
 
 

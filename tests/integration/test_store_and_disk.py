@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.home import Home
 from tests.fakes.small_disk import SmallDisk, mounted
-from tests.integration.local_cluster import LocalCluster, eventually
+from tests.integration.local_cluster import LocalCluster, cluster_in, eventually
 from tests.integration.test_process_runtime import executors_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -26,14 +25,9 @@ def home_disk(tmp_path: Path) -> Iterator[SmallDisk]:
 @pytest.fixture
 def on_small_disk(tmp_path: Path, home_disk: SmallDisk) -> Iterator[LocalCluster]:
     """Provide a worker of two cores, executors as processes; only its home is on the small disk."""
-    (tmp_path / "shown").mkdir()
     home_disk.path.chmod(0o700)
-    made = LocalCluster(Home(home_disk.path), "process")
-    try:
-        made.up("--workers", "1")
-        yield made
-    finally:
-        made.down()
+    with cluster_in(tmp_path, "process", "--workers", "1") as cluster:
+        yield cluster
 
 
 def stages_done(cluster: LocalCluster, application_id: str) -> int:
@@ -101,6 +95,7 @@ def test_a_database_that_is_removed_while_the_master_runs(process_cluster: Local
     gone_id = cluster.running("goes", executors=1).application_id
     executors = set(executors_of(application_id))
     eventually(lambda: stages_done(cluster, application_id), "a stage")
+    cluster_id = cluster.client().health().cluster_id
 
     # control goes on, and nothing new is promised
     for path in cluster.home.path.glob("master.db*"):
@@ -119,6 +114,8 @@ def test_a_database_that_is_removed_while_the_master_runs(process_cluster: Local
     assert cluster.running("stays", executors=1).application_id == application_id
     assert set(executors_of(application_id)) == executors
     assert not [view for view in cluster.client().applications() if view.application_id == gone_id]
+    assert cluster.client().health().cluster_id == cluster_id
+    assert "this agent belongs to" not in cluster.log("agent-w1")
     stop_file.touch()
     answer = job.finish().ok().answer
     summary = cluster.summary("stays")

@@ -9,18 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from controller.home import Home
 from tests.fakes.refusals import assert_names
-from tests.integration.local_cluster import LocalCluster, eventually
+from tests.integration.local_cluster import cluster_in, eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 
 def test_a_user_may_run_one_job_at_a_time_and_none_of_high_priority(tmp_path: Path, stop_file: Path) -> None:
-    (tmp_path / "shown").mkdir()
-    user, cluster = str(os.getuid()), LocalCluster(Home(tmp_path / "home"), "process")
-    try:
-        cluster.up("--workers", "1", "--user-limits", f"{user} priority=50 applications=1")
+    user = str(os.getuid())
+    with cluster_in(tmp_path, "process", "--workers", "1", "--user-limits", f"{user} priority=50 applications=1") as cluster:
         refused = cluster.run("--priority", "high", "rounds.py", str(stop_file))
         assert refused.code == 2
         assert_names(refused.err, "priority 100", f"user {user}", "50 or lower")
@@ -33,5 +30,3 @@ def test_a_user_may_run_one_job_at_a_time_and_none_of_high_priority(tmp_path: Pa
         assert f"user {user}: 1 of 1 applications" in cluster.command("ps").stdout
         stop_file.touch()
         assert [job.finish().ok().answer["ok"] for job in (first, second)] == [True, True]
-    finally:
-        cluster.down()

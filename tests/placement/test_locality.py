@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.locality import WORTH, DataOutlook, expected_requests
+from placement.data_wait import WORTH, DataOutlook, expected_requests
 
 
 def test_the_forecast_is_the_documents() -> None:

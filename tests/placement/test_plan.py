@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from placement.data_wait import DataWait, Patience
 from placement.filters import LASTING, PASSING, refusals
 from placement.fleet import ENOUGH
-from placement.ids import Pool
 from placement.labels import Requirement, parse_requirements
 from placement.plan import Evict, Infeasible, PlaceAnswer, Placed, Squeeze, Wait, ever_fitting, needed_type, place
 from placement.policies import POLICIES
 from placement.request import Request
-from placement.resources import SCALE, ResourceSet
+from placement.resources import SCALE, Pool, ResourceSet
 from placement.scores import parse_weights
 from placement.topology import Location
 from placement.worker import Occupant, WorkerState

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.preempt import fewest
+from placement.plan import fewest
 from placement.worker import Occupant, WorkerState
 from tests.fakes.fleet import worker
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.ids import Held, Pool, find_all
-from placement.resources import NOTHING, SCALE, ResourceSet, parse_advertised, parse_asked
+from placement.resources import NOTHING, SCALE, Held, Pool, ResourceSet, find_all, parse_advertised, parse_asked
 from stage_model.errors import BadInput
 
 names = st.sampled_from(["cpu", "memory", "gpu", "ssd"])

@@ -114,7 +114,7 @@ def known(application: Application) -> dict[str, Any]:
         "ended": (run.ended_ms, application.record.ended_s, application.record.end_reason),
         "tasks": (application.stream.first_task_ms, application.stream.last_task_ms, run.tasks_failed),
         "actions": repr(application.actions.by_key),
-        "gone": application.gone(),
+        "gone": [e.record.gone for e in application.executors.values() if e.record.gone is not None],
         "goals": sorted(application.plan.goals),
         "faults": application.faults > 0,
     }

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.master.core.capacity import Capacity, capacity
-from controller.master.core.feasibility import feasibility
-from controller.master.core.further_workers import judged_with, make_offer
+from controller.master.core.feasibility import feasibility, judged_with, make_offer
 from controller.wire.command import PlanReply
 from controller.wire.worker import WorkerInfo
 from placement.growth import Growth, Limits, WorkerType

@@ -1,32 +1,30 @@
-"""The judgement of what asks to be admitted, on the cluster as it is: executors that fit, a deadline that can be met.
+"""The judgement of what asks to be admitted, on the cluster as it is: executors that fit, limits of users.
 
-What is wrong with a registration by itself is `arrival`'s. The shell reads the profile in between
-(`controller.master.admitting`)."""
+What is wrong with a registration by itself is `arrival`'s; a deadline is judged alongside others by `promised`. The shell
+reads the profile in between (`controller.master.admitting`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import msgspec
 
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity
 from controller.master.core.dependencies import WaitingJob, check_dependencies
-from controller.master.core.feasibility import feasibility, whole_forecast
+from controller.master.core.feasibility import Offer
 from controller.master.core.fitting import check_executors, check_memory, check_working_dir, needed_by
-from controller.master.core.further_workers import Offer, judged_with
 from controller.master.core.growing import Growing
 from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
 from controller.master.core.plan_reply import ClusterNow, planned_capacity
+from controller.master.core.promised import claim_of, to_be_judged
 from controller.master.core.registry import Registry
 from controller.master.core.share_rules import LOWEST
 from controller.wire.command import PlanReply, PlanRequest
 from controller.wire.driver import NOBODY_UID, ExecutorWish
 from controller.wire.worker import WorkerInfo
-from stage_model.errors import InfeasibleDeadline
-from stage_model.forecast.promises import Claim, Promised
+from stage_model.forecast.promises import Claim
 from stage_model.units import NORMAL_PRIORITY
 
 
@@ -81,7 +79,10 @@ class Admission:
         if self.growing is None or not asks or not workers or not self.registry.workers.all_heard(now_s):
             return None
         return self.growing.deadlines.offer_for(
-            partial(needed_by, request), lambda further: planned_capacity(request, [*workers, *further]), now_s
+            request.priority,
+            lambda cores: needed_by(request, cores),
+            lambda further: planned_capacity(request, [*workers, *further]),
+            now_s,
         )
 
     def offer(self, application: Application, now_s: float) -> Offer | None:
@@ -96,7 +97,7 @@ class Admission:
         if shares.limited and (claim := claim_of(application, grown, now_s)) is not None:
             shares.check_deadline(application.uid, claim, grown.cores, now_s)
         if self.growing is not None:
-            self.growing.deadlines.ask(application, offer, number)
+            self.growing.deadlines.ask(application, offer, number, now_s)
 
     def check_share(self, request: PlanRequest, reply: PlanReply, uid: int, now_s: float) -> None:
         """Raise `BadInput` and `InfeasibleDeadline` for a plan that the share of `uid` does not allow. Normal priority may
@@ -122,41 +123,3 @@ class Admission:
             return reply
         reason = self.pipelines.refusal(WaitingJob.of(request, reply.forecast, uid, now_s), now_s)
         return msgspec.structs.replace(reply, feasible=False, reason=reason) if reason else reply
-
-
-def claim_of(application: Application, most: Capacity, now_s: float) -> Claim | None:
-    """Return what the application's deadline would be promised, also if it asks to be admitted by force; None without a
-    deadline, a profile or a worker."""
-    options = application.options
-    if options.deadline_s is None or application.estimate is None or most.cores <= 0:
-        return None
-    spent_s = application.elapsed_s(now_s)
-    return Claim(whole_forecast(application.estimate, most, spent_s), options.deadline_s - spent_s, options.priority)
-
-
-def to_be_judged(application: Application, most: Capacity) -> bool:
-    """Return True if the application asks for a deadline that could be refused. Without a worker to judge it by, it waits."""
-    options = application.options
-    return options.deadline_s is not None and application.estimate is not None and most.cores > 0 and not options.unjudged
-
-
-def check_feasible(
-    application: Application, most: Capacity, now_s: float, promised: Promised, offer: Offer | None = None
-) -> int:
-    """Return the least number of the offered workers that the deadline of an application which is `to_be_judged` needs; 0
-    where it can be met without. Raise `InfeasibleDeadline` where it cannot be met, with the least deadline that can be met
-    alongside the promises."""
-    assert application.estimate is not None
-    what, options, spent_s = application.estimate, application.options, application.elapsed_s(now_s)
-    deadline_s = options.deadline_s
-    assert deadline_s is not None
-
-    def judge(deadline_s: float, most: Capacity, promised: Promised) -> PlanReply:
-        return feasibility(what, deadline_s, most, spent_s=spent_s, priority=options.priority, promised=promised)
-
-    reply, number = judge(deadline_s, most, promised), 0
-    if not reply.feasible and offer is not None:
-        reply, number = judged_with(offer, judge, deadline_s, promised, reply)
-    if not reply.feasible:
-        raise InfeasibleDeadline(f"{reply.reason}, or --force")
-    return number

@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
@@ -21,16 +20,11 @@ from controller.asks.job_options import JobOptions
 from controller.master.core.actions import Actions
 from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.event_stream import EventStream
-from controller.master.core.executor_state import Executor
-from controller.master.core.executor_totals import ExecutorTotals
+from controller.master.core.executor_state import Executor, ExecutorTotals, least_waiting
 from controller.master.core.life import Life, LifeState
-from controller.master.core.notices import Notices
-from controller.master.core.outcome import SERVERS, Evidence
 from controller.master.core.placement_state import PlacementState
 from controller.master.core.plan_state import PlanState
-from controller.master.core.starved import Starvation, least_waiting
-from controller.wire.driver import ExecutorGone
-from controller.wire.states import Outcome
+from controller.wire import limits
 from controller.wire.worker import ExecutorReport
 from placement.dependencies import After
 from stage_model.forecast.estimate import ApplicationEstimate
@@ -55,6 +49,28 @@ class Target:
     def due_s(self) -> float:
         """Time of the deadline, seconds after submission."""
         return self.start_s + self.deadline_s
+
+
+@dataclass(slots=True)
+class Notices:
+    """The lines for the terminal of an application's user, in the order in which they were added. Each is said once, and
+    their number is limited."""
+
+    lines: list[str] = field(default_factory=list)
+    _sent: int = 0
+
+    def add(self, line: str) -> None:
+        """Add a line that is not there yet. After `limits.NOTICES` lines one says that further ones are left out."""
+        line = line[: limits.NOTICE_LENGTH]
+        if len(self.lines) == limits.NOTICES:
+            line = f"there were {limits.NOTICES} lines like these; further ones are left out"
+        if len(self.lines) <= limits.NOTICES and line not in self.lines:
+            self.lines.append(line)
+
+    def take_new(self) -> tuple[str, ...]:
+        """Return the lines that were added since the last call."""
+        new, self._sent = tuple(self.lines[self._sent :]), len(self.lines)
+        return new
 
 
 @dataclass(slots=True)
@@ -156,7 +172,7 @@ class Application:
 
     @property
     def succeeded(self) -> bool:
-        return self.record.outcome is Outcome.SUCCEEDED
+        return self.record.succeeded
 
     @property
     def served(self) -> bool:
@@ -168,27 +184,10 @@ class Application:
         """The address ("HOST:PORT") at which its driver serves others; empty as long as it serves none."""
         return "" if self.ended else self.record.address
 
-    def evidence(self) -> Evidence:
-        """Return the facts that the outcome follows from, as they are known now."""
-        record = self.record
-        server = record.registration.main in SERVERS
-        return Evidence(record.cut_off, record.exit_code, record.driver_end, server, self.run.seems_well)
-
     @property
     def lacks_credentials(self) -> bool:
         """True if its executors need credentials that this life of the master does not have."""
         return self.record.registration.authenticated and self.credentials is None and not self.ended
-
-    def end(self, ended_s: float) -> None:
-        """End the application, `ended_s` after submission; its outcome is still open. Raise `ImpossibleMove` if it has ended
-        before."""
-        self.life.move(LifeState.ENDED)
-        self.record.ended_s = ended_s
-
-    def judge(self, outcome: Outcome) -> None:
-        """Settle the outcome for good. Raise `ImpossibleMove` if the application has not ended, or its outcome is settled."""
-        self.life.move(LifeState.JUDGED)
-        self.record.outcome = outcome
 
     def elapsed_s(self, now_s: float) -> float:
         """Return the seconds since submission; they stand still once the application has ended."""
@@ -269,12 +268,8 @@ class Application:
         return {e.record.worker_id for e in self.executors.values() if not e.cleaned}
 
     def starved(self) -> dict[str, int]:
-        """Return `least_waiting` of each resource profile by itself: a stage runs only on executors of its own profile."""
-        alike = defaultdict[str, list[tuple[str, int, Starvation]]](list)
-        for e in self.present_executors():
-            if e.ran:
-                alike[e.record.profile_id].append((e.record.executor_id, e.record.slots, e.starvation))
-        return {name: tasks for executors in alike.values() for name, tasks in least_waiting(executors).items()}
+        """Return how many tasks of a stage must wait for one to be given to each of its starved executors."""
+        return least_waiting(self.present_executors())
 
     def slots(self, worker_id: str | None = None) -> int:
         """Return the slots of its executors; `worker_id`: of those that the agent there divides demands among: its own, and
@@ -293,9 +288,6 @@ class Application:
         submission; None if no forecast is."""
         since = (e.record.late_since_s for e in self.executors.values() if e.present or self.ended)
         return min((one for one in since if one is not None), default=None)
-
-    def gone(self) -> tuple[ExecutorGone, ...]:
-        return tuple(e.record.gone for e in self.executors.values() if e.record.gone is not None)
 
     def notify(self, line: str) -> None:
         """Add a line for the user's terminal, once."""

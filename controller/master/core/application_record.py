@@ -83,6 +83,10 @@ class ApplicationRecord(msgspec.Struct, kw_only=True):
         host = self.registration.host
         return f"{host}:{self.serves}" if self.serves is not None and HOST.fullmatch(host) else ""
 
+    @property
+    def succeeded(self) -> bool:
+        return self.outcome is Outcome.SUCCEEDED
+
     def drop_environment(self) -> None:
         """Forget the environment, which may hold secrets of the user's and is needed only as long as executors start."""
         self.registration = msgspec.structs.replace(self.registration, environment={})

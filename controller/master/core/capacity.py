@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from controller.asks.allocation import most_executors
 from controller.wire.worker import WorkerInfo
+from placement.growth import WorkerType
 from stage_model.deadlines import initial_cores
 
 
@@ -26,20 +27,28 @@ class Capacity:
 def capacity(workers: Sequence[WorkerInfo], slots: Callable[[WorkerInfo], int], count: int | None) -> Capacity:
     """Return the capacity of the `count` largest of these workers (None: all)."""
     chosen = sorted(workers, key=lambda w: -w.cores)[: len(workers) if count is None else max(1, count)]
-    slots_of = [slots(w) for w in chosen]
-    per_slot = [min(w.cores, n) for w, n in zip(chosen, slots_of, strict=True)]
-    return Capacity(
-        cores=sum(per_slot),
-        slots=sum(slots_of) or 1,
-        speed_limit=min([1.0, *per_slot]) if per_slot else 1.0,
-        executors=max(1, len(chosen)),
-        period_s=max((w.period_s for w in workers), default=1.0),
-    )
+    return capacity_of([(w.cores, slots(w)) for w in chosen], len(chosen), workers)
+
+
+def expected_worker(kind: WorkerType) -> WorkerInfo:
+    """Return a worker that is not there yet, as far as capacity looks at it."""
+    return WorkerInfo(worker_id="", host="", cores=kind.cores, memory_mb=kind.memory_mb, runtime="", pid=0, boot_id="")
 
 
 def asked_capacity(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> Capacity:
-    """Return the capacity that the settings of an attached application without executors yet ask for on these workers."""
-    shares = _asked_shares(conf, workers)
+    """Return the capacity that the settings of an attached application without executors yet ask for, as a cluster manager
+    would share these workers out: a number of cores (spark.cores.max), or executors of a number of cores; without either,
+    all there are."""
+    per = _whole(conf, "spark.executor.cores")
+    instances = most_executors(conf, _whole(conf, "spark.executor.instances"))
+    left = min(_whole(conf, "spark.cores.max") or math.inf, math.inf if instances is None or per is None else instances * per)
+    shares = []
+    for cores in sorted((w.cores / w.nodes for w in workers for _ in range(w.nodes)), reverse=True):
+        slots = int(min(left, math.ceil(cores)))
+        if not slots:
+            break
+        left -= slots
+        shares.append((cores, slots))
     return capacity_of(shares, len(shares), workers)
 
 
@@ -53,22 +62,6 @@ def capacity_of(shares: Sequence[tuple[float, int]], executors: int, workers: Se
         executors=max(1, executors),
         period_s=max((w.period_s for w in workers), default=1.0),
     )
-
-
-def _asked_shares(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> list[tuple[float, int]]:
-    """Return cores and slots of each worker as a cluster manager would share them out to an application that asks for a
-    number of cores (spark.cores.max), or of executors of a number of cores; without either, all there are."""
-    per = _whole(conf, "spark.executor.cores")
-    instances = most_executors(conf, _whole(conf, "spark.executor.instances"))
-    left = min(_whole(conf, "spark.cores.max") or math.inf, math.inf if instances is None or per is None else instances * per)
-    shares = []
-    for cores in sorted((w.cores / w.nodes for w in workers for _ in range(w.nodes)), reverse=True):
-        slots = int(min(left, math.ceil(cores)))
-        if not slots:
-            break
-        left -= slots
-        shares.append((cores, slots))
-    return shares
 
 
 def _whole(conf: Mapping[str, str], key: str) -> int | None:

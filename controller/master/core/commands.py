@@ -9,13 +9,12 @@ from msgspec import structs
 from controller.master.core.application import Application
 from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.capacity import Capacity
-from controller.master.core.explanation import explanation
 from controller.master.core.guard import guarded
 from controller.master.core.placing import Placing
 from controller.master.core.registry import AT_A_TIME, Registry
 from controller.master.core.set_command import change, claim_after
 from controller.master.core.submissions import Submissions
-from controller.master.core.view import application_view, bare_view
+from controller.master.core.view import application_view, bare_view, explanation
 from controller.master.core.workers import Labels
 from controller.wire.command import ApplicationView, Change, Explanation
 from controller.wire.states import Outcome

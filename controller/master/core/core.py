@@ -23,10 +23,9 @@ from controller.master.core.commands import Commands
 from controller.master.core.drivers import Drivers
 from controller.master.core.effects import Effect
 from controller.master.core.lifecycle import Lifecycle
-from controller.master.core.master_life import MasterLife
 from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
-from controller.master.core.registry import Registry
+from controller.master.core.registry import MasterLife, Registry
 from controller.master.core.silence import Silence
 from controller.master.core.submissions import Submissions
 from placement.fleet import Fleet

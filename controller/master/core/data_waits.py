@@ -1,5 +1,5 @@
-"""Two waits for an application's data: the application's for a worker that has its input (`placement.data_wait`), and Spark's
-own, in each stage, for executors near that stage's input (`placement.locality`). Both follow from document 002's forecast.
+"""Two waits for an application's data: the application's for a worker that has its input, and Spark's own, in each stage, for
+executors near that stage's input. Both follow from document 002's forecast (`placement.data_wait`).
 
 A stage's tasks wait if E = TT * S * K / t is 1 or more: TT the time to move a task's input (`spark.pace.locality.move`), S an
 executor's slots, t the mean time of a task; only the driver knows K, the hosts with data of the stage's tasks, so the master
@@ -12,8 +12,7 @@ from controller.master.core.application import Application
 from controller.master.core.queue import Queue
 from controller.master.core.registry import Registry
 from controller.wire.driver import Locality
-from placement.data_wait import DataWait, Patience
-from placement.locality import DataOutlook, expected_requests
+from placement.data_wait import DataOutlook, DataWait, Patience, expected_requests
 
 
 def data_shares(application: Application) -> dict[str, float]:

@@ -1,22 +1,24 @@
 """The deadlines for which further workers are started: of an application that asks to be admitted, and of a running one whose
-forecast has passed its deadline. The verdicts are `further_workers`'.
+forecast has passed its deadline. The verdicts are `feasibility`'s.
 
 An application runs on the workers that are there while further ones start. It waits for these until it could have an executor
-on each, or a worker would come after the deadline. It asks once for each need: a worker that it then does not use goes back
+on each, or a worker would come after the deadline. Until then later deadlines are judged as if the further workers were only
+its own (`promised`), unless one has failed to come. It asks once for each need: a worker that it then does not use goes back
 as any other. Backfills, watched and attached applications, and those that wait for their user's share get none. Times `*_s`
 are monotonic seconds unless they are said to count from submission."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 
 from controller.master.core.application import Application, Target
 from controller.master.core.capacity import Capacity
 from controller.master.core.executors import has_all_executors
-from controller.master.core.further_workers import Offer, make_offer
+from controller.master.core.feasibility import Offer, make_offer
+from controller.master.core.guard import guarded
 from controller.master.core.placement_state import FurtherWorkers
 from controller.master.core.placing import Placing
 from controller.master.core.registry import Registry
@@ -26,21 +28,11 @@ from controller.master.core.view import forecast_end_s
 from controller.wire.worker import WorkerInfo
 from placement.growth import Growth, WorkerType
 from stage_model.errors import InfeasibleDeadline
-from stage_model.forecast.promises import Claim
 
 LATE_S = 5.0
 """Seconds that a forecast must have been past the deadline: a shorter time may be noise."""
 AGAIN_S = 30.0
 """Seconds until further workers are looked for again: it takes that long until a forecast shows those that have come."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lacking:
-    """The workers that a deadline still lacks: `count` of `kind`. `there` are those that could take an executor."""
-
-    kind: WorkerType
-    count: int
-    there: frozenset[str]
 
 
 class DeadlineGrowth:
@@ -55,27 +47,38 @@ class DeadlineGrowth:
         if not _may_ask(application) or not workers.all_heard(now_s):
             return None
         return self.offer_for(
-            partial(self.placing.further_type, application),
+            application.priority(),
+            lambda cores: self.placing.further_type(application, cores),
             lambda further: workers.capacity(application, now_s, further),
             now_s,
         )
 
     def offer_for(
         self,
+        priority: int,
         needed: Callable[[float], WorkerType],
         grown: Callable[[Sequence[WorkerInfo]], Capacity],
         now_s: float,
     ) -> Offer:
-        """Return the further workers for the executors of one application: `needed` says what a worker of a number of cores
-        must have for one, `grown` what the application could get with further workers."""
-        self.placing.refresh(now_s)
+        """Return the further workers for the executors of one application of that priority: `needed` says what a worker of a
+        number of cores must have for one, `grown` what the application could get with further workers."""
+        self.look(now_s)
         growth, most = self.growth, grown(())
         kind = growth.kind_for(needed, most.cores / most.executors)
         coming = growth.on_the_way(kind)
         held = growth.held(kind, now_s)
         room = 0 if held else growth.room_for(kind)
         limit = "the last such worker could not be started" if held else self._limit()
-        return make_offer([*coming, *[kind] * room], kind, growth.start_s, limit, grown)
+        offer = make_offer([*coming, *[kind] * room], kind, growth.start_s, limit, grown)
+        return replace(offer, claimed=self._claimed(priority))
+
+    def _claimed(self, priority: int) -> Counter[WorkerType]:
+        """Return the workers that deadlines of that priority or above wait for: one may be for several of them."""
+        claimed = Counter[WorkerType]()
+        for other in self.registry.applications.values():
+            if not other.ended and other.priority() >= priority:
+                claimed |= Counter(other.placement.awaited)
+        return claimed
 
     def _limit(self) -> str:
         limits = self.growth.limits
@@ -84,37 +87,75 @@ class DeadlineGrowth:
 
     # ------------------------------------------------------------------ what is asked for
 
-    def ask(self, application: Application, offer: Offer, number: int) -> None:
+    def ask(self, application: Application, offer: Offer, number: int, now_s: float) -> None:
         """Have the application wait for the first `number` of the offered workers, which are started for its deadline."""
         sentence = f"its deadline needs {offer.named(number)}, {offer.takes(number)}"
-        total = len(self.placing.ever(application)) + number
-        application.placement.further = FurtherWorkers(offer.kind, total, application.options.deadline_s, sentence)
+        application.placement.further = FurtherWorkers(
+            kind=offer.kind,
+            total=len(self.placing.ever(application)) + number,
+            deadline_s=application.options.deadline_s,
+            waiting=sentence,
+            awaited=offer.kinds[:number],
+            comes_s=now_s + offer.start_s,
+        )
         application.notify(sentence)
         self.registry.changes.log(f"{application.id}: {sentence}")
 
-    def lacks(self, application: Application, now_s: float) -> Lacking | None:
-        """Return the workers that are still to be started for the application's deadline; None without any. A running
-        application asks here."""
+    def look(self, now_s: float) -> None:
+        """Take in which of the awaited workers have joined, and which deadlines wait for none any more."""
+        self.placing.refresh(now_s)
+        for application in self.registry.applications.values():
+            further = application.placement.further
+            if further is not None and not application.ended:
+                with guarded(application, "looking for workers that its deadline needs"):
+                    self._look(application, further, now_s)
+
+    def _look(self, application: Application, further: FurtherWorkers, now_s: float) -> None:
+        """Look at one application. No further worker is to be started any more where all are there, the deadline is another
+        one, or a worker would come after it."""
+        state, deadline_s = application.placement, application.options.deadline_s
+        missing = further.total - len(self.placing.ever(application))
+        over = missing <= 0 or deadline_s is None or deadline_s != further.deadline_s
+        late = deadline_s is not None and application.elapsed_s(now_s) + self.growth.start_s >= deadline_s
+        if late and not over:
+            self._count_on_none(application, "has not joined in time")
+        if late or over:
+            state.further, state.further_judged_s = None, now_s
+            self.registry.changes.application(application)
+        elif missing < len(further.awaited):
+            state.further = replace(further, awaited=further.awaited[-missing:])
+
+    def give_up(self, kind: WorkerType, why: str) -> None:
+        """Count on no further worker for the deadlines that wait for one such as that worker of `kind`, which does not come;
+        `why` completes "a further worker"."""
+        for application in self.registry.applications.values():
+            further = application.placement.further
+            if further is not None and kind.holds(further.kind):
+                self._count_on_none(application, why)
+
+    def _count_on_none(self, application: Application, why: str) -> None:
+        further = application.placement.further
+        if further is not None and further.awaited:
+            application.placement.further = replace(further, awaited=())
+            sentence = f"its deadline counts only on the workers that are there, because a further worker {why}"
+            application.notify(sentence)
+            self.registry.changes.log(f"{application.id}: {sentence}")
+
+    def lacks(self, application: Application, now_s: float) -> tuple[WorkerType, int, frozenset[str]] | None:
+        """Return the kind and number of the workers that are still to be started for the application's deadline, as it was
+        last looked at, and the workers that could take an executor; None where none is to be. A running application asks
+        here."""
         state = application.placement
         if (state.further is None and application.late_since_s() is None) or not _may_ask(application):
             return None
-        self.placing.refresh(now_s)
-        there, before = self.placing.ever(application), state.further
-        if before is not None and self._is_over(application, before, there, now_s):
-            state.further, state.further_judged_s = None, now_s
+        there = self.placing.ever(application)
         if state.further is None and self._may_be_helped(application, there, now_s):
             state.further_judged_s = now_s
             self._help(application, now_s)
+            if state.further is not None:
+                self.registry.changes.application(application)
         asked = state.further
-        if asked is not before:
-            self.registry.changes.application(application)
-        return None if asked is None else Lacking(asked.kind, asked.total - len(there), there)
-
-    def _is_over(self, application: Application, further: FurtherWorkers, there: frozenset[str], now_s: float) -> bool:
-        """Return True if no further worker is to be started any more: all are there, the deadline is another one, or a worker
-        would come after it."""
-        deadline_s, comes_s = application.options.deadline_s, application.elapsed_s(now_s) + self.growth.start_s
-        return len(there) >= further.total or deadline_s is None or deadline_s != further.deadline_s or comes_s >= deadline_s
+        return None if asked is None else (asked.kind, asked.total - len(there), there)
 
     def _may_be_helped(self, application: Application, there: frozenset[str], now_s: float) -> bool:
         """Return True if the forecast has been past the application's deadline for a while, and the application wants more
@@ -134,50 +175,35 @@ class DeadlineGrowth:
         target, offer, remaining = application.target(), self.offer(application, now_s), Remaining.of(application)
         if target is None or offer is None or remaining is None or end_s is None or most.cores <= 0:
             return
-        left = _WorkLeft(remaining, target, most, end_s, now_s)
-        number = left.least(offer)
+        number = _least(remaining, target, most, end_s, offer, now_s)
         if not number:
             return
         if shares.limited:
             grown, held = offer.grown[number - 1], shares.cores(application, now_s)
+            claim = remaining.claim(target, frozenset(), most, now_s, grown)
             try:
-                shares.check_deadline(application.uid, left.claim(grown), grown.cores, now_s, held)
+                shares.check_deadline(application.uid, claim, grown.cores, now_s, held)
             except InfeasibleDeadline:
                 application.notify("no further worker is started for its deadline: its user has too few cores left")
                 return
-        self.ask(application, offer, number)
+        self.ask(application, offer, number, now_s)
 
 
-@dataclass(frozen=True, slots=True)
-class _WorkLeft:
-    """The work that a running application has left for a deadline. It is forecast to end `end_s` after submission with its
-    workers, of which it can get `most`."""
+def _least(remaining: Remaining, target: Target, most: Capacity, end_s: float, offer: Offer, now_s: float) -> int:
+    """Return the least number of the offered workers with which a running application keeps its deadline, their start
+    included; 0 if all of them are too few. It can get `most` now, and is forecast to end `end_s` after submission. The
+    agents' forecast knows more than the work that is left, such as the pace of this run. If it is longer than the time that
+    this work takes here, times with further workers are stretched in the same ratio."""
+    modelled_s = remaining.claim(target, frozenset(), most, now_s).forecast.time_s(most.cores)
+    forecast_s = end_s - remaining.application.elapsed_s(now_s)
+    longer = max(1.0, forecast_s / modelled_s) if modelled_s > 0 else 1.0
 
-    remaining: Remaining
-    target: Target
-    most: Capacity
-    end_s: float
-    now_s: float
+    def kept(number: int) -> bool:
+        grown = offer.grown[number - 1]
+        claim = remaining.claim(target, frozenset(), most, now_s, grown)
+        return longer * claim.forecast.time_s(grown.cores) <= claim.left_s - offer.start_s
 
-    def claim(self, grown: Capacity) -> Claim:
-        """Return the work that is left with another capacity."""
-        slots = self.remaining.application.slots() + grown.slots - self.most.slots
-        return self.remaining.claim(self.target, frozenset(), grown, self.now_s, slots)
-
-    def least(self, offer: Offer) -> int:
-        """Return the least number of the offered workers with which the deadline is kept, their start included; 0 if all of
-        them are too few. The agents' forecast knows more than the work that is left, such as the pace of this run. If it is
-        longer than the time that this work takes here, times with further workers are stretched in the same ratio."""
-        modelled_s = self.claim(self.most).forecast.time_s(self.most.cores)
-        forecast_s = self.end_s - self.remaining.application.elapsed_s(self.now_s)
-        longer = max(1.0, forecast_s / modelled_s) if modelled_s > 0 else 1.0
-
-        def kept(number: int) -> bool:
-            grown = offer.grown[number - 1]
-            claim = self.claim(grown)
-            return longer * claim.forecast.time_s(grown.cores) <= claim.left_s - offer.start_s
-
-        return offer.least(kept)
+    return offer.least(kept)
 
 
 def _may_ask(application: Application) -> bool:

@@ -16,7 +16,6 @@ from controller.master.core.application_record import ID, ApplicationRecord
 from controller.master.core.life import LifeState
 from controller.wire.command import PlanRequest
 from controller.wire.driver import NOBODY_UID
-from controller.wire.states import Outcome
 from placement.dependencies import After, check_acyclic, parse_after
 from stage_model.errors import BadInput
 from stage_model.forecast.virtual_time import Forecast
@@ -38,7 +37,7 @@ class Past:
 
 def past_of(record: ApplicationRecord) -> Past:
     """Return what is kept of an application that ended."""
-    return Past(record.registration.name, record.outcome is Outcome.SUCCEEDED, bool(record.address), record.names)
+    return Past(record.registration.name, record.succeeded, bool(record.address), record.names)
 
 
 @dataclass(slots=True)

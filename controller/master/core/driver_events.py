@@ -1,8 +1,9 @@
 """Drivers' reports, taken in live, and once more at a start of the master, by the same code in the same order.
 
-Every event and snapshot is stored as it came, except for a deadline that `single_jobs` has refused. While nothing can be
-stored, the master takes reports in and does not acknowledge them: the driver keeps them, goes on behind the last one, and
-sends all of them again when they can be stored. An event that cannot be read or applied is left out, alike each time
+Every event and snapshot is stored as it came, except for the deadline of a single job (`actions`) that its user's share does
+not allow: the event is stored without it, so that a restart of the master does not judge it again. While nothing can be
+stored, the master takes reports in and does not acknowledge them: the driver keeps them, goes on behind the last one,
+and sends all of them again when they can be stored. An event that cannot be read or applied is left out, alike each time
 (`guard`).
 """
 
@@ -15,20 +16,26 @@ import msgspec
 from msgspec import structs
 
 from controller.master.core import executors, goals
+from controller.master.core.actions import DEADLINE, key_of
 from controller.master.core.application import Application
 from controller.master.core.effects import StoreEvents
 from controller.master.core.guard import guarded
 from controller.master.core.registry import Registry
+from controller.master.core.shares import UserShares
 from controller.wire import limits
-from controller.wire.driver import DriverSync
-from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorRemoved, StageSubmitted, TaskEnd
+from controller.wire.driver import DriverSync, Sequenced
+from stage_model.decoding import UNREADABLE
+from stage_model.errors import BadInput
+from stage_model.history.events import AnyEvent, ApplicationEnd, ExecutorRemoved, JobStart, StageSubmitted, TaskEnd
 
 AT_A_TIME = 200
 """Events taken in before other tasks have their turn: a few milliseconds."""
 
 _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 _snapshot_decoder = msgspec.json.Decoder(tuple[msgspec.Raw, ...])
-
+_job_decoder = msgspec.json.Decoder(JobStart)
+_MARK, _ESCAPE = DEADLINE.encode(), b"\\u"
+"""An event has a deadline only where it has the setting's name, or a character of it written as its number."""
 
 LARGE_RUN, AT_A_TIME_LARGE = 20_000, 20
 """Each event of a run of such a size may take a hundred times as long."""
@@ -57,6 +64,37 @@ def _stop_if_too_much(application: Application) -> None:
         application.notify(
             f"it has reported more than {what}: what it does from here on is not recorded, and it goes on without a deadline"
         )
+
+
+def without_refused_deadlines(application: Application, sync: DriverSync, shares: UserShares, now_s: float) -> DriverSync:
+    """Return the driver's report without the deadlines of jobs that its user's share does not allow; the application's
+    terminal says why."""
+    if not shares.limited or application.ended or not any(map(_may_have_deadline, sync.events)):
+        return sync
+    return structs.replace(sync, events=tuple(_judged(application, one, shares, now_s) for one in sync.events))
+
+
+def _may_have_deadline(numbered: Sequenced) -> bool:
+    event = bytes(numbered.event)
+    return _MARK in event or _ESCAPE in event
+
+
+def _judged(application: Application, numbered: Sequenced, shares: UserShares, now_s: float) -> Sequenced:
+    if not _may_have_deadline(numbered):
+        return numbered
+    with guarded(application, "judging the deadline of a job"):
+        try:
+            event = _job_decoder.decode(bytes(numbered.event))
+            action = application.actions.begun_by(event)
+        except (*UNREADABLE, BadInput):  # said where the event is taken in
+            return numbered
+        refusal = "" if action is None else shares.job_refusal(application, action.priority, now_s)
+        if action is not None and refusal:
+            application.notify(f"{key_of(event)} goes on without a deadline of its own: {refusal}")
+            kept = {key: value for key, value in event.properties.items() if key != DEADLINE}
+            stripped = msgspec.json.encode(structs.replace(event, properties=kept))
+            return structs.replace(numbered, event=msgspec.Raw(stripped))
+    return numbered
 
 
 def unstored(application: Application, sync: DriverSync) -> StoreEvents | None:

@@ -126,6 +126,7 @@ class Drivers:
         """Return the answer to a report that was taken in and followed up. `storing` False: nothing can be stored now, so
         that events were taken in which the driver must send once more."""
         stops = application.record.cut_off is not None and not application.succeeded and not sync.ended
+        ends = tuple(e.record.gone for e in application.executors.values() if e.record.gone is not None)
         near, starved = None, dict[str, int]()
         with guarded(application, "planning its waits for data"):
             near = None if application.attached else SAME_HOST if self._on_one_host(application) else locality(application)
@@ -134,7 +135,7 @@ class Drivers:
         return DriverReply(
             acknowledged=application.stream.acknowledged,
             taken=None if storing else application.stream.taken,
-            gone=() if application.attached else application.gone(),
+            gone=() if application.attached else ends,
             stop=application.record.end_reason if stops else None,
             notices=application.notices.take_new(),
             locality=near,

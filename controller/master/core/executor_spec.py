@@ -18,8 +18,7 @@ from controller.master.core.application_record import ApplicationRecord
 from controller.runtime.docker.locale_in_image import language_words
 from controller.wire.driver import ExecutorWish, PythonEnvironment, Registration
 from controller.wire.worker import ExecutorSpec, Mount
-from placement.ids import Held
-from placement.resources import GPU
+from placement.resources import GPU, Held
 from stage_model.errors import BadInput
 from stage_model.units import parse_memory_mb
 

@@ -1,14 +1,19 @@
-"""One executor as the master knows it: its stored part, the last report of its agent, and what its stages used."""
+"""One executor as the master knows it: its stored part, the last report of its agent, and what its stages used; and what
+follows from all executors of an application: sums, and which of them get tasks only when many wait.
+
+A task at the floor of cores runs many times as long as elsewhere, and its stage waits for it. Spark knows nothing of quotas
+and gives a task to any executor with a free slot. Not covered: how Spark is kept from that (the bridge, `StageTasks`)."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import math
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
 
-from controller.master.core.starved import UNTOLD, Starvation
 from controller.wire import limits
 from controller.wire.driver import ExecutorGone
 from controller.wire.states import ExecutorState
@@ -16,6 +21,37 @@ from controller.wire.worker import AdoptedSpec, ExecutorReport, ExecutorSpec, Sa
 from stage_model.debt import Debt
 from stage_model.history.stage_run import StageKey
 from stage_model.progress import Progress
+
+STARVED = 4.0
+"""An executor is starved where its cores times this are less than it asks for."""
+RECOVERED_S = 10.0
+"""An executor stays starved until it has been given enough for this long: cores that others leave at the end of a stage they
+take back at once."""
+SURETY = 4.0
+"""A starved executor gets a task where this many times as many wait as the others may end while it ends one: tasks differ,
+and cores may become fewer still."""
+
+
+class Starvation(msgspec.Struct, frozen=True):
+    """The times when one executor last asked for cores and was last starved (seconds, by its samples), and its cores then. An
+    executor that asks for nothing, as between stages, stays as it was."""
+
+    asked_s: float = -math.inf
+    starved_s: float = -math.inf
+    grant: float = 0.0
+
+    def after(self, time_s: float, demand: float, grant: float) -> Starvation:
+        if demand <= 0 or grant <= 0:
+            return self
+        starved = grant * STARVED < demand
+        return Starvation(time_s, time_s, grant) if starved else Starvation(time_s, self.starved_s, self.grant)
+
+    @property
+    def starved(self) -> bool:
+        return self.asked_s - self.starved_s < RECOVERED_S
+
+
+UNTOLD = Starvation()
 
 
 class ExecutorRecord(msgspec.Struct, kw_only=True):
@@ -140,7 +176,7 @@ def _name(stage: int, attempt: int) -> str:
     return f"{stage}.{attempt}"
 
 
-def known_sum(a: float | None, b: float | None) -> float | None:
+def _known_sum(a: float | None, b: float | None) -> float | None:
     """Return the sum; None if either is not known."""
     return None if a is None or b is None else a + b
 
@@ -152,5 +188,72 @@ def _joined(a: StageUse, b: StageUse) -> StageUse:
         records=max(a.records, b.records),
         cpu_core_s=a.cpu_core_s + b.cpu_core_s,
         allocated_core_s=a.allocated_core_s + b.allocated_core_s,
-        throttled_s=known_sum(a.throttled_s, b.throttled_s),
+        throttled_s=_known_sum(a.throttled_s, b.throttled_s),
     )
+
+
+def least_waiting(executors: Iterable[Executor]) -> dict[str, int]:
+    """Return for each starved one of these executors, by id, how many tasks of a stage must wait for one to be given to it.
+    Only executors of one resource profile take the same tasks; where every one of them is starved, none of them is named."""
+    alike = defaultdict[str, list[Executor]](list)
+    for executor in executors:
+        if executor.ran:
+            alike[executor.record.profile_id].append(executor)
+    found = dict[str, int]()
+    for same in alike.values():
+        others = sum(executor.record.slots for executor in same if not executor.starvation.starved)
+        for executor in same:
+            if others and executor.starvation.starved:
+                # at most a core a slot: while this one ends a task on each of its slots, the others end this many
+                slots_per_core = executor.record.slots / executor.starvation.grant
+                found[executor.record.executor_id] = math.ceil(SURETY * others * slots_per_core)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorTotals:
+    """The sums over all executors that an application has ever had."""
+
+    executors: Mapping[str, Executor]
+
+    def used_core_s(self) -> float:
+        """Return the container CPU of all executors since their starts, in stages or not, core-seconds."""
+        return math.fsum(executor.record.cpu_core_s for executor in self.executors.values())
+
+    def stage_use(self) -> dict[StageKey, float]:
+        """Return the container CPU per stage attempt over all executors, core-seconds."""
+        total: dict[StageKey, float] = {}
+        for key, use in self._uses():
+            total[key] = total.get(key, 0.0) + use.cpu_core_s
+        return total
+
+    def stage_allocation(self) -> dict[StageKey, float]:
+        """Return the allocated core-seconds per stage attempt over all executors."""
+        total: dict[StageKey, float] = {}
+        for key, use in self._uses():
+            total[key] = total.get(key, 0.0) + use.allocated_core_s
+        return total
+
+    def stage_throttling(self) -> dict[StageKey, float]:
+        """Return the seconds that quotas held each stage attempt back, over all executors; without the attempts for which an
+        executor does not know them."""
+        total: dict[StageKey, float | None] = {}
+        for key, use in self._uses():
+            total[key] = _known_sum(total.get(key, 0.0), use.throttled_s)
+        return {key: seconds for key, seconds in total.items() if seconds is not None}
+
+    def _uses(self) -> Iterator[tuple[StageKey, StageUse]]:
+        for executor in self.executors.values():
+            yield from executor.use().items()
+
+    def withheld_core_s(self) -> float:
+        """Return all core-seconds that squeezes ever withheld, given back or not."""
+        return sum(e.record.debt.withheld_core_s for e in self.executors.values())
+
+    def squeezed_by(self) -> dict[str, float]:
+        """Return the core-seconds withheld from the application, by the name of the application that had the cores."""
+        total: dict[str, float] = {}
+        for executor in self.executors.values():
+            for name, core_s in executor.record.squeezed_by.items():
+                total[name] = total.get(name, 0.0) + core_s
+        return total

@@ -15,8 +15,8 @@ from controller.wire.driver import ExecutorGone, ExecutorWish
 from controller.wire.limits import EXECUTORS
 from controller.wire.states import ExecutorState
 from controller.wire.worker import ExecutorReport, WorkerInfo
-from placement.ids import find_all
 from placement.plan import Evict, Placed, Squeeze
+from placement.resources import find_all
 
 MOST_FAILURES = 10
 """Executors that may fail in a row before the application is ended."""

@@ -1,15 +1,25 @@
-"""The verdict on the deadline of a run to come, by itself and alongside what was promised to others.
+"""The verdict on the deadline of a run to come: by itself, alongside what was promised to others, and with further workers
+where the present ones cannot keep it (document 000, section 3.3).
 
-The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.forecast`). A running application is
-`remaining`'s.
+The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.forecast`). A running application is `remaining`'s.
+Workers take time to start. With further workers, a deadline is judged on all workers together, with that much less time. Work
+that the present workers do meanwhile is not counted on, so it is a reserve. Not covered: which workers may be started
+(`deadline_growth`, `placement.growth`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
-from controller.master.core.capacity import Capacity
+from msgspec import structs
+
+from controller.master.core.capacity import Capacity, expected_worker
 from controller.wire.command import PlanReply
+from controller.wire.worker import WorkerInfo
+from placement.growth import WorkerType
 from stage_model.deadlines import round_up
 from stage_model.forecast.bounds import hindrance
 from stage_model.forecast.curve import whole
@@ -21,6 +31,10 @@ from stage_model.units import NORMAL_PRIORITY, format_duration
 
 ACCEPTED = "; accepted: "
 """The beginning of the last part of a refusal: the deadlines that can be met."""
+NO_USE = "its settings allow no executor on more workers (--num-executors, spark.dynamicAllocation.maxExecutors)"
+
+Judge = Callable[[float, Capacity, Promised], PlanReply]
+"""The verdict on a deadline (seconds after submission) with a capacity, alongside promises."""
 
 
 def whole_forecast(what: ApplicationEstimate, most: Capacity, spent_s: float = 0.0) -> Forecast:
@@ -43,7 +57,7 @@ def feasibility(
     forecast = whole_forecast(what, most, spent_s)
     alone_s = spent_s + (forecast.time_s(most.cores) if most.cores > 0 else float("inf"))
     new = Claim(forecast, (deadline_s or 0.0) - spent_s, priority)
-    others = replace(promised.to_rank(priority), cores=max(promised.cores, most.cores))
+    others = replace(promised.to_rank(priority), cores=promised.cores or most.cores)
     feasible = None if deadline_s is None else alone_s <= deadline_s and fits(new, others)
     least_s = alone_s if feasible or not others.claims else max(alone_s, spent_s + least_deadline_s(new, others))
     cores = None
@@ -71,3 +85,90 @@ def feasibility(
 def rounded_up(seconds: float) -> str:
     """Return a deadline to offer: rounded up, so that it is feasible when it is taken."""
     return format_duration(float(int(seconds * 1.01) + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The further workers that one application could have, in the order in which it would get them: those that are on their
+    way first, then workers of `kind` that may still be started.
+
+    `grown[n - 1]` is the most that the application can get with n of them. `start_s`: expected seconds from a worker's
+    request to its first report. `limit` is a clause that says why there are no more. `claimed`: the workers that deadlines of
+    the same or a higher priority wait for already."""
+
+    kind: WorkerType
+    kinds: tuple[WorkerType, ...]
+    grown: tuple[Capacity, ...]
+    start_s: float
+    limit: str
+    claimed: Counter[WorkerType] = field(default_factory=Counter)
+
+    def added_cores(self, number: int) -> float:
+        """Return the cores of the first `number` of these workers, without those that are claimed."""
+        return sum(kind.cores * count for kind, count in (Counter(self.kinds[:number]) - self.claimed).items())
+
+    def least(self, kept: Callable[[int], bool]) -> int:
+        """Return the least number of these workers, from 1, with which a deadline is `kept`; 0 if all of them are too few. A
+        deadline that is kept with some of them is assumed to be kept with more."""
+        numbers = range(1, len(self.kinds) + 1)
+        place = bisect_left(numbers, True, key=kept)
+        return numbers[place] if place < len(numbers) else 0
+
+    def named(self, number: int) -> str:
+        """Return "2 further workers (1 cores, 1536 MiB)"."""
+        return f"{number} further worker{'' if number == 1 else 's'} ({self.kind})"
+
+    def takes(self, number: int) -> str:
+        """Return a clause that says how long that many take to start."""
+        return f"which take{'s' if number == 1 else ''} about {format_duration(round(self.start_s))} to start"
+
+
+def make_offer(
+    kinds: Sequence[WorkerType],
+    kind: WorkerType,
+    start_s: float,
+    limit: str,
+    grown: Callable[[Sequence[WorkerInfo]], Capacity],
+) -> Offer:
+    """Return the offer of `kinds`, up to the first worker on which the application could have no further executor; `grown`
+    says what the application can get with further workers."""
+    sizes, most = list[Capacity](), grown(())
+    for number in range(1, len(kinds) + 1):
+        size = grown([expected_worker(one) for one in kinds[:number]])
+        if size.executors <= (sizes[-1] if sizes else most).executors:
+            limit = NO_USE
+            break
+        sizes.append(size)
+    return Offer(kind, tuple(kinds[: len(sizes)]), tuple(sizes), start_s, limit)
+
+
+def judged_with(
+    offer: Offer, judge: Judge, deadline_s: float, promised: Promised, refused: PlanReply
+) -> tuple[PlanReply, int]:
+    """Return the verdict on a deadline that is `refused` on the workers that are there, and the least number of the offered
+    workers with which the deadline is kept; 0 if all of them are too few, or no worker is offered."""
+
+    def with_first(number: int) -> PlanReply:
+        cores = promised.cores + offer.added_cores(number)
+        return judge(deadline_s - offer.start_s, offer.grown[number - 1], replace(promised, cores=cores))
+
+    number = offer.least(lambda one: with_first(one).feasible is True)
+    if number:
+        return _kept(offer, number, deadline_s, with_first(number)), number
+    why, least_s = offer.limit, refused.least_deadline_s or 0.0
+    if offer.kinds:
+        all_s = offer.start_s + (with_first(len(offer.kinds)).least_deadline_s or 0.0)
+        why = f"with {offer.named(len(offer.kinds))} it would take {format_duration(all_s)}, and {offer.limit}"
+        least_s = min(least_s, all_s)
+    verdict = refused.reason.partition(ACCEPTED)[0]
+    return structs.replace(refused, reason=f"{verdict}; {why}{ACCEPTED}{rounded_up(least_s)} or more"), 0
+
+
+def _kept(offer: Offer, number: int, deadline_s: float, reply: PlanReply) -> PlanReply:
+    """Return the verdict that was reached with that many workers, with the time in which they start."""
+    least_s = round(offer.start_s + (reply.least_deadline_s or 0.0), 1)
+    reason = (
+        f"deadline {format_duration(deadline_s)} can be met with {offer.named(number)}, {offer.takes(number)}: with all "
+        f"{reply.cluster_cores:.2f} cores it takes {format_duration(least_s)}, the start included"
+    )
+    return structs.replace(reply, least_deadline_s=least_s, reason=reason, further_workers=number)

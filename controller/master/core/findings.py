@@ -4,10 +4,10 @@ it was or will be late."""
 from __future__ import annotations
 
 from controller.master.core.application import Application
-from controller.master.core.basis import basis
 from controller.master.core.capacity import Capacity
 from controller.master.core.feasibility import whole_forecast
 from controller.master.core.lateness import RunEnd, why_late
+from controller.master.core.lesson import basis
 from controller.master.core.remaining import Remaining
 from controller.wire.basis import Basis, Lateness
 from stage_model.forecast.bounds import StageBound, stage_bounds

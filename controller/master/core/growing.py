@@ -13,8 +13,8 @@ from controller.master.core.application import Application
 from controller.master.core.deadline_growth import DeadlineGrowth
 from controller.master.core.effects import StoreMeta
 from controller.master.core.guard import guarded
+from controller.master.core.needs import planned_peak
 from controller.master.core.placing import Placing
-from controller.master.core.planned_peak import planned_peak
 from controller.master.core.registry import Registry
 from placement.growth import EndWorker, Growth, StartWorker, WorkerType
 
@@ -31,6 +31,7 @@ class Growing:
         self._leaving -= {name for name in self._leaving if workers.forget_silent(name, now_s)}
         if not workers.all_heard(now_s):
             return  # after a restart: workers that were there before have not reported yet
+        self.deadlines.look(now_s)
         applications = [a for a in self.registry.applications.values() if not a.ended]
         fresh = workers.fresh(now_s).keys()
         for application in applications:
@@ -38,15 +39,20 @@ class Growing:
                 with guarded(application, "looking for a worker to start for it"):
                     self._want(application, self.growth.sized(application.placement.infeasible), fresh, now_s)
             with guarded(application, "looking for workers that its deadline needs"):
-                if (lacks := self.deadlines.lacks(application, now_s)) is not None:
-                    self._want(application, lacks.kind, fresh - lacks.there, now_s, lacks.count)
+                if (lacking := self.deadlines.lacks(application, now_s)) is not None:
+                    kind, count, there = lacking
+                    self._want(application, kind, fresh - there, now_s, count)
         busy = {e.record.worker_id for a in applications for e in a.executors.values() if not e.cleaned}
         present = {name: name in busy for name in self.growth.started if name in fresh}
+        coming = {one.name for one in self.growth.started.values() if one.seen_s is None and not one.ending}
         actions = self.growth.step(
             now_s, present, len(fresh - self.growth.started.keys()), len(fresh & busy), self._demanded(applications, now_s)
         )
         if self.growth.start_s != start_s:
             self.registry.changes.effect(StoreMeta("worker_start_s"))
+        for action in actions:
+            if isinstance(action, EndWorker) and action.name in coming:
+                self.deadlines.give_up(self.growth.started[action.name].kind, "has not joined in time")
         self._begin(actions)
 
     def _want(self, application: Application, kind: WorkerType, unfit: Collection[str], now_s: float, count: int = 1) -> None:
@@ -107,6 +113,7 @@ class Growing:
         for application in self.registry.applications.values():
             if any(action.kind.holds(kind) for kind in self._kinds(application)):
                 application.notify(f"a worker for it could not be started: {error}")
+        self.deadlines.give_up(action.kind, "could not be started")
         self._begin(self.growth.failed(action.name, action.kind, now_s))
 
     def _kinds(self, application: Application) -> list[WorkerType]:

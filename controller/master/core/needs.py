@@ -1,4 +1,5 @@
-"""The executors' need of a worker's memory, as the memory manager (`master_memory`) sees it. Sizes are MiB."""
+"""The executors' need of a worker: of its memory, in MiB, as the memory manager (`master_memory`) sees it; and the peak of
+cores that is planned for each, for which placement and growth leave room."""
 
 from __future__ import annotations
 
@@ -7,6 +8,9 @@ from collections.abc import Callable, Iterable
 from controller.master.core.application import Application, Resident
 from controller.master.core.executor_spec import executor_memory, executor_slots
 from controller.master.core.executor_state import Executor
+from controller.master.core.feasibility import whole_forecast
+from controller.master.core.placement_state import PlannedCores
+from controller.master.core.workers import Workers
 from controller.runtime.base import ExecutorKey
 from controller.wire.driver import ExecutorWish
 from controller.wire.worker import ExecutorSpec
@@ -57,3 +61,26 @@ def _need(application: Application, executor: Executor, spec: ExecutorSpec) -> N
         storage_mb=min(most_mb, report.off_heap_storage_mb) if report else 0,
         priority=application.priority(),
     )
+
+
+def needs_peak(application: Application) -> bool:
+    """Return True if the application needs its planned peak to keep its deadline; otherwise it can use that much, or less."""
+    return application.estimate is not None and application.options.deadline_s is not None
+
+
+def planned_peak(application: Application, workers: Workers, now_s: float, slots: int | None = None) -> float:
+    """Return the peak that is planned for one executor, in cores: its share of the least cores for the deadline as they were
+    at submission. Without a deadline or a profile the peak is all that an executor can use: its `slots` once it is placed,
+    before that the mean over the workers that the application may get."""
+    what, deadline_s = application.estimate, application.options.deadline_s
+    if slots is not None and not needs_peak(application):
+        return float(slots)
+    known = application.placement.planned_cores
+    if known is None or known.estimate is not what or known.deadline_s != deadline_s:
+        most = workers.capacity(application, now_s)
+        cores = None if what is None or deadline_s is None else whole_forecast(what, most).least_cores(deadline_s)
+        peak = most.cores if cores is None else min(cores, most.cores)
+        known = PlannedCores(what, deadline_s, peak / most.executors)
+        # without a worker the peak is not known yet
+        application.placement.planned_cores = known if most.cores else None
+    return known.cores

@@ -1,15 +1,18 @@
-"""The outcome of an application, decided from what is known about its driver. Pure.
+"""The outcome of an application, decided from what is known about its driver, and how many ended in which way. Pure.
 
 The driver decides: `sparkpace submit` knows its exit code, and the bridge sees how its JVM ends. Where neither has reported
-anything, the jobs decide. Not covered: how long a report is waited for (`lifecycle`), counting (`tally`).
+anything, the jobs decide. Not covered: how long a report is waited for (`lifecycle`).
 """
 
 from __future__ import annotations
 
 import signal
+from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
+from controller.master.core.summary import error_pct
 from controller.wire.states import Outcome
 
 SHELL_SIGNAL = 128
@@ -23,6 +26,8 @@ SERVERS = frozenset(
     )
 )
 """Main classes that serve until they are asked to end."""
+ERROR_BOUNDS = (-0.5, -0.2, -0.1, -0.05, -0.02, -0.01, 0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""Upper bounds of the deadline error, as a share of the deadline; negative is early."""
 
 
 class DriverEnd(StrEnum):
@@ -98,3 +103,19 @@ def _of_exit_code(code: int, *, server: bool) -> tuple[Outcome, str]:
 
 def _asked(by: str, *, server: bool) -> tuple[Outcome, str]:
     return (Outcome.SUCCEEDED, "") if server else (Outcome.KILLED, f"its driver was ended by {by}")
+
+
+class Tally:
+    """Counts of how applications ended, in one life of the master. Records survive a restart; these counts do not."""
+
+    def __init__(self) -> None:
+        self.ended: Counter[Outcome] = Counter()
+        self.errors = [0] * (len(ERROR_BOUNDS) + 1)
+        """Number of errors up to each of the `ERROR_BOUNDS` and above the one before; the last number is those above all."""
+
+    def take(self, outcome: Outcome, ended_s: float, deadline_s: float | None) -> None:
+        """Count an outcome that has just been settled. If the application did not succeed, its deadline does not count."""
+        self.ended[outcome] += 1
+        error = error_pct(ended_s, deadline_s)
+        if outcome is Outcome.SUCCEEDED and error is not None:
+            self.errors[bisect_left(ERROR_BOUNDS, error / 100)] += 1

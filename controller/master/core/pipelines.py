@@ -84,7 +84,7 @@ class Pipelines:
         for key in [*self._split, *(key for key in members if key not in self._split)]:
             there = members[key]
             running = [one for one in there if isinstance(one, Application)]
-            seen = (*(one.id for one in there), self._cores(now_s, attached=there[-1].attached))
+            seen = (*(one.id for one in there), self.registry.workers.cores(now_s, adopts=there[-1].attached))
             if self._split.get(key) == seen:
                 continue
             if not left:
@@ -126,7 +126,7 @@ class Pipelines:
 
     def _plan(self, members: Sequence[Job], now_s: float) -> TimeSplit:
         """Return the split of a pipeline's time. Names of jobs are ids of applications and of submissions."""
-        left_s, cores = _left_s(members[-1], now_s), self._cores(now_s, attached=members[-1].attached)
+        left_s, cores = _left_s(members[-1], now_s), self.registry.workers.cores(now_s, adopts=members[-1].attached)
         jobs = self._jobs(members, now_s)
         if not cores:  # the cores that the pipeline could have are not known; its time is split when a worker is there
             due_s = {job.name: left_s for job in jobs if job.forecast is not None} if left_s > 0 else {}
@@ -149,10 +149,6 @@ class Pipelines:
             return job.forecast
         claim = promise(job, Target(0.0, 0.0), self.registry.workers.capacity(job, now_s), now_s)
         return None if claim is None else claim.forecast
-
-    def _cores(self, now_s: float, *, attached: bool) -> float:
-        """Return the cores of all workers that such a job may use."""
-        return sum(info.cores for info in self.registry.workers.expected(now_s, adopts=attached))
 
 
 def _key(job: Job) -> Key | None:

@@ -39,12 +39,17 @@ class CachedRequest:
 @dataclass(frozen=True, slots=True)
 class FurtherWorkers:
     """Further workers that a deadline, `deadline_s` after submission, asks for: of `kind`, until `total` workers could take
-    an executor. `waiting` is the reason to wait for them, for people."""
+    an executor. `waiting` is the reason to wait for them, for people.
+
+    `awaited` are those that the deadline counts on and that have not joined, in the order in which they come; empty once one
+    has failed to come. They are expected at `comes_s` (monotonic)."""
 
     kind: WorkerType
     total: int
     deadline_s: float | None
     waiting: str
+    awaited: tuple[WorkerType, ...]
+    comes_s: float
 
 
 @dataclass(slots=True)
@@ -76,6 +81,16 @@ class PlacementState:
     lost: int = 0
     """Number of executors that failed."""
     failures_in_a_row: int = 0
+
+    @property
+    def awaited(self) -> tuple[WorkerType, ...]:
+        """The workers that its deadline counts on and that have not joined yet."""
+        return () if self.further is None else self.further.awaited
+
+    @property
+    def first_wish(self) -> tuple[str, ExecutorWish]:
+        """The resource profile and the wish that count for the application's capacity (`Workers.capacity`)."""
+        return next(iter(self.wanted.items()), ("0", ExecutorWish()))
 
     @property
     def wants_any(self) -> bool:

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from controller.master.core import data_waits
 from controller.master.core.application import Application
-from controller.master.core.needs import need_of_another
+from controller.master.core.needs import need_of_another, needs_peak, planned_peak
 from controller.master.core.placement_state import CachedRequest
-from controller.master.core.planned_peak import needs_peak, planned_peak
 from controller.master.core.queue import Queue, Workers, rank_of
 from controller.master.core.registry import Registry
 from controller.master.core.worker_states import WorkerStates, own_group
@@ -107,14 +106,14 @@ class Placing:
     def further_type(self, application: Application, cores: float) -> WorkerType:
         """Return a worker of that many cores which could take an executor of the application. Raise `BadInput` for an
         executor that cannot be on any."""
-        profile_id, wish = _first_wish(application)
+        profile_id, wish = application.placement.first_wish
         need_on = need_of_another(application, profile_id, wish)
         request = replace(self._cached(application, profile_id, wish).request, cores=cores)
         return type_for(request, lambda cores: need_on(cores).least_mb)
 
     def ever(self, application: Application) -> Workers:
         """Return the workers that could take an executor of the application if no one else were there."""
-        return self._cached(application, *_first_wish(application)).ever
+        return self._cached(application, *application.placement.first_wish).ever
 
     def most_mb(self, application: Application, profile_id: str, wish: ExecutorWish) -> int:
         """Return the size of the largest container that an executor of the application needs on any worker, in MiB; 0 without
@@ -190,8 +189,3 @@ class Placing:
             evict=options.evict,
         )
         return request, Newcomer(need_of_another(application, profile_id, wish), self.fleet.sizes, self.states.needs)
-
-
-def _first_wish(application: Application) -> tuple[str, ExecutorWish]:
-    """Return the resource profile and the wish that count for the application's capacity (`Workers.capacity`)."""
-    return next(iter(application.placement.wanted.items()), ("0", ExecutorWish()))

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
-from controller.master.core.basis import basis
 from controller.master.core.capacity import Capacity, asked_capacity, capacity, initial
-from controller.master.core.feasibility import feasibility, whole_forecast
-from controller.master.core.further_workers import Offer, judged_with
-from controller.master.core.lesson import LastUntaught, no_profile
+from controller.master.core.feasibility import Offer, feasibility, judged_with, whole_forecast
+from controller.master.core.lesson import LastUntaught, basis, no_profile
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest
 from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import stage_deadlines
 from stage_model.errors import BadInput
-from stage_model.forecast.curve import curve, reference_slots
-from stage_model.forecast.estimate import ApplicationEstimate, estimate, reference_run
+from stage_model.forecast.curve import curve
+from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.promises import NOTHING_PROMISED, Promised
 from stage_model.history.profile import Profile
 from stage_model.laws import LAWS, parse_constants, parse_law
@@ -54,7 +51,7 @@ def plan_reply(
     Whether a deadline can be met is the same under every law; the cores that it takes, and the stages' deadlines, are its
     law's. Raise `BadInput` for an unusable profile, law or constant, more cores than there are, or an empty cluster that does
     not grow."""
-    law, workers = _asked_law(request, cluster.default_law), cluster.workers
+    law, workers = asked_law(request, cluster.default_law), cluster.workers
     most = planned_capacity(request, workers)
     if profile is None:
         reason = no_profile(request.profile or "", cluster.untaught, profiles)
@@ -63,7 +60,7 @@ def plan_reply(
         return PlanReply(known=True, cluster_cores=0.0, reason="no worker is there yet; one is started for what is submitted")
     if not workers:
         raise BadInput("no worker has joined, so nothing can be planned; start an agent")
-    return _planned_on(most, profile, request, promised, law, cluster.offer)
+    return planned_on(most, profile, request, promised, law, cluster.offer)
 
 
 def planned_capacity(request: PlanRequest, workers: Sequence[WorkerInfo]) -> Capacity:
@@ -73,23 +70,13 @@ def planned_capacity(request: PlanRequest, workers: Sequence[WorkerInfo]) -> Cap
     return capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
 
 
-def plan_without_cluster(request: PlanRequest, profile: Profile) -> PlanReply:
-    """Return the plan on as many slots and cores as the profile's last run had slots, without other applications; where more
-    cores are asked for, on as many more executors. Raise `BadInput` as `plan_reply` does."""
-    had = reference_slots(profile)
-    slots = max(had, math.ceil(request.most_cores or 0.0))
-    executors = max(1, math.ceil(reference_run(profile).executors * slots / had))
-    most = Capacity(float(slots), slots, speed_limit=1.0, executors=executors)
-    return _planned_on(most, profile, request, NOTHING_PROMISED, _asked_law(request, "forecast"))
-
-
-def _asked_law(request: PlanRequest, default: str) -> tuple[str, Mapping[str, float]]:
+def asked_law(request: PlanRequest, default: str) -> tuple[str, Mapping[str, float]]:
     """Return the law's name, and the constants."""
     name = default if request.law is None else parse_law(request.law)
     return name, parse_constants({LAW_PREFIX + key: str(value) for key, value in request.settings.items()})
 
 
-def _planned_on(
+def planned_on(
     most: Capacity,
     profile: Profile,
     request: PlanRequest,

@@ -4,9 +4,8 @@ live executors are stored now and then.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from dataclasses import dataclass
 
 from controller.asks.user_limits import UserLimits
 from controller.master.core.application import Application, Resident
@@ -18,10 +17,8 @@ from controller.master.core.executor_state import Executor
 from controller.master.core.findings import basis_of, lateness_of
 from controller.master.core.guard import guarded
 from controller.master.core.life import LifeState
-from controller.master.core.master_life import MasterLife
-from controller.master.core.outcome import REASONS, judge
+from controller.master.core.outcome import REASONS, SERVERS, Evidence, Tally, judge
 from controller.master.core.shares import UserShares
-from controller.master.core.tally import Tally
 from controller.master.core.workers import Workers
 from controller.wire.basis import Untaught
 from controller.wire.states import Outcome
@@ -33,6 +30,24 @@ MOST_SAVED = 50
 """Applications of which counters are stored in one pass."""
 AT_A_TIME = 32
 """Applications looked at before other tasks have their turn: a few milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class MasterLife:
+    """A life of the master, which began at `begun_s` (monotonic seconds): the cluster's id and the life's number, which
+    agents obey, the boot of its machine, and the namespace of the process numbers that it sees."""
+
+    cluster_id: str
+    generation: int
+    boot_id: str
+    pid_namespace: str
+    begun_s: float
+
+    def sees(self, record: ApplicationRecord) -> bool:
+        """Return True if the process of the application's driver can be seen from here: it is on this host, in a pid
+        namespace that shows here."""
+        driver = record.registration.process
+        return driver.boot_id == record.boot_id and driver.pid_namespace in ("", self.pid_namespace)
 
 
 class Registry:
@@ -54,7 +69,7 @@ class Registry:
         """The last run by the key of its profile, and why it taught nothing; without those whose last run taught."""
         self.submitted: dict[str, float] = {}
         """The time of the last submission by the key of its profile, in seconds since the epoch."""
-        self._on: dict[str, list[Resident]] = defaultdict(list)
+        self._on: dict[str, list[Resident]] = {}
 
     def known(self, application_id: str) -> Application:
         """Return the application. Raise `BadInput` for an unknown one."""
@@ -69,7 +84,7 @@ class Registry:
         application.executors[executor.record.executor_id] = executor
         if executor.ran:
             application.life.run()
-        self._on[executor.record.worker_id].append((application, executor))
+        self._on.setdefault(executor.record.worker_id, []).append((application, executor))
         self.changes.executor(application, executor)
 
     def on(self, worker_id: str) -> Sequence[Resident]:
@@ -97,7 +112,9 @@ class Registry:
         itself); `why` is the reason for people, where `REASONS` has none. An application that has ended stays as it is."""
         if application.ended:
             return
-        application.end(round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3))
+        ended_s = round(application.elapsed_s(now_s) if ended_s is None else ended_s, 3)
+        application.life.move(LifeState.ENDED)
+        application.record.ended_s = ended_s
         application.record.cut_off = cut_off
         application.record.end_reason = why or (REASONS.get(cut_off, "") if cut_off else "")
         application.life.ended_monotonic_s = now_s
@@ -105,21 +122,22 @@ class Registry:
         self.changes.application(application)
         with guarded(application, "saying what it was planned from"):
             application.record.basis = basis_of(application)
-        record = application.record
-        self.changes.log(f"{application.id} ended after {record.ended_s:.1f} s {record.end_reason}")
+        self.changes.log(f"{application.id} ended after {ended_s:.1f} s {application.record.end_reason}")
         if cut_off in (Outcome.KILLED, Outcome.STOPPED):  # no report of its driver changes that
             self.settle(application, now_s)
         self.save(application)
 
     def settle(self, application: Application, now_s: float) -> None:
         """Decide for good the outcome of an application that has ended, from what is known now."""
-        outcome, why = judge(application.evidence())
-        application.judge(outcome)
-        application.record.end_reason = why or ("" if outcome is Outcome.SUCCEEDED else application.record.end_reason)
+        record, server = application.record, application.record.registration.main in SERVERS
+        found = Evidence(record.cut_off, record.exit_code, record.driver_end, server, application.run.seems_well)
+        outcome, why = judge(found)
+        application.life.move(LifeState.JUDGED)
+        record.outcome, record.end_reason = outcome, why or ("" if outcome is Outcome.SUCCEEDED else record.end_reason)
         with guarded(application, "saying why it is late"):
-            application.record.lateness = lateness_of(application, self.workers.capacity(application, now_s))
-        self.tally.take(application, outcome)
-        self.changes.log(f"{application.id}: outcome {outcome} {application.record.end_reason}")
+            record.lateness = lateness_of(application, self.workers.capacity(application, now_s))
+        self.tally.take(outcome, record.ended_s or 0.0, application.options.deadline_s)
+        self.changes.log(f"{application.id}: outcome {outcome} {record.end_reason}")
         self.save(application)
 
     def save(self, application: Application) -> None:
@@ -133,7 +151,8 @@ class Registry:
     def save_counters(self, now_s: float) -> None:
         """Store the counters of live executors that are due, of at most `MOST_SAVED` applications, so that a pass is
         short."""
-        for application in islice((one for one in self.applications.values() if now_s - one.counted_s > SAVE_S), MOST_SAVED):
+        due = [one for one in self.applications.values() if now_s - one.counted_s > SAVE_S]
+        for application in due[:MOST_SAVED]:
             application.counted_s = now_s
             for executor in application.live_executors():
                 self.changes.effect(StoreExecutor(application.id, executor.record.executor_id))
@@ -163,7 +182,7 @@ class Registry:
         if application is not None:
             self.past[application_id] = past_of(application.record)
         for worker_id in {e.record.worker_id for e in application.executors.values()} if application else ():
-            self._on[worker_id] = [placed for placed in self._on[worker_id] if placed[0] is not application]
+            self._on[worker_id] = [placed for placed in self.on(worker_id) if placed[0] is not application]
             self.changes.worker(worker_id)
 
     # ------------------------------------------------------------------ restart

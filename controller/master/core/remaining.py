@@ -86,10 +86,13 @@ class Remaining:
         known = tuple([share * seconds for seconds in schedule.busy])
         return add(known, untold.busy), schedule.fixed_s + untold.fixed_s + self._margins_s(target, elapsed_s)
 
-    def claim(self, target: Target, claimed: frozenset[int], most: Capacity, now_s: float, slots: int | None = None) -> Claim:
-        """Return the work that is left for a deadline, without the `claimed` jobs, on that many slots (None: those that it
-        has)."""
+    def claim(
+        self, target: Target, claimed: frozenset[int], most: Capacity, now_s: float, grown: Capacity | None = None
+    ) -> Claim:
+        """Return the work that is left for a deadline, without the `claimed` jobs. `grown`: the most that the application can
+        get with further workers, where it is to have them."""
         application, elapsed_s = self.application, self.application.elapsed_s(now_s)
+        grown = grown or most
         under_way = []
         for key, expected in self.matched.active.items():
             if application.run.attempts[key].job in claimed or not application.concerns(target, key):
@@ -107,10 +110,10 @@ class Remaining:
             )
         others = self._actions(claimed)
         ahead = [stage for stage in self.stages(target) if stage.action not in others]
-        slots = slots or application.slots() or most.slots
-        busy, fixed_s = to_come([*under_way, *ahead], slots, self.matched.work_ratio, most.speed_limit)
+        slots = (application.slots() or most.slots) + grown.slots - most.slots
+        busy, fixed_s = to_come([*under_way, *ahead], slots, self.matched.work_ratio, grown.speed_limit)
         fixed_s += self._margins_s(target, elapsed_s)
-        return Claim(Forecast(busy, fixed_s, most.speed_limit), target.due_s - elapsed_s, application.priority())
+        return Claim(Forecast(busy, fixed_s, grown.speed_limit), target.due_s - elapsed_s, application.priority())
 
     def _share_left(self, key: StageKey) -> float:
         """Return the share of a stage's tasks that have not ended."""
@@ -194,13 +197,14 @@ class Remaining:
         return pace(compared)
 
 
-def promises(application: Application, most: Capacity, now_s: float) -> list[Claim]:
+def promises(application: Application, most: Capacity, now_s: float, grown: Capacity | None = None) -> list[Claim]:
     """Return the work that a running application still has for each deadline that governs now; empty without a profile. Work
-    to which several deadlines apply is claimed once, for the first of them."""
+    to which several deadlines apply is claimed once, for the first of them. `grown`: the most with the workers that its own
+    deadline waits for; the deadlines of single jobs do not count on these."""
     claims: list[Claim | None] = []
     claimed: frozenset[int] = frozenset()
     for target in application.targets():
-        claims.append(promise(application, target, most, now_s, claimed))
+        claims.append(promise(application, target, most, now_s, claimed, grown if target.jobs is None else None))
         if target.jobs is None:
             break
         claimed |= target.jobs
@@ -208,9 +212,15 @@ def promises(application: Application, most: Capacity, now_s: float) -> list[Cla
 
 
 def promise(
-    application: Application, target: Target, most: Capacity, now_s: float, claimed: frozenset[int] = frozenset()
+    application: Application,
+    target: Target,
+    most: Capacity,
+    now_s: float,
+    claimed: frozenset[int] = frozenset(),
+    grown: Capacity | None = None,
 ) -> Claim | None:
     """Return the work that a running application still has for this deadline, without the `claimed` jobs; None without a
-    profile, or if it has ended. Past the deadline the application has no time left and still takes what it can."""
+    profile, or if it has ended. Past the deadline the application has no time left and still takes what it can. `grown` is as
+    in `Remaining.claim`."""
     remaining = None if application.ended else Remaining.of(application)
-    return None if remaining is None else remaining.claim(target, claimed, most, now_s)
+    return None if remaining is None else remaining.claim(target, claimed, most, now_s, grown)

@@ -140,9 +140,10 @@ class UserShares:
     def cores(self, application: Application, now_s: float) -> float:
         """Return the cores that the deadlines which govern an application take from now on; 0 without a profile."""
         most, cores = self.workers.capacity(application, now_s), 0.0
+        grown = self.workers.awaited_capacity(application, most, now_s)
         with guarded(application, "working out what it was promised"):
-            cores = sum(cores_of(claim, most.cores) for claim in promises(application, most, now_s))
-        return min(cores, most.cores) if most.cores > 0 else cores
+            cores = sum(cores_of(claim, grown.cores) for claim in promises(application, most, now_s, grown))
+        return min(cores, grown.cores) if grown.cores > 0 else cores
 
     def over(self, now_s: float) -> list[str]:
         """Return a sentence for each user that has more than the limits allow."""

@@ -1,4 +1,5 @@
-"""The view of an application that `ps` and the progress line show: a summary of what the master knows now."""
+"""The application as people see it: the view that `ps` and the progress line show, a summary of what the master knows now;
+and the answer to `sparkpace explain`, why its executors are where they are, and where the next one would go."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ from msgspec import structs
 
 from controller.master.core.application import Application
 from controller.master.core.executor_state import Executor
-from controller.master.core.findings import basis_of
+from controller.master.core.findings import basis_of, bounds_of
+from controller.master.core.placing import Placing
 from controller.master.core.remaining import Remaining
-from controller.wire.command import ApplicationView
+from controller.wire.command import ApplicationView, Explanation, Refusal, WorkerExplanation
+from controller.wire.driver import ExecutorWish
 from controller.wire.states import ExecutorState
 
 
@@ -87,6 +90,49 @@ def bare_view(application: Application) -> ApplicationView:
         notices=tuple(application.notices.lines),
         faults=application.faults,
         finished=application.finished,
+    )
+
+
+def explanation(application: Application, placing: Placing, now_s: float) -> Explanation:
+    """Return the explanation as of now, for the wish with the lowest profile id."""
+    profile_id, wish = min(application.placement.wanted.items(), default=("0", ExecutorWish()))
+    request, memory, whys = placing.why(application, profile_id, wish, now_s)
+    here: dict[str, list[str]] = {}
+    for executor in application.live_executors():
+        here.setdefault(executor.record.worker_id, []).append(executor.record.executor_id)
+    return Explanation(
+        application_id=application.id,
+        name=application.name,
+        policy=placing.policy_of(application),
+        priority=request.priority,
+        cores=round(request.cores, 3),
+        least_mb=memory.least_mb,
+        prefer=dict(request.prefer),
+        wanted=wish.count,
+        waiting=application.record.end_reason if application.ended else application.placement.waiting,
+        workers=tuple(
+            WorkerExplanation(
+                worker_id=why.worker_id,
+                executors=tuple(here.get(why.worker_id, ())),
+                refused=tuple(Refusal(filter=name, reason=reason) for name, reason in why.refused),
+                scores=why.scores,
+                available=why.available,
+                free_cores=why.free_cores,
+                local=why.local,
+                crowded=why.crowded,
+                kept=why.kept,
+            )
+            for why in whys
+        ),
+        evicted=tuple(
+            f"executor {e.record.executor_id} on worker {e.record.worker_id} for {e.record.evicted_for}"
+            for e in application.executors.values()
+            if e.record.evicted_for
+        ),
+        basis=application.record.basis or basis_of(application),
+        lateness=application.record.lateness,
+        untaught=application.record.untaught,
+        largest_stages=bounds_of(application),
     )
 
 

@@ -11,7 +11,7 @@ from controller.master.core import needs
 from controller.master.core.application import Application
 from controller.master.core.executor_state import Executor
 from controller.master.core.guard import guarded
-from controller.master.core.planned_peak import planned_peak
+from controller.master.core.needs import planned_peak
 from controller.master.core.registry import Registry
 from controller.runtime.base import ExecutorKey
 from controller.wire.driver import Registration

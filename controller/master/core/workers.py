@@ -15,14 +15,13 @@ from msgspec import structs
 
 from controller.asks.allocation import most_executors
 from controller.master.core.application import Application
-from controller.master.core.capacity import Capacity, asked_capacity, capacity, capacity_of
+from controller.master.core.capacity import Capacity, asked_capacity, capacity, capacity_of, expected_worker
 from controller.master.core.changes import Changes
 from controller.master.core.effects import StoreMeta
 from controller.master.core.executor_spec import executor_slots
 from controller.master.core.executor_state import Executor
 from controller.runtime.base import ExecutorKey
 from controller.wire.command import WorkerView
-from controller.wire.driver import ExecutorWish
 from controller.wire.durations import Timings
 from controller.wire.worker import ExecutorReport, WorkerInfo
 from placement.labels import parse_labels
@@ -205,6 +204,10 @@ class Workers:
         fresh = self.adopting(now_s) if adopts else list(self.starting(now_s).values())
         return fresh or [w.info for w in self.by_id.values() if w.seen_s == -math.inf and w.info.adopts == adopts]
 
+    def cores(self, now_s: float, *, adopts: bool = False) -> float:
+        """Return the cores of all workers that are `expected`."""
+        return sum(info.cores for info in self.expected(now_s, adopts=adopts))
+
     def views(self, now_s: float) -> list[WorkerView]:
         heard = [w for w in self.by_id.values() if w.seen_s > -math.inf and not w.left]
         return [WorkerView(**structs.asdict(w.info), seen_s_ago=round(now_s - w.seen_s, 3), silence=w.silence) for w in heard]
@@ -229,9 +232,15 @@ class Workers:
             return attached_capacity(application, mine, infos or self.adopting(now_s))
         infos = [*(infos if mine else list(self.starting(now_s).values())), *further]
         conf = application.record.registration.conf
-        wish = next(iter(application.placement.wanted.values()), ExecutorWish())
+        _, wish = application.placement.first_wish
         most = most_executors(conf, wish.count)
         return capacity(infos, lambda info: executor_slots(conf, wish, "0", info.cores), most)
+
+    def awaited_capacity(self, application: Application, most: Capacity, now_s: float) -> Capacity:
+        """Return the most that an application, which can get `most` now, can get once the workers that its deadline counts on
+        have joined."""
+        further = [expected_worker(kind) for kind in application.placement.awaited]
+        return self.capacity(application, now_s, further) if further else most
 
 
 def attached_capacity(application: Application, executors: Sequence[Executor], workers: Sequence[WorkerInfo]) -> Capacity:

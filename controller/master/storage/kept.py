@@ -16,7 +16,7 @@ import msgspec
 from controller.home import Home
 from controller.machine.files import write_whole
 from controller.machine.proc import boot_id, pid_namespace
-from controller.master.core.master_life import MasterLife
+from controller.master.core.registry import MasterLife
 from controller.master.storage.recorder import Recorder
 from controller.master.storage.store import Store
 from controller.runs.profile_store import ProfileStore

@@ -1,8 +1,8 @@
 """The API server of a Kubernetes cluster: its pods of Spark executors, and the moving of their CPU limits.
 
-The only module that talks to the server, by lightkube. It needs `list` and `watch` of pods and `patch` of `pods/resize`.
-Every call has a time-out, a watch too: the server ends a watch after `WATCH_S`, so a watch that is silent for longer hangs.
-A patch says the whole limit of one container, so a patch that may have been lost with its connection is simply sent again.
+The only module that talks to the server. It needs `list` and `watch` of pods and `patch` of `pods/resize`. lightkube finds it
+and the credentials. Every call has a time-out, a watch too: the server ends a watch after `WATCH_S`, so a watch that is
+silent for longer hangs. A patch says the whole limit of one container, so a lost patch is simply sent again.
 
 A patch has three outcomes: the server accepts it, or this pod is tried later (`PodLater`), or the server is (`ServerLater`).
 """
@@ -13,15 +13,15 @@ import contextlib
 import logging
 import re
 import socket
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
 import httpx2
+import msgspec
 import yaml
-from lightkube import ALL_NS, ApiError, Client, ConfigError, KubeConfig, SingleConfig
-from lightkube.config.client_adapter import verify_cluster
-from lightkube.core.resource import ApiInfo, NamespacedResourceG, NamespacedSubResource, ResourceDef
-from lightkube.generic_resource import Generic
+from lightkube import ConfigError, KubeConfig, SingleConfig
+from lightkube.config.client_adapter import user_auth, verify_cluster
+from lightkube.config.models import User
 
 from controller.runtime.kubernetes.pod_cpu import PodCpu, pod_cpu, shortened
 from stage_model.decoding import UNREADABLE
@@ -33,28 +33,18 @@ PATCH_S = 3.0
 """Longest wait for the answer to a patch: a webhook that is slow for one pod delays the patches of all others."""
 WATCH_S = 20
 """Time after which the server ends a watch."""
-SILENT_S = 10.0
-"""Time beyond `WATCH_S` after which a silent watch hangs."""
 KEPT_S = 60.0
 """Time for which an idle connection is kept; servers close them after 90 s or more."""
-PAGE = 500
-"""Number of pods in one answer."""
+EXECUTORS = {"labelSelector": "spark-role=executor"}
+STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 AGAIN = "its quota stays as it is, and it is tried again"
-EXECUTORS = {"spark-role": "executor"}
-POD = ResourceDef("", "v1", "Pod")
 TOO_OLD = (
     "pacing by the API server needs Kubernetes 1.33 or newer, and this one cannot resize pods; start an agent with "
     "`--runtime adopt` on each node"
 )
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY, OWN_FAULT, UNAVAILABLE = 401, 403, 404, 409, 429, 500, 503
-_CUT = (httpx2.RemoteProtocolError, httpx2.NetworkError)
-"""Errors of a connection that the server has closed, as it may with one that was kept."""
-_NOBODY = (httpx2.TransportError, ConfigError, OSError)
-"""Errors of a lost connection or of a program that gives no token."""
-_ODD = (httpx2.HTTPError, httpx2.StreamError, LookupError, *UNREADABLE, *_NOBODY)
-"""Errors of a strange answer, and those above."""
-
-T = TypeVar("T")
+_ODD = (httpx2.HTTPError, httpx2.StreamError, ConfigError, OSError, LookupError, TypeError, ValueError, *UNREADABLE)
+"""Errors of a lost connection, a program that gives no token, or a strange answer."""
 
 
 class ServerLater(RuntimeFailed):
@@ -75,106 +65,88 @@ class PodLater(RuntimeFailed):
         self.refused = refused
 
 
-class _Pods(NamespacedResourceG, Generic):  # type: ignore[misc]
-    _api_info = ApiInfo(POD, "pods", ["global_list", "global_watch", "list", "watch"])
-
-
-class _Resizes(NamespacedSubResource, Generic):  # type: ignore[misc]
-    _api_info = ApiInfo(POD, "pods", ["patch"], parent=POD, action="resize")
-
-
-class _Line(httpx2.HTTPTransport):
-    """Connections that give a watch a time-out, which lightkube lets wait for ever, and that can end it for good."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(limits=httpx2.Limits(keepalive_expiry=KEPT_S), **options)
-        self.answered: Callable[[], None] = lambda: None
-        self._watch: Any = None
-        self._over = False
-
-    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        timeout = dict(request.extensions.get("timeout") or {})
-        watches = timeout.get("read") is None
-        if watches:
-            timeout["read"] = WATCH_S + SILENT_S
-        elif request.method == "PATCH":
-            timeout["read"] = PATCH_S
-        request.extensions = {**request.extensions, "timeout": timeout}
-        response = super().handle_request(request)
-        if watches:
-            self.answered()
-            self._watch = response.extensions.get("network_stream")
-            if self._over:  # meanwhile
-                self.end_watch()
-        return response
-
-    def end_watch(self) -> None:
-        self._over = True
-        with contextlib.suppress(OSError, AttributeError):  # it has ended already
-            self._watch.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
-
-
 class KubernetesApi:
     """One API server. `namespace` None: pods of all. Its methods raise `ServerLater` where no server answers."""
 
     def __init__(self, config: SingleConfig, namespace: str | None = None) -> None:
-        self._namespace = namespace or ALL_NS
-        verify = verify_cluster(config.cluster, config.user, config.abs_file) if config.user else True
-        self._line = _Line(verify=verify)
-        self._client = Client(config, timeout=httpx2.Timeout(CALL_S), transport=self._line)
-
-    def on_answer(self, answered: Callable[[], None]) -> None:
-        """Have `answered` called whenever a watch begins again, which it does at least every `WATCH_S`."""
-        self._line.answered = answered
+        user = config.user or User()
+        self._http = httpx2.Client(
+            base_url=config.cluster.server,
+            auth=user_auth(user),
+            timeout=CALL_S,
+            transport=httpx2.HTTPTransport(
+                verify=verify_cluster(config.cluster, user, config.abs_file), limits=httpx2.Limits(keepalive_expiry=KEPT_S)
+            ),
+        )
+        self._path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
+        self._watch: Any = None
+        self._watch_over = False
 
     def pods(self) -> tuple[list[PodCpu], str]:
         """Return all executors' pods, and the version to watch from."""
-        with _away():
-            return _sent(self._list)
+        with self._look(CALL_S, {}) as answer:
+            listed = msgspec.json.decode(answer.read())
+            found = [pod_cpu(one) for one in listed["items"]]
+            return [pod for pod in found if pod is not None], listed["metadata"]["resourceVersion"]
 
-    def _list(self) -> tuple[list[PodCpu], str]:
-        listed = self._client.list(_Pods, namespace=self._namespace, labels=EXECUTORS, chunk_size=PAGE)  # type: ignore[arg-type]
-        found = [pod_cpu(one) for one in listed]
-        return [pod for pod in found if pod is not None], listed.resourceVersion
-
-    def changes(self, version: str) -> Iterator[tuple[PodCpu, bool]]:
-        """Yield pods as they change, each with True if it is there still, for as long as the connection lasts and the server
+    def changes(self, version: str) -> Iterator[tuple[str, PodCpu | None]]:
+        """Yield pods by uid as they change, None for each that is gone, for as long as the connection lasts and the server
         knows what came after that version."""
-        with _away():
-            events = self._client.watch(
-                _Pods,
-                namespace=self._namespace,
-                labels=EXECUTORS,  # type: ignore[arg-type]
-                server_timeout=WATCH_S,
-                resource_version=version,
-            )
-            for kind, one in events:
-                pod = pod_cpu(one)
-                if pod is not None:
-                    yield pod, kind != "DELETED"
+        while True:
+            params = {"watch": "true", "timeoutSeconds": str(WATCH_S), "resourceVersion": version}
+            with self._look(WATCH_S + CALL_S, params) as answer:
+                self._watch = answer.extensions.get("network_stream")
+                if self._watch_over:
+                    return
+                for line in _lines(answer):
+                    event = msgspec.json.decode(line)
+                    if event["type"] == "ERROR":
+                        raise ServerLater(f"the API server ended a watch ({shortened(str(event['object']))})")
+                    pod = pod_cpu(event["object"])
+                    if pod is not None:
+                        version = str(pod.version or version)
+                        yield pod.uid, None if event["type"] == "DELETED" else pod
 
-    def resize(self, pod: PodCpu, limit_m: int) -> PodCpu | None:
+    @contextlib.contextmanager
+    def _look(self, read_s: float, params: dict[str, str]) -> Iterator[httpx2.Response]:
+        """Ask for pods. Turn the errors of asking and reading into `ServerLater`."""
+        waits = httpx2.Timeout(CALL_S, read=read_s)
+        try:
+            with self._http.stream("GET", self._path, params=EXECUTORS | params, timeout=waits) as answer:
+                if not answer.is_success:
+                    raise _unseen(answer)
+                yield answer
+        except _ODD as error:
+            raise _silence(error) from error
+
+    def resize(self, pod: PodCpu, limit_m: int) -> PodCpu:
         """Set the CPU limit of the pod's container, in thousandths of a core; return the pod as it is then. Raise `PodLater`,
         too."""
         container = {"name": pod.container, "resources": {"limits": {"cpu": f"{limit_m}m"}}}
-        patch = {"spec": {"containers": [container]}}
         try:
-            return pod_cpu(_sent(lambda: self._client.patch(_Resizes, pod.name, patch, namespace=pod.namespace)))
-        except httpx2.HTTPStatusError as error:
-            raise _refusal(error, pod) from error
+            answer = self._http.patch(
+                f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/resize",
+                content=msgspec.json.encode({"spec": {"containers": [container]}}),
+                headers=STRATEGIC,
+                timeout=httpx2.Timeout(CALL_S, read=PATCH_S),
+            )
         except httpx2.ReadTimeout as error:  # a webhook may be slow only for this pod
             raise PodLater(f"the API server has not answered for its pod within {PATCH_S:g} s; {AGAIN}") from error
-        except _NOBODY as error:
-            raise ServerLater(_away_sentence(error)) from error
         except _ODD as error:
-            raise PodLater(f"the API server's answer for its pod cannot be read; {AGAIN}") from error
+            raise _silence(error) from error
+        with contextlib.suppress(*UNREADABLE):
+            if answer.is_success and (resized := pod_cpu(msgspec.json.decode(answer.content))) is not None:
+                return resized
+        raise _refusal(answer, pod)
 
     def end_watch(self) -> None:
         """End the watch that is under way, and each that begins after it."""
-        self._line.end_watch()
+        self._watch_over = True
+        with contextlib.suppress(OSError, AttributeError):  # it has ended already
+            self._watch.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        self._client.close()
+        self._http.close()
 
 
 def connect_kubernetes(namespace: str | None = None) -> KubernetesApi:
@@ -193,73 +165,72 @@ def connect_kubernetes(namespace: str | None = None) -> KubernetesApi:
     return api
 
 
-def _sent(call: Callable[[], T]) -> T:
-    """Return the answer to a call, which is sent again over a new connection where the kept one was closed."""
+# ---------------------------------------------------------------- what an answer means
+
+
+class _Status(msgspec.Struct):
+    """The server's words on a call, and the name of the thing that they are about."""
+
+    message: str = ""
+    details: dict[str, Any] = {}
+
+
+def _status(answer: httpx2.Response) -> _Status:
     try:
-        return call()
-    except _CUT:
-        return call()
+        return msgspec.json.decode(answer.read(), type=_Status)
+    except UNREADABLE:
+        return _Status()
 
 
-@contextlib.contextmanager
-def _away() -> Iterator[None]:
-    """Turn the errors of looking at pods into `ServerLater`."""
-    try:
-        yield
-    except httpx2.HTTPStatusError as error:
-        if _code(error) != FORBIDDEN:
-            raise _busy(error) from error
-        raise ServerLater(
-            f"this agent may not look at pods ({_words(error)}); allow it to list and watch pods and to patch pods/resize, "
-            "or name a namespace where it may by --namespace"
-        ) from error
-    except _ODD as error:
-        raise ServerLater(_away_sentence(error)) from error
+def _lines(answer: httpx2.Response) -> Iterator[bytes]:
+    """Yield an answer's lines. Those of httpx2 end at other characters, too, which a pod's annotations may have."""
+    rest = b""
+    for part in answer.iter_bytes():
+        *lines, rest = (rest + part).split(b"\n")
+        yield from lines
 
 
-def _away_sentence(error: Exception) -> str:
-    return f"the API server does not answer ({shortened(str(error) or type(error).__name__)}), so quotas stay as they are"
+def _silence(error: Exception) -> ServerLater:
+    why = shortened(str(error) or type(error).__name__)
+    return ServerLater(f"the API server does not answer ({why}), so quotas stay as they are")
 
 
-def _code(error: httpx2.HTTPStatusError) -> int:
-    if isinstance(error, ApiError):
-        return error.status.code or 0
-    return error.response.status_code
+def _unseen(answer: httpx2.Response) -> ServerLater:
+    """Return the error of an answer that shows no pods."""
+    words = shortened(_status(answer).message or answer.reason_phrase)
+    if answer.status_code != FORBIDDEN:
+        return _busy(answer, words)
+    return ServerLater(
+        f"this agent may not look at pods ({words}); allow it to list and watch pods and to patch pods/resize, or name a "
+        "namespace where it may by --namespace"
+    )
 
 
-def _words(error: httpx2.HTTPStatusError) -> str:
-    said = error.status.message if isinstance(error, ApiError) else str(error)
-    return shortened(said or str(_code(error)))
-
-
-def _busy(error: httpx2.HTTPStatusError) -> ServerLater:
+def _busy(answer: httpx2.Response, words: str) -> ServerLater:
     """Return the error of a busy server, with the seconds that it asks for; a date is left to our own pause."""
-    told = getattr(error.response, "headers", {}).get("Retry-After", "")  # an event of a watch has no response of its own
-    asked_s = float(told) if re.fullmatch("[0-9]{1,4}", told) else 0.0
-    return ServerLater(f"the API server answers {_code(error)} ({_words(error)}), so quotas stay as they are", asked_s)
+    asked = answer.headers.get("Retry-After", "")
+    asked_s = float(asked) if re.fullmatch("[0-9]{1,4}", asked) else 0.0
+    return ServerLater(f"the API server answers {answer.status_code} ({words}), so quotas stay as they are", asked_s)
 
 
-def _refusal(error: httpx2.HTTPStatusError, pod: PodCpu) -> PodLater | ServerLater:
-    """Return the outcome that the API server's answer to a patch is."""
-    code, words = _code(error), _words(error)
+def _refusal(answer: httpx2.Response, pod: PodCpu) -> PodLater | ServerLater:
+    """Return the outcome of a patch whose answer shows no pod."""
+    code, status = answer.status_code, _status(answer)
+    words = shortened(status.message or answer.reason_phrase)
+    if answer.is_success:
+        return PodLater(f"the API server's answer for its pod cannot be read; {AGAIN}")
     if code in (UNAUTHORIZED, TOO_MANY, UNAVAILABLE):
-        return _busy(error)
-    if code == NOT_FOUND and not _names(error, pod):
+        return _busy(answer, words)
+    if code == NOT_FOUND and status.details.get("name") != pod.name:  # the way to resize it is missing
         return ServerLater(TOO_OLD, too_old=True)
-    if code in (NOT_FOUND, CONFLICT) or code >= OWN_FAULT:
+    if code in (NOT_FOUND, CONFLICT) or code >= OWN_FAULT or not status.message:
         return PodLater(f"the API server answers {code} for its pod ({words}); {AGAIN}")
-    if code == FORBIDDEN and "pods/resize" in words:
+    if code != FORBIDDEN:
+        return PodLater(f"the API server refused to resize its pod ({code}: {words})", refused=True)
+    if "pods/resize" in status.message:
         return PodLater(f"this agent may not resize its pod ({words}); allow it to patch pods/resize")
-    if code == FORBIDDEN:
-        return PodLater(
-            f"the cluster does not allow this CPU limit ({words}), so it has as much as is allowed; raise the LimitRange or "
-            "the quota",
-            refused=True,
-        )
-    return PodLater(f"the API server refused to resize its pod ({code}: {words})", refused=True)
-
-
-def _names(error: httpx2.HTTPStatusError, pod: PodCpu) -> bool:
-    """Return True if the answer is about that pod, and not about the way to it."""
-    details = error.status.details if isinstance(error, ApiError) else None
-    return details is not None and details.name == pod.name
+    return PodLater(
+        f"the cluster does not allow this CPU limit ({words}), so it has as much as is allowed; raise the LimitRange or the "
+        "quota",
+        refused=True,
+    )

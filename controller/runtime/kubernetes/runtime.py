@@ -4,13 +4,13 @@ those it paces."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.runtime import ending, executor_record
 from controller.runtime.executor_record import PodRecord
 from controller.runtime.table import Owner
-from stage_model.errors import Unavailable
+from stage_model.errors import RuntimeFailed, Unavailable
 
 if TYPE_CHECKING:
     from controller.runtime.kubernetes.api import KubernetesApi
@@ -22,11 +22,9 @@ RECORDS = "pods"
 def check(namespace: str | None) -> str:
     """Return nothing. Raise `Unavailable` where no server answers, or one that shows none of these pods."""
     with contextlib.closing(_connect(namespace)) as api:
-        from controller.runtime.kubernetes.api import ServerLater
-
         try:
             api.pods()
-        except ServerLater as error:
+        except RuntimeFailed as error:
             raise Unavailable(f"the runtime kubernetes does not work here: {error}") from error
     return ""
 
@@ -39,16 +37,11 @@ def make(owner: Owner) -> KubernetesRuntime:
 
 
 def end_all(owner: Owner) -> int:
-    namespaces = set(_namespaces(owner))
+    records = executor_record.read_all(owner.folder / RECORDS, PodRecord, owner.cluster_id, owner.worker_id)
+    namespaces = {record.namespace for _, record in records}
     if not namespaces:  # then no server is needed
         return 0
-    only = namespaces.pop() if len(namespaces) == 1 else None
-    return ending.end_recorded(make(Owner(owner.cluster_id, owner.worker_id, owner.folder, namespace=only)))
-
-
-def _namespaces(owner: Owner) -> Iterator[str]:
-    for _, record in executor_record.read_all(owner.folder / RECORDS, PodRecord, owner.cluster_id, owner.worker_id):
-        yield record.namespace
+    return ending.end_recorded(make(replace(owner, namespace=namespaces.pop() if len(namespaces) == 1 else None)))
 
 
 def _connect(namespace: str | None) -> KubernetesApi:

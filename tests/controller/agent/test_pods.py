@@ -44,7 +44,7 @@ class PodsWorker:
     def pod(self, **amounts: str) -> PodCpu:
         """Make a pod of an executor, and wait until the runtime has seen it."""
         pod = self.world.pod(**amounts)
-        self.world.until(lambda: pod.uid in self.runtime._pods.by_uid)
+        self.world.until(lambda: pod.uid in self.runtime._pods)
         return pod
 
     def want(self, pod: PodCpu, *plans: ApplicationPlan, told: Progress | None = None) -> None:

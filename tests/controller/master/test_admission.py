@@ -1,4 +1,5 @@
-"""Refusals: a deadline that cannot be kept, by itself or because of promises; an executor larger than every worker."""
+"""Refusals: a deadline that cannot be kept, by itself or because of promises; a directory that no container can show; and no
+refusal of applications that are only watched."""
 
 from __future__ import annotations
 
@@ -13,13 +14,6 @@ from stage_model.errors import BadInput, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report
 
 T = TypeVar("T")
-
-
-def test_an_executor_larger_than_every_worker_is_refused(cluster: FakeCluster) -> None:
-    cluster.worker("w1", memory_mb=1000)
-    with pytest.raises(BadInput, match="1408 MiB"):
-        cluster.register()
-    assert not cluster.state.applications
 
 
 @pytest.mark.parametrize("path", ["/", "/etc", "/home/me/a:b,c", "//home"])
@@ -120,3 +114,35 @@ def test_two_deadlines_that_are_judged_at_once_are_judged_beside_each_other(clus
     assert changed is None
     assert isinstance(refused, InfeasibleDeadline)
     assert "1 promised" in str(refused)
+
+
+HURRY = {"spark.pace.deadline": "6s"}
+OBSERVE = {"spark.pace.observe": "true"}
+
+
+def test_no_deadline_refuses_a_watched_application(cluster: FakeCluster) -> None:
+    cluster.finished_run()  # which teaches 8 s of work
+    with pytest.raises(InfeasibleDeadline):
+        cluster.register(conf=HURRY)
+    options = cluster.registered(conf=HURRY | OBSERVE).options
+    assert (options.observe, options.deadline_s) == (True, 6.0)
+
+
+def test_where_all_applications_are_watched_none_is_paced_or_refused(cluster: FakeCluster) -> None:
+    cluster.finished_run()
+    cluster.state.admission.core.observe = True
+    assert cluster.registered(conf=HURRY | {"spark.pace.observe": "false"}).options.observe
+    # a submission goes on, and a question is answered
+    assert cluster.plan(profile="app@app.py", deadline_s=6.0, submits="app").feasible is None
+    assert cluster.plan(profile="app@app.py", deadline_s=6.0).feasible is False
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_agents_and_the_record_know_whether_an_application_is_only_watched(cluster: FakeCluster, watched: bool) -> None:
+    conf = OBSERVE if watched else {}
+    assert cluster.summary(cluster.finished_run(conf=conf))["observed"] is watched
+    application_id = cluster.register(conf=conf)
+    for _ in range(2):
+        [spec] = cluster.worker("w1").desired.executors
+        assert (spec.watched, cluster.state.applications[application_id].options.observe) == (watched, watched)
+        cluster.restart()

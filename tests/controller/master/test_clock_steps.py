@@ -81,9 +81,7 @@ def story(folder: Path, origins_ms: tuple[int, int], set_by_s: tuple[float, ...]
     first.tell(*events[4:])
     later(20)
     second = Driver(cluster, origins_ms[1], **{"spark.pace.deadline": "90s"})
-    cluster.worker("w1", report(second.id, "1", "exited", exit_code=1))
-    cluster.worker("w1")
-    cluster.tick()
+    cluster.exits(second.id, "1", exit_code=1)
     shown.append((second.id, "2"))
     events = one_stage_run(second.now_ms + 62_000)
     later(62)
@@ -142,9 +140,8 @@ def test_a_wall_clock_that_is_set_changes_no_decision_and_teaches_nothing_else(
 
 
 def test_a_restarted_machine_learns_from_a_remote_driver_how_old_its_application_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = FakeCluster(tmp_path)
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
     cluster.worker("w1")
     application_id = cluster.register(steady_ms=50_000, age_s=2.0, boot_id="of another machine", uid=1000)

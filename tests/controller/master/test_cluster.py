@@ -1,4 +1,4 @@
-"""The whole master: executors come about as Spark wants them, nothing is lost in a restart. No network, a manual clock."""
+"""The whole master: nothing is lost in a restart, and its store stays small. No network, a manual clock."""
 
 from __future__ import annotations
 
@@ -8,52 +8,15 @@ from contextlib import closing
 
 import pytest
 
-from controller.wire.driver import ExecutorWish
 from controller.wire.worker import StageUse
 from stage_model.errors import Unavailable
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, use
-from tests.fakes.refusals import assert_names
 
 
-def test_an_application_gets_one_executor_per_worker(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    cluster.worker("w2")
-    application_id = cluster.register()
-    for worker in ("w1", "w2"):
-        [spec] = cluster.worker(worker).desired.executors
-        assert spec.application_id == application_id
-        assert spec.slots == 1  # a worker of one core
-    assert [e.record.executor_id for e in cluster.state.applications[application_id].executors.values()] == ["1", "2"]
-
-
-def test_no_more_executors_than_spark_wants(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    cluster.worker("w2")
-    cluster.register(wanted={"0": ExecutorWish(count=1)})
-    assert sum(len(cluster.worker(w).desired.executors) for w in ("w1", "w2")) == 1
-
-
-def test_a_worker_that_joins_later_gets_an_executor_too(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    cluster.register()
-    assert cluster.worker("w2").desired.executors
-
-
-def test_without_room_the_application_waits_and_says_why(cluster: FakeCluster) -> None:
-    cluster.worker("w1", memory_mb=2000)
-    first = cluster.register()  # 1024 heap + 384 overhead
-    cluster.worker("w1", report(first, "1"), memory_mb=2000)
-    second = cluster.register(instance="other")
-    view = cluster.view(second)
-    assert view.state == "waiting"
-    assert_names(view.reason, "1408 MiB", "592 MiB")
-
-
-def test_nothing_is_lost_in_a_restart(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    application_id = cluster.register()
+def test_nothing_is_lost_in_a_restart(cluster: FakeCluster, application_id: str) -> None:
     cluster.driver(application_id, *one_stage_run(1000)[:4])
-    before = cluster.worker("w1", report(application_id, "1", stages=(use(0, 3.0, done=2),))).desired
+    half_done = report(application_id, "1", stages=(use(0, 3.0, done=2),))
+    before = cluster.worker("w1", half_done).desired
     generation, cluster_id = cluster.state.identity.generation, cluster.state.identity.cluster_id
     cluster.state.tick(cluster.now_s + 60)  # counters are stored now and then
     cluster.now_s += 5
@@ -62,7 +25,7 @@ def test_nothing_is_lost_in_a_restart(cluster: FakeCluster) -> None:
     application = cluster.state.applications[application_id]
     assert application.stream.acknowledged == 4
     assert application.elapsed_s(cluster.now_s) == pytest.approx(7.0)  # 2 s old at registration, 5 s away
-    after = cluster.worker("w1", report(application_id, "1", stages=(use(0, 3.0, done=2),))).desired
+    after = cluster.worker("w1", half_done).desired
     assert [s.executor_id for s in after.executors] == [s.executor_id for s in before.executors] == ["1"]
     assert application.totals.stage_use() == {(0, 0): 3.0}
     assert cluster.driver(application_id, first=5).acknowledged == 4
@@ -72,11 +35,10 @@ def test_throttled_time_of_a_stage_adds_up_and_is_known_only_where_every_executo
     cluster.worker("w1")
     cluster.worker("w2")
     application = cluster.registered()
-    application_id = application.id
 
     def reported(worker: str, *stages: StageUse, instance: str = "first") -> None:
         [executor] = [e for e, one in application.executors.items() if one.record.worker_id == worker]
-        cluster.worker(worker, report(application_id, executor, stages=stages), instance=instance)
+        cluster.worker(worker, report(application.id, executor, stages=stages), instance=instance)
 
     reported("w1", use(0, 3.0, throttled_s=1.5), use(1, 1.0, throttled_s=2.0), use(2, 1.0, throttled_s=4.0))
     reported("w2", use(0, 3.0, throttled_s=0.25), use(1, 1.0))

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 
-from controller.wire.driver import MOST_CREDENTIALS, ExecutorWish
+from controller.wire.driver import ExecutorWish
 from stage_model.errors import BadInput
-from tests.controller.master.test_api import Caller, Connection
-from tests.fakes.cluster import FakeCluster, answered, registration, report
+from tests.fakes.calls import Caller
+from tests.fakes.cluster import FakeCluster, registration, report
 
 HUSH = b"hush-hush-7141"
 AUTHENTICATED = {"authenticated": True, "credentials": HUSH}
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    made = FakeCluster(tmp_path)
-    made.worker("w1")
-    return made
-
-
-@pytest.fixture
-def caller(tmp_path: Path) -> Iterator[Caller]:
-    connection = Connection()
-    yield Caller(tmp_path, connection)
-    connection.close()
 
 
 def stored(cluster: FakeCluster) -> list[str]:
@@ -41,21 +25,15 @@ def stored(cluster: FakeCluster) -> list[str]:
     return [path.name for path in files if any(form in path.read_bytes() for form in forms)]
 
 
-def register_again(cluster: FakeCluster, application_id: str, **changed: Any) -> None:
-    again = registration(application_id=application_id, **{**AUTHENTICATED, **changed})
-    answered(cluster.state.drivers.register(again, cluster.clock))
-
-
 def test_a_worker_is_told_those_of_its_own_executors_until_they_are_to_end(cluster: FakeCluster) -> None:
-    cluster.worker("w2")
+    for name in ("w1", "w2"):
+        cluster.worker(name)
     application_id = cluster.register(**AUTHENTICATED, wanted={"0": ExecutorWish(count=1)})
-    with_one, without = sorted(
-        (cluster.worker(name).desired for name in ("w1", "w2")), key=lambda desired: len(desired.executors), reverse=True
-    )
+    [host] = cluster.where(application_id)
+    with_one, without = (cluster.worker(name).desired for name in (host, "w2" if host == "w1" else "w1"))
     assert ([spec.authenticated for spec in with_one.executors], without.executors) == ([True], ())
     assert (with_one.credentials, without.credentials) == ({application_id: HUSH}, {})
     assert HUSH not in repr(with_one.executors).encode()
-    [host] = [name for name in ("w1", "w2") if cluster.worker(name).desired.executors]
     cluster.driver(application_id, wanted={"0": ExecutorWish(count=0)}, killed=("1",))
     ending = cluster.worker(host, report(application_id, "1")).desired
     assert (ending.stopped, ending.credentials) == ((f"{application_id}/1",), {})
@@ -67,8 +45,7 @@ def test_a_worker_is_told_those_of_its_own_executors_until_they_are_to_end(clust
     assert cluster.state.applications[application_id].credentials is None
 
 
-def test_others_have_none(cluster: FakeCluster) -> None:
-    cluster.register()
+def test_others_have_none(cluster: FakeCluster, application_id: str) -> None:
     desired = cluster.worker("w1").desired
     assert (len(desired.executors), desired.credentials) == (1, {})
 
@@ -81,6 +58,7 @@ def test_a_user_whose_own_file_is_not_used_is_told_so(cluster: FakeCluster) -> N
 
 
 def test_they_are_in_no_file_of_the_masters(cluster: FakeCluster) -> None:
+    cluster.worker("w1")
     application_id = cluster.register(**AUTHENTICATED)
     cluster.worker("w1", report(application_id, "1"))
     cluster.tick(30)
@@ -89,30 +67,30 @@ def test_they_are_in_no_file_of_the_masters(cluster: FakeCluster) -> None:
     assert HUSH not in repr(cluster.state.applications[application_id]).encode()
     cluster.state.store.close()
     cluster.restart()
-    register_again(cluster, application_id)
+    cluster.register(**AUTHENTICATED, application_id=application_id)
     assert stored(cluster) == []
 
 
-def test_a_master_that_starts_anew_asks_for_them_and_the_drivers_own_token_is_enough(caller: Caller) -> None:
-    cluster = caller.cluster
+def test_a_master_that_starts_anew_asks_for_them_and_the_drivers_own_token_is_enough(call: Caller) -> None:
+    cluster = call.cluster
     cluster.worker("w1")
     own = {"authenticated": True, "credentials": base64.b64encode(HUSH).decode()}
-    registered = caller("POST", "/v1/applications", {**_fields(), **own}, token="submit")
+    registered = call("POST", "/v1/applications", {**msgspec.to_builtins(registration()), **own}, token="submit")
     application_id, path = registered["application_id"], f"/v1/applications/{registered['application_id']}/sync"
     sync = {"instance": "driver", "wanted": {"0": {}}}
-    assert not caller("POST", path, sync, token=registered["token"])["lacks_credentials"]
+    assert not call("POST", path, sync, token=registered["token"])["lacks_credentials"]
     cluster.state.store.close()
     cluster.restart()
-    caller.api.cluster = cluster.state
+    call.api.cluster = cluster.state
     [spec] = cluster.worker("w1").desired.executors
     assert spec.authenticated
     assert cluster.worker("w1").desired.credentials == {}
-    assert caller("POST", path, sync, token=registered["token"])["lacks_credentials"]
+    assert call("POST", path, sync, token=registered["token"])["lacks_credentials"]
     told = {**sync, "credentials": own["credentials"]}
-    assert not caller("POST", path, told, token=registered["token"])["lacks_credentials"]
+    assert not call("POST", path, told, token=registered["token"])["lacks_credentials"]
     assert cluster.worker("w1").desired.credentials == {application_id: HUSH}
     other = {**sync, "credentials": base64.b64encode(b"another").decode()}
-    caller("POST", path, other, token=registered["token"])
+    call("POST", path, other, token=registered["token"])
     assert cluster.worker("w1").desired.credentials == {application_id: HUSH}, "taken once"
 
 
@@ -120,15 +98,3 @@ def test_a_driver_that_keeps_them_to_itself_is_refused(cluster: FakeCluster) -> 
     for given in (None, b""):
         with pytest.raises(BadInput, match="credentials"):
             cluster.register(authenticated=True, credentials=given)
-
-
-def test_their_size_is_bounded(caller: Caller) -> None:
-    for size, status in ((MOST_CREDENTIALS, 200), (MOST_CREDENTIALS + 1, 400)):
-        own = {"authenticated": True, "credentials": base64.b64encode(bytes(size)).decode()}
-        caller("POST", "/v1/applications", {**_fields(), **own}, token="submit")
-        assert caller.status == status
-
-
-def _fields() -> dict[str, Any]:
-    plain = registration()
-    return {name: getattr(plain, name) for name in plain.__struct_fields__ if name not in ("credentials", "authenticated")}

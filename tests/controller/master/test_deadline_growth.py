@@ -206,3 +206,62 @@ def test_the_time_that_a_worker_took_to_start_survives_a_restart(taught: Scene) 
     again = Growth(Limits())
     taught.state.grow_by(again, provider, taught.cluster.now_s)
     assert again.start_s == pytest.approx(7)
+
+
+class TestTheNextDeadline:
+    """The first deadline, 9 s, is promised on two workers, of which one is still to come: it takes 1.33 to 1.6 cores, so the
+    next job, which takes 11 s with all of the present worker, gets at most two thirds of it until the first has ended."""
+
+    def test_it_gets_no_cores_that_a_deadline_with_a_further_worker_was_promised(self, taught: Scene) -> None:
+        grown_by(taught, Limits(workers=1))
+        taught.register("app", None, deadline="9s")
+        with refused(InfeasibleDeadline, "deadline 12s cannot be met", "alongside 1 promised", "--grow 1"):
+            taught.register("second", None, deadline="12s", profile=PROFILE)
+
+    def test_it_asks_for_a_worker_of_its_own(self, taught: Scene) -> None:
+        provider = grown_by(taught, Limits())
+        taught.register("app", None, deadline="9s")
+        second = taught.register("second", None, deadline="12s", profile=PROFILE)
+        assert any("its deadline needs 2 further workers" in line for line in taught.view(second).notices)
+        turn(taught, provider, 2)
+        assert [asked.split()[1] for asked in provider.asked] == ["grown-1", "grown-2"]
+
+    def test_it_counts_on_all_workers_once_they_have_joined(self, taught: Scene) -> None:
+        provider = grown_by(taught, Limits(workers=1))
+        first = taught.register("app", None, deadline="9s")
+        assert taught.cluster.plan(profile=PROFILE, deadline_s=12.0).feasible is False
+        turn(taught, provider, 1)
+        assert taught.where(first) == ["w1", "grown-1"]
+        plan = taught.cluster.plan(profile=PROFILE, deadline_s=12.0)
+        assert (plan.feasible, plan.further_workers, plan.cluster_cores) == (True, 0, 2.0)
+
+    def test_it_gets_the_cores_if_the_worker_cannot_be_started(self, taught: Scene) -> None:
+        provider = grown_by(taught, Limits(workers=1))
+        provider.refuses = True
+        first = taught.register("app", None, deadline="9s")
+        turn(taught, provider, 2)
+        said = "its deadline counts only on the workers that are there, because a further worker could not be started"
+        assert said in taught.view(first).notices
+        assert taught.cluster.plan(profile=PROFILE, deadline_s=12.0).feasible is True
+
+    @pytest.mark.parametrize(("deadline", "limits"), [("9s", Limits()), ("10s", Limits(join_s=5.0))])
+    def test_it_gets_the_cores_if_the_worker_comes_too_late(self, taught: Scene, deadline: str, limits: Limits) -> None:
+        """The worker is given up when one that takes a second would come after the deadline, or after five seconds."""
+        provider = grown_by(taught, limits)
+        first = taught.register("app", None, deadline=deadline)
+        taught.state.tick(taught.cluster.now_s)
+        assert provider.done.wait(120)
+        del taught.offers["grown-1"]
+        taught.sync(6)
+        said = "its deadline counts only on the workers that are there, because a further worker has not joined in time"
+        assert said in taught.view(first).notices
+        assert taught.cluster.plan(profile=PROFILE, deadline_s=12.0).feasible is True
+
+    def test_it_takes_no_cores_of_its_user_that_were_promised_with_a_further_worker(self, taught: Scene) -> None:
+        taught.cluster.users = (UserLimits("me", os.getuid(), cores=1.4),)
+        taught.cluster.restart()
+        taught.sync()
+        grown_by(taught, Limits())
+        taught.register("app", None, deadline="9s")
+        with refused(InfeasibleDeadline, "1.33 of the 1.40 of user me are promised"):
+            taught.register("second", None, deadline="30s", profile=PROFILE)

@@ -20,10 +20,6 @@ def cluster(small_disk: SmallDisk) -> FakeCluster:
     return made
 
 
-def passes(cluster: FakeCluster, seconds: float = 1.0) -> None:
-    cluster.tick(seconds)
-
-
 def test_a_run_amid_a_full_disk_is_controlled_killed_and_recorded_as_if_there_was_room(
     cluster: FakeCluster, small_disk: SmallDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -48,7 +44,7 @@ def test_a_run_amid_a_full_disk_is_controlled_killed_and_recorded_as_if_there_wa
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=1))
     assert [gone.executor_id for gone in cluster.driver(application_id).gone] == ["1"]
     cluster.worker("w1")
-    passes(cluster)
+    cluster.tick(1)
     wanted = {(spec.application_id, spec.executor_id) for spec in cluster.worker("w1").desired.executors}
     assert wanted == {(application_id, "2"), (doomed, "1")}
     # a kill works
@@ -70,7 +66,7 @@ def test_a_run_amid_a_full_disk_is_controlled_killed_and_recorded_as_if_there_wa
     assert (application.options.deadline_s, application.record.changes) == (3600.0, [])
     assert not cluster.state.workers.by_id["w1"].info.labels
     for _ in range(60 * 30):  # half an hour: no record is given up
-        passes(cluster)
+        cluster.tick(1)
         cluster.worker("w1")
         cluster.driver(application_id)
     assert not cluster.view(doomed).finished
@@ -79,7 +75,7 @@ def test_a_run_amid_a_full_disk_is_controlled_killed_and_recorded_as_if_there_wa
     assert [r.levelno for r in caplog.records if "master.db" in r.message] == [logging.ERROR]  # once
 
     small_disk.clear()
-    passes(cluster, 61)
+    cluster.tick(61)
     reply = cluster.driver(application_id)
     assert (reply.acknowledged, reply.taken) == (1, None)
     assert cluster.driver(application_id, *events[1:4], first=2).acknowledged == 4
@@ -119,15 +115,14 @@ def test_a_master_that_dies_amid_it_has_promised_nothing_that_is_gone(cluster: F
 
 
 def test_an_executor_placed_amid_it_is_known_to_the_next_master_by_its_agents_word(
-    cluster: FakeCluster, small_disk: SmallDisk
+    cluster: FakeCluster, small_disk: SmallDisk, application_id: str
 ) -> None:
-    application_id = cluster.register()
     [spec] = cluster.worker("w1").desired.executors
     assert spec.executor_id == "1"
     small_disk.fill()
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=137))
     cluster.worker("w1")
-    passes(cluster)
+    cluster.tick(1)
     assert [spec.executor_id for spec in cluster.worker("w1").desired.executors] == ["2"]
     cluster.state.store._db.close()  # it dies here
     small_disk.clear()
@@ -151,11 +146,11 @@ def test_an_application_that_ends_amid_it_is_recorded_whole_and_teaches(cluster:
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=0), samples=(sample(application_id, "1", 1.0),))
     cluster.worker("w1")
     for _ in range(60 * 30):
-        passes(cluster)
+        cluster.tick(1)
     assert not cluster.state.profiles.list()
     small_disk.clear()
-    passes(cluster, 61)
-    passes(cluster, 61)
+    cluster.tick(61)
+    cluster.tick(61)
     summary = read_summary(small_disk.path / "runs" / application_id)
     assert (summary["tasks"], summary["taught"], summary["end_reason"], summary["faults"]) == (4, True, "", 0)
     assert [s.time_s for s in read_samples(small_disk.path / "runs" / application_id)] == [1.0]

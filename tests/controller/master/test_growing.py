@@ -11,14 +11,12 @@ import pytest
 from controller.master.core import growing
 from controller.master.core.application import Application
 from controller.master.core.growing import Growing
-from controller.master.core.planned_peak import planned_peak
+from controller.master.core.needs import planned_peak
 from controller.master.core.workers import STALE_S, Workers
 from controller.master.providers import CommandProvider, agent_words, check_program
-from controller.wire.command import PlanRequest
 from placement.growth import Growth, Limits, WorkerType
 from placement.resources import ResourceSet
 from stage_model.errors import BadInput, RuntimeFailed
-from tests.fakes.cluster import answered
 from tests.fakes.placed import Scene
 
 H = 1024 + 384
@@ -76,7 +74,9 @@ def turn(scene: Scene, provider: Provided, asks: int) -> None:
     scene.sync(1)
 
 
-def test_a_job_that_could_not_run_runs_on_a_worker_that_was_started_for_it(scene: Scene, provided: Provided) -> None:
+def test_a_job_that_could_not_run_runs_on_a_worker_that_was_started_for_it_and_goes_back_without_work(
+    scene: Scene, provided: Provided
+) -> None:
     large = scene.register("large", placement_resources="gpu=1", placement_labels="zone=a")
     assert scene.where(large) == []
     turn(scene, provided, 1)
@@ -84,11 +84,6 @@ def test_a_job_that_could_not_run_runs_on_a_worker_that_was_started_for_it(scene
     assert scene.where(large) == ["grown-1"]
     scene.sync()
     assert len(provided.asked) == 1
-
-
-def test_a_worker_without_work_goes_back_and_is_forgotten(scene: Scene, provided: Provided) -> None:
-    large = scene.register("large", placement_resources="gpu=1")
-    turn(scene, provided, 1)
     scene.end(large)
     scene.sync(1)
     scene.cluster.now_s += 6
@@ -180,11 +175,10 @@ def test_a_job_too_large_for_all_that_are_there_is_planned_where_a_worker_can_be
     scene: Scene, provided: Provided
 ) -> None:
     large = {"spark.executor.memory": "4g"}
-    plan = answered(scene.state.admission.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s))
-    assert plan.feasible is None
+    assert scene.cluster.plan(conf=large).feasible is None
     scene.state.admission.core.growing = None
     with pytest.raises(BadInput):
-        answered(scene.state.admission.plan(PlanRequest(profile=None, conf=large), scene.cluster.now_s))
+        scene.cluster.plan(conf=large)
 
 
 def test_a_worker_that_is_not_what_it_was_started_as_is_told_and_not_started_again(scene: Scene, provided: Provided) -> None:
@@ -252,20 +246,17 @@ def test_a_users_program_is_told_name_size_pieces_and_labels(script: Path, tmp_p
     assert told[3:] == ["start", "grown-1", "0.5", "1024", "gpu=1", "zone=a"]
 
 
-def test_its_failure_is_told_with_its_last_line(script: Path, tmp_path: Path) -> None:
+def test_its_failure_is_told_with_its_last_line_and_it_is_checked_before_a_start(script: Path, tmp_path: Path) -> None:
     provider = CommandProvider(script, "https://127.0.0.1:7070", tmp_path)
+    assert check_program(script) == script
     with pytest.raises(RuntimeFailed, match=r"end grown-1 .* 3: does not know grown-1"):
         provider.end("grown-1")
-    script.unlink()
-    with pytest.raises(RuntimeFailed, match="No such file"):
-        provider.end("grown-1")
-
-
-def test_a_program_is_checked_before_anything_starts(script: Path) -> None:
-    assert check_program(script) == script
     script.chmod(0o644)
     with pytest.raises(BadInput, match=str(script)):
         check_program(script)
+    script.unlink()
+    with pytest.raises(RuntimeFailed, match="No such file"):
+        provider.end("grown-1")
 
 
 def test_a_type_as_an_agents_options() -> None:

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller.master.core.effects import Log, StoreApplication, Wake
 from controller.master.core.records import MOST_TRIES
 from controller.master.parts import Parts
 from controller.master.providers import Provider
 from controller.master.recording import write_record
 from controller.wire.driver import DriverReply, DriverSync
 from placement.growth import Growth, Limits
-from stage_model.history.events import JobStart, StageInfo
+from stage_model.history.events import JobStart
 from tests.fakes.cluster import AtOnce, FakeCluster, Later, answered, one_stage_run, report, sample, use
 from tests.fakes.refusals import assert_names
 
@@ -50,29 +51,23 @@ UNREADABLE = {"type": "job_start", "job": 0, "time_ms": 10**400, "properties": {
 JOB = {"type": "job_start", "job": 1, "time_ms": 1000, "stages": [{"stage": 0, "tasks": 4}]}
 
 
-def test_an_event_that_cannot_be_read_is_left_out_and_told_once_and_the_next_is_taken_in(cluster: FakeCluster) -> None:
-    application_id = cluster.register()
+def test_an_event_that_cannot_be_read_is_left_out_and_told_once_and_the_next_is_taken_in(
+    cluster: FakeCluster, application_id: str
+) -> None:
     reply = raw(cluster, application_id, UNREADABLE, JOB)
     assert reply.acknowledged == 2
     assert [line for line in reply.notices if "went wrong" in line]
     again = raw(cluster, application_id, UNREADABLE, UNREADABLE, first=3)
     assert (again.acknowledged, again.notices) == (4, ())
-    assert list(cluster.state.applications[application_id].run.jobs) == [1]
-    assert cluster.view(application_id).faults == 3
-
-
-def test_a_master_starts_again_on_events_that_it_could_not_take_in(cluster: FakeCluster) -> None:
-    application_id = cluster.register()
-    raw(cluster, application_id, UNREADABLE, JOB)
-    cluster.restart()
-    application = cluster.state.applications[application_id]
-    assert (application.stream.acknowledged, list(application.run.jobs), application.faults) == (2, [1], 1)
+    for _ in range(2):
+        application = cluster.state.applications[application_id]
+        assert (application.stream.acknowledged, list(application.run.jobs), application.faults) == (4, [1], 3)
+        cluster.restart()
 
 
 def test_an_event_that_cannot_be_applied_stops_neither_its_message_nor_the_next_start(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, application_id: str
 ) -> None:
-    application_id = cluster.register()
     with monkeypatch.context() as patched:
         patched.setattr("controller.master.core.actions.Actions.apply", explode)
         assert cluster.driver(application_id, JobStart(job=0, time_ms=1), JobStart(job=1, time_ms=2)).acknowledged == 2
@@ -81,12 +76,10 @@ def test_an_event_that_cannot_be_applied_stops_neither_its_message_nor_the_next_
     assert cluster.driver(application_id, JobStart(job=2, time_ms=3), first=3).acknowledged == 3
 
 
-def test_a_run_of_which_something_was_left_out_teaches_nothing(cluster: FakeCluster) -> None:
-    application_id = cluster.register()
+def test_a_run_of_which_something_was_left_out_teaches_nothing(cluster: FakeCluster, application_id: str) -> None:
     raw(cluster, application_id, UNREADABLE)
     cluster.driver(application_id, *one_stage_run(1000), first=2, ended=True)
-    cluster.worker("w1")
-    cluster.tick()
+    cluster.pass_by()
     summary = cluster.summary(application_id)
     assert (summary["faults"], summary["taught"]) == (1, False)
     assert cluster.state.profiles.list() == ()
@@ -152,8 +145,7 @@ def test_whichever_step_goes_wrong_the_application_is_told_and_the_master_goes_o
     assert not cluster.state.parts.failures
 
 
-def test_a_stored_snapshot_that_cannot_be_read_stops_no_start(cluster: FakeCluster) -> None:
-    application_id = cluster.register()
+def test_a_stored_snapshot_that_cannot_be_read_stops_no_start(cluster: FakeCluster, application_id: str) -> None:
     raw(cluster, application_id, JOB)
     with cluster.state.store.transaction():
         cluster.state.store.add_snapshot(application_id, 1, 9, b"{")
@@ -172,23 +164,27 @@ def test_counters_that_cannot_be_stored_keep_no_others_from_the_store(cluster: F
     assert cluster.state.applications[other].executors["1"].use()[0, 0].cpu_core_s == 7.0
 
 
-def test_a_record_whose_run_folder_has_gone_is_written_all_the_same(cluster: FakeCluster) -> None:
-    application_id = cluster.register()
+def test_a_record_whose_run_folder_has_gone_is_written_all_the_same(cluster: FakeCluster, application_id: str) -> None:
     shutil.rmtree(cluster.path / "runs" / application_id)
-    whole_run(cluster, application_id)
-    cluster.tick()
-    summary = cluster.summary(application_id)
-    assert summary["tasks"] == 4
+    cluster.end(application_id)
+    assert cluster.summary(application_id)["tasks"] == 4
 
 
-def test_a_record_that_cannot_be_written_is_tried_again_ever_later_and_given_up_with_the_reason(cluster: FakeCluster) -> None:
-    application_id = cluster.register()
+def in_the_way(cluster: FakeCluster, application_id: str) -> Path:
+    """Put a file where the folder of the run is."""
     folder = cluster.path / "runs" / application_id
     folder.rmdir()
     folder.write_text("in the way")
+    return folder
+
+
+def test_a_record_that_cannot_be_written_is_tried_again_ever_later_and_given_up_with_the_reason(
+    cluster: FakeCluster, application_id: str
+) -> None:
+    in_the_way(cluster, application_id)
     other = cluster.register(name="other", instance="other")
-    whole_run(cluster, application_id)
-    whole_run(cluster, other)
+    for one in (application_id, other):
+        whole_run(cluster, one)
     tries: list[float] = []
     cluster.pool = Watched(lambda: tries.append(cluster.now_s))
     cluster.restart()
@@ -198,23 +194,17 @@ def test_a_record_that_cannot_be_written_is_tried_again_ever_later_and_given_up_
     waits = [b - a for a, b in pairwise(tries[1:])]  # the first is the other's
     assert waits[:6] == [1, 2, 4, 8, 16, 32]
     assert (len(waits), set(waits[6:])) == (MOST_TRIES - 1, {60})
-    view = cluster.view(application_id)
-    assert view.finished
-    assert "record" in view.reason
+    assert "record" in cluster.view(application_id).reason
     cluster.restart()
     assert application_id in cluster.state.registry.past
 
 
-def test_a_record_that_can_be_written_later_is(cluster: FakeCluster) -> None:
-    application_id = cluster.register()
-    folder = cluster.path / "runs" / application_id
-    folder.rmdir()
-    folder.write_text("in the way")
-    whole_run(cluster, application_id)
-    cluster.tick()
+def test_a_record_that_can_be_written_later_is(cluster: FakeCluster, application_id: str) -> None:
+    folder = in_the_way(cluster, application_id)
+    cluster.end(application_id)
     assert not cluster.view(application_id).finished
     folder.unlink()
-    cluster.state.tick(cluster.now_s + 1)
+    cluster.tick(1)
     assert cluster.view(application_id).finished
     assert (folder / "summary.json").exists()
 
@@ -264,8 +254,7 @@ def test_a_part_of_a_pass_that_fails_ends_no_pass(cluster: FakeCluster, monkeypa
     assert list(cluster.state.parts.failures.values()) == [1]
 
 
-def test_a_pass_reads_and_writes_no_record_itself(cluster: FakeCluster) -> None:
-    application_id = cluster.register()
+def test_a_pass_reads_and_writes_no_record_itself(cluster: FakeCluster, application_id: str) -> None:
     rows = tuple(sample(application_id, "1", float(t)) for t in range(3))
     cluster.worker("w1", report(application_id, "1"), samples=rows)
     whole_run(cluster, application_id)
@@ -284,8 +273,7 @@ def test_a_pass_reads_and_writes_no_record_itself(cluster: FakeCluster) -> None:
     assert not cluster.view(application_id).finished
     cluster.tick()
     assert cluster.view(application_id).finished
-    summary = json.loads((samples.parent / "summary.json").read_text())
-    assert summary["tasks"] == 4
+    assert cluster.summary(application_id)["tasks"] == 4
 
 
 def test_a_part_that_fails_is_logged_when_it_begins_and_when_it_works_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -316,20 +304,25 @@ class Watched(AtOnce):
         return super().submit(fn, *args, **kwargs)
 
 
-def test_snapshots_survive_a_restart(cluster: FakeCluster) -> None:
-    application_id = cluster.register()
-    first, second = StageInfo(stage=0, tasks=4), StageInfo(stage=1, tasks=4)
-    job = {"type": "job_start", "job": 0, "time_ms": 1, "stages": [msgspec.to_builtins(s) for s in (first, second)]}
-    begun = [{"type": "stage_submitted", "info": msgspec.to_builtins(s), "time_ms": 2 + s.stage} for s in (first, second)]
-    raw(cluster, application_id, job, begun[0])
-    lost = {"instance": "driver", "wanted": {"0": {}}, "snapshot": [job, begun[1]], "next_seq": 9}
-    sync = msgspec.json.decode(json.dumps(lost), type=DriverSync)
-    for _ in range(2):  # a reply may be lost
-        assert answered(cluster.state.drivers.sync(application_id, sync, cluster.clock)).acknowledged == 8
-    raw(cluster, application_id, {"type": "stage_completed", "stage": 7, "attempt": 0, "time_ms": 3}, first=9)
-    assert len(cluster.state.store.snapshots(application_id)) == 1
-    cluster.restart()
-    application = cluster.state.applications[application_id]
-    assert application.stream.acknowledged == 9
-    assert [stage.key for stage in application.run.active_stages()] == [(1, 0)]
-    assert not application.run.complete
+def test_an_effect_that_cannot_be_carried_out_keeps_no_other_from_it(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cluster.state.outside, "_wake", explode)
+    cluster.state.outside.carry_out([Wake(frozenset({"w1"})), Log("warning", "the next one")], cluster.now_s)
+    logged = [(record.levelno, record.getMessage()) for record in caplog.records]
+    assert logged == [(logging.ERROR, "Wake could not be carried out"), (logging.WARNING, "the next one")]
+
+
+def test_what_is_to_be_stored_is_stored_before_anything_else_is_done(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, application_id: str
+) -> None:
+    cluster.state.applications[application_id].record.next_executor = 77
+    seen: list[bool] = []
+
+    def look(_: object) -> None:
+        [(_, _, data)] = cluster.state.store.applications()
+        seen.append(b'"next_executor":77' in data)
+
+    monkeypatch.setattr(cluster.state.outside, "_wake", look)
+    cluster.state.outside.carry_out([Wake(frozenset({"w1"})), StoreApplication(application_id)], cluster.now_s)
+    assert seen == [True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from controller.master.core.application import Application
 from controller.master.storage import recorder
 from controller.wire import limits
 from controller.wire.command import Change, PlanRequest
-from controller.wire.driver import DriverSync, ExecutorWish, Registration
+from controller.wire.driver import MOST_CREDENTIALS, DriverSync, ExecutorWish, Registration
 from experiments.bench.overhead.made_up import sequenced
 from stage_model.errors import BadInput, TooMuch
 from stage_model.history.events import AnyEvent, JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
@@ -103,9 +104,7 @@ def test_an_application_that_tells_too_much_goes_on_without_a_deadline(
     assert cluster.state.applications[mine].record.end_reason == ""
 
 
-def test_stages_that_a_progress_file_invents_are_not_kept(cluster: FakeCluster, tmp_path: Path) -> None:
-    cluster.worker("w1")
-    application_id = cluster.register()
+def test_stages_that_a_progress_file_invents_are_not_kept(cluster: FakeCluster, tmp_path: Path, application_id: str) -> None:
     cluster.worker("w1")
     cluster.driver(application_id, *one_stage_run(1000)[:2])
     executor = cluster.state.applications[application_id].executors["1"]
@@ -146,24 +145,18 @@ def test_executors_one_after_the_other_have_an_end(cluster: FakeCluster, monkeyp
     application_id = cluster.register()
     for executor_id in ("1", "2"):
         cluster.worker("w1", report(application_id, executor_id))
-        cluster.worker("w1", report(application_id, executor_id, "exited", exit_code=0))
-        cluster.worker("w1")
-        cluster.tick()
+        cluster.exits(application_id, executor_id, exit_code=0)
     assert cluster.worker("w1").desired.executors == ()
     application = cluster.state.applications[application_id]
     assert ("2 executors" in application.placement.waiting, application.ended) == (True, False)
 
 
-def test_executors_that_never_were_cannot_be_killed(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    application_id = cluster.register()
+def test_executors_that_never_were_cannot_be_killed(cluster: FakeCluster, application_id: str) -> None:
     cluster.driver(application_id, killed=("1", *(f"invented {number}" for number in range(100))))
     assert cluster.state.applications[application_id].placement.unwanted == {"1"}
 
 
-def test_lines_for_a_terminal_have_an_end(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    application_id = cluster.register()
+def test_lines_for_a_terminal_have_an_end(cluster: FakeCluster, application_id: str) -> None:
     jobs = [JobStart(job=job, time_ms=1000, properties={"spark.pace.deadline": f"{job} " + "x" * 2000}) for job in range(300)]
     reply = cluster.driver(application_id, *jobs)
     assert cluster.driver(application_id).notices == ()
@@ -173,9 +166,7 @@ def test_lines_for_a_terminal_have_an_end(cluster: FakeCluster) -> None:
     assert "200" in reply.notices[-1]
 
 
-def test_a_runs_table_has_an_end(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster.worker("w1")
-    application_id = cluster.register()
+def test_a_runs_table_has_an_end(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, application_id: str) -> None:
     rows = [sample(application_id, "1", float(number)) for number in range(4)]
     cluster.worker("w1", report(application_id, "1"), samples=tuple(rows[:2]))
     table = cluster.path / "runs" / application_id / "samples.csv"
@@ -208,11 +199,13 @@ LONG = "x" * 1001
         (Registration, "conf", {str(number): "" for number in range(5001)}),
         (Registration, "data", {str(number): 1 for number in range(10_001)}),
         (Registration, "wanted", {str(number): {} for number in range(1001)}),
+        (Registration, "credentials", base64.b64encode(bytes(MOST_CREDENTIALS + 1)).decode()),
         (Registration, "age_s", 1e308),
         (DriverSync, "wanted", {str(number): {} for number in range(1001)}),
         (DriverSync, "wanted", {"0": {"count": 2**31}}),
         (DriverSync, "killed", [str(number) for number in range(10_001)]),
         (DriverSync, "killed", [LONG]),
+        *((DriverSync, "serves", port) for port in (0, 65536, -1, "15002", 1.5)),
         (DriverSync, "events", [{"seq": 1, "event": 0}] * 10_001),
         (DriverSync, "snapshot", [0] * 10_001),
         (PlanRequest, "executors", -1),

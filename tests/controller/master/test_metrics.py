@@ -66,13 +66,12 @@ def test_series_of_one_that_has_ended_are_gone_and_its_end_is_counted(cluster: F
     assert value(scrape(cluster), "applications_ended_total", outcome="succeeded") == 0, "one life of the master"
 
 
-def test_what_an_agent_tells_of_its_speed_is_shown_by_worker_and_phase(tmp_path: Path) -> None:
+def test_what_an_agent_tells_of_its_speed_is_shown_by_worker_and_phase(cluster: FakeCluster) -> None:
     timings = PeriodTimings(lambda: 0.0)
     timings.add_period({"look": 0.001, "write quotas": 0.03, "of a newer release": 1.0})
     timings.add_period({"look": 20.0, "write quotas": 0.03})
     timings.add_quota_write(0.004, written=True)
     timings.add_quota_write(0.25, written=False)
-    cluster = FakeCluster(tmp_path)
     cluster.worker("w1", timings=timings.message())
     series = scrape(cluster)
     looks = {
@@ -94,9 +93,10 @@ def test_a_hostile_name_is_one_short_label(cluster: FakeCluster) -> None:
     assert shown["name"] == 'a"} 1??[2J\\' + "x" * (80 - 11)
 
 
-def test_executors_beyond_the_most_have_no_series_and_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executors_beyond_the_most_have_no_series_and_are_counted(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(metrics, "MOST_EXECUTORS", 1)
-    cluster = FakeCluster(tmp_path)
     cluster.worker("w1")
     cluster.worker("w2")
     one = cluster.register()
@@ -123,8 +123,8 @@ def test_how_far_a_worker_makes_room_on_its_machine_is_shown(cluster: FakeCluste
     assert value(scrape(cluster), "worker_relief_steps", worker="w1") == 2
 
 
-def test_every_metric_of_the_table_is_shown(tmp_path: Path) -> None:
-    text = answered(metrics.metrics(FakeCluster(tmp_path).state, 100.0, NOW_EPOCH_S)).decode()
+def test_every_metric_of_the_table_is_shown(cluster: FakeCluster) -> None:
+    text = answered(metrics.metrics(cluster.state, 100.0, NOW_EPOCH_S)).decode()
     shown = {line.split()[2]: line.split()[3] for line in text.splitlines() if line.startswith("# TYPE ")}
     assert shown == {metric.shown: metric.kind for metric in METRICS}
 

@@ -51,19 +51,13 @@ class TestIdentity:
         assert [life.generation for life in lives] == [1, 2, 3]
         assert (tmp_path / "cluster.id").stat().st_mode & 0o777 == 0o600
 
-    @pytest.mark.parametrize("lost", ["cluster.id", "master.db"])
-    def test_either_the_file_or_the_database_is_enough(self, tmp_path: Path, lost: str) -> None:
+    @pytest.mark.parametrize(("harmed", "removed"), [("cluster.id", True), ("cluster.id", False), ("master.db", True)])
+    def test_either_the_file_or_the_database_is_enough(self, tmp_path: Path, harmed: str, removed: bool) -> None:
         first = [begin_life(tmp_path / "cluster.id", Store(tmp_path / "master.db")) for _ in range(4)][-1]
-        for path in tmp_path.glob(f"{lost}*"):
-            path.unlink()
+        for path in tmp_path.glob(f"{harmed}*"):
+            path.unlink() if removed else path.write_text("")
         second = begin_life(tmp_path / "cluster.id", Store(tmp_path / "master.db"))
         assert second == Identity(cluster_id=first.cluster_id, generation=5)
-
-    def test_a_damaged_file_is_made_anew_from_the_database(self, tmp_path: Path) -> None:
-        first = begin_life(tmp_path / "cluster.id", Store(tmp_path / "master.db"))
-        (tmp_path / "cluster.id").write_text("")
-        second = begin_life(tmp_path / "cluster.id", Store(tmp_path / "master.db"))
-        assert second == Identity(cluster_id=first.cluster_id, generation=2)
         assert msgspec.json.decode((tmp_path / "cluster.id").read_bytes(), type=Identity) == second
 
 
@@ -122,26 +116,23 @@ class TestLostDatabase:
         assert any("mine.json" in line for line in application.notices.lines)
 
     def test_what_has_exited_of_an_unknown_application_goes_once_its_driver_had_time_to_register(
-        self, cluster: FakeCluster
+        self, cluster: FakeCluster, application_id: str
     ) -> None:
-        application_id = cluster.register()
         lose_database(cluster)
         seen = (report(application_id, "1", "exited", exit_code=0), report(application_id, "2"))
         cluster.now_s += COME_BACK_S - 1
         assert cluster.worker("w1", *seen).desired.stopped == ()
         cluster.now_s += 1
         desired = cluster.worker("w1", *seen).desired
-        assert desired.stopped == (f"{application_id}/1",)
-        assert desired.ended == ()  # executor 2 may still use its directory
+        # executor 2 may still use its directory
+        assert (desired.stopped, desired.ended) == ((f"{application_id}/1",), ())
         assert cluster.worker("w1", seen[1]).desired.stopped == ()
 
 
 class TestPast:
     def finished(self, cluster: FakeCluster) -> str:
         application_id = cluster.register()
-        cluster.driver(application_id, *one_stage_run(1000), ended=True)
-        cluster.worker("w1")
-        cluster.tick()
+        cluster.end(application_id)
         assert cluster.state.applications[application_id].finished
         return application_id
 
@@ -152,20 +143,19 @@ class TestPast:
         application_id = self.finished(cluster)
         again(cluster)
         desired = cluster.worker("w1", report(application_id, "1", state)).desired
-        assert desired.stopped == (f"{application_id}/1",)
-        assert desired.ended == (application_id,)
+        assert (desired.stopped, desired.ended) == ((f"{application_id}/1",), (application_id,))
         after = cluster.worker("w1").desired
         assert (after.stopped, after.ended) == ((), ())
 
     def test_an_executor_that_nobody_knows_is_removed_when_its_application_has_ended_and_not_before(
-        self, cluster: FakeCluster
+        self, cluster: FakeCluster, application_id: str
     ) -> None:
-        application_id = cluster.register()
-        assert cluster.worker("w1", report(application_id, "77")).desired.stopped == ()
+        unknown = report(application_id, "77")
+        before = cluster.worker("w1", unknown).desired
+        assert (before.stopped, before.ended) == ((), ())
         cluster.kill(application_id)
-        desired = cluster.worker("w1", report(application_id, "77")).desired
-        assert desired.stopped == (f"{application_id}/77",)
-        assert desired.ended == (application_id,)
+        after = cluster.worker("w1", unknown).desired
+        assert (after.stopped, after.ended) == ((f"{application_id}/77",), (application_id,))
 
     def test_an_application_that_has_ended_does_not_rise_again(self, cluster: FakeCluster) -> None:
         application_id = self.finished(cluster)
@@ -175,23 +165,18 @@ class TestPast:
                 cluster.register(application_id=application_id)
             assert application_id not in cluster.state.applications
 
-
-class TestAnother:
-    def test_nobody_takes_over_a_living_application_by_its_id(self, cluster: FakeCluster) -> None:
-        application_id = cluster.register()
+    def test_nobody_takes_over_a_living_application_by_its_id_also_after_a_restart(
+        self, cluster: FakeCluster, application_id: str
+    ) -> None:
         cluster.driver(application_id, *one_stage_run(1000)[:2])
         token = cluster.state.drivers.token_hash(application_id)
-        with pytest.raises(Denied, match=application_id):
-            cluster.register(application_id=application_id, instance="foreign")
-        application = cluster.state.applications[application_id]
-        assert (application.stream.acknowledged, cluster.state.drivers.token_hash(application_id)) == (2, token)
-        assert application.record.registration.instance == "driver"
-
-    def test_a_restart_does_not_make_it_easier(self, cluster: FakeCluster) -> None:
-        application_id = cluster.register()
-        again(cluster)
-        with pytest.raises(Denied):
-            cluster.register(application_id=application_id, instance="foreign")
+        for _ in range(2):
+            with pytest.raises(Denied, match=application_id):
+                cluster.register(application_id=application_id, instance="foreign")
+            application = cluster.state.applications[application_id]
+            assert (application.stream.acknowledged, cluster.state.drivers.token_hash(application_id)) == (2, token)
+            assert application.record.registration.instance == "driver"
+            again(cluster)
 
 
 class TestProfiles:
@@ -275,16 +260,7 @@ class TestRows:
         assert any("executor 1" in line for line in application.notices.lines)
         assert [kind for _, kind, _, _ in cluster.state.store.aside()] == ["executor"]
 
-    def test_an_event(self, cluster: FakeCluster) -> None:
-        application_id = cluster.register()
-        cluster.driver(application_id, *one_stage_run(1000)[:4])
-        self.change(cluster, "UPDATE events SET data = x'78' WHERE seq = 3")
-        application = cluster.state.applications[application_id]
-        assert (application.stream.acknowledged, application.faults) == (4, 1)
-        assert len(application.run.attempts[(0, 0)].done) == 1
-
-    def test_of_texts_that_are_no_utf_8_and_of_others_keys(self, cluster: FakeCluster) -> None:
-        application_id = cluster.register()
+    def test_of_texts_that_are_no_utf_8_and_of_others_keys(self, cluster: FakeCluster, application_id: str) -> None:
         texts = (
             "INSERT INTO applications VALUES (CAST(x'ff' AS TEXT), 1, x'')",
             "UPDATE events SET data = x'ff'",
@@ -298,9 +274,8 @@ class TestRows:
     @pytest.mark.parametrize("value", ["{", '[{"worker_id": "w1"}]', '"text"'])
     @pytest.mark.parametrize("key", ["workers", "labels", "started_workers"])
     def test_what_is_known_of_workers(
-        self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, key: str, value: str
+        self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, key: str, value: str, application_id: str
     ) -> None:
-        application_id = cluster.register()
         self.change(cluster, "INSERT OR REPLACE INTO meta VALUES (?, ?)", key, value)
         lost = cluster.state.store.decoded_meta(key, list[int], "") if key == "started_workers" else None
         assert lost is None
@@ -317,9 +292,8 @@ class TestRows:
 
     @pytest.mark.parametrize("where", [0, 100, 4096])
     def test_a_damaged_database_is_kept_and_a_new_one_begun_for_the_same_cluster(
-        self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, where: int
+        self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, where: int, application_id: str
     ) -> None:
-        application_id = cluster.register()
         cluster_id, generation = cluster.state.identity.cluster_id, cluster.state.identity.generation
         cluster.state.store.checkpoint()
         path = cluster.path / "master.db"

@@ -1,8 +1,7 @@
-"""A master whose planner refuses everything: applications wait, none is lost, and the loop goes on."""
+"""A master whose planner refuses everything, as Nomad's `RejectPlan` does: applications wait, none is lost, and the loop goes
+on."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,6 @@ from controller.wire.states import ApplicationState
 from placement.plan import Infeasible, PlaceAnswer, Wait
 from stage_model.errors import Unavailable
 from tests.fakes.cluster import FakeCluster, report
-from tests.fakes.refusing import RefusingPlanner
 
 WORKERS = ("w1", "w2")
 ROUNDS = 5
@@ -32,26 +30,31 @@ def go_on(cluster: FakeCluster, applications: list[str]) -> None:
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: type(answer).__name__)
 def test_a_master_whose_planner_refuses_everything_stays_sound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: PlaceAnswer | Exception
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, answer: PlaceAnswer | Exception
 ) -> None:
-    cluster, planner = FakeCluster(tmp_path), RefusingPlanner(answer)
+    asked = 0
+
+    def refuse(*_: object) -> PlaceAnswer:
+        nonlocal asked
+        asked += 1
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
     go_on(cluster, [])
     with monkeypatch.context() as refused:
-        refused.setattr(placing, "place", planner)
+        refused.setattr(placing, "place", refuse)
         applications = [cluster.register() for _ in range(3)]
         for number in range(2 * ROUNDS):
             if number == ROUNDS:
                 cluster.restart()
-            asked = planner.asked
+            before = asked
             go_on(cluster, applications)
-            assert planner.asked > asked, "the planner is asked again with each pass"
+            assert asked > before, "the planner is asked again with each pass"
             views = [cluster.view(one) for one in applications]
-            assert [view.state for view in views] == [ApplicationState.WAITING] * 3
-            assert [view.queue_position for view in views] == [1, 2, 3]
+            assert [(view.state, view.queue_position) for view in views] == [(ApplicationState.WAITING, n) for n in (1, 2, 3)]
             assert sorted(cluster.state.applications) == sorted(applications)
             assert all(not cluster.state.agents.desired(worker, cluster.now_s).executors for worker in WORKERS)
     for _ in range(2):
         go_on(cluster, applications)
-    for one in applications:
-        placed = cluster.state.applications[one].executors.values()
-        assert {executor.record.worker_id for executor in placed} == set(WORKERS), "what waited is served in the end"
+    assert [set(cluster.where(one)) for one in applications] == [set(WORKERS)] * 3, "what waited is served in the end"

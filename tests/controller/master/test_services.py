@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
-import msgspec
 import pytest
 
 from controller.wire.command import StartReply
-from controller.wire.driver import NOBODY_UID, DriverSync
+from controller.wire.driver import NOBODY_UID
 from stage_model.errors import BadInput
-from tests.controller.master.test_submissions import Submission, end, pass_by
+from tests.controller.master.test_submissions import Submission, end
 from tests.fakes.cluster import FakeCluster
 
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    cluster = FakeCluster(tmp_path)
-    cluster.finished_run()
-    return cluster
+pytestmark = pytest.mark.usefixtures("_taught")
 
 
 def service(cluster: FakeCluster, host: str = "here", port: int | None = None, uid: int | None = None) -> str:
@@ -115,10 +108,10 @@ def test_a_job_of_an_unknown_user_names_a_service_by_its_id(cluster: FakeCluster
 def test_a_stock_driver_gets_no_executors_before_the_service_serves(cluster: FakeCluster) -> None:
     connect = service(cluster)
     application = cluster.state.applications[cluster.register(instance="stock", conf={"spark.pace.after": "connect:up"})]
-    pass_by(cluster, 1.0)
+    cluster.pass_by(1.0)
     assert application.held_back
     cluster.driver(connect, serves=15002)
-    pass_by(cluster, 1.0)
+    cluster.pass_by(1.0)
     assert not application.held_back
 
 
@@ -140,9 +133,3 @@ def test_a_host_that_is_none_is_handed_to_no_one_and_its_user_learns_why(cluster
     assert any("spark.driver.host" in line for line in cluster.view(connect).notices)
     report = Submission(cluster, "report", "connect:up")
     assert report.ask().reason.endswith("which does not serve yet")
-
-
-@pytest.mark.parametrize("port", ["0", "65536", "-1", '"15002"', "1.5"])
-def test_a_port_that_is_none_is_refused(port: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match="serves"):
-        msgspec.json.decode(f'{{"instance": "driver", "serves": {port}}}', type=DriverSync)

@@ -44,12 +44,17 @@ def started(cluster: FakeCluster, *applications: Application) -> list[bool]:
 
 
 class TestPriority:
-    def test_one_over_the_highest_is_refused_and_leaves_nothing(self, tmp_path: Path) -> None:
+    def test_one_over_the_highest_is_refused_at_submission_and_by_set_and_leaves_nothing(self, tmp_path: Path) -> None:
         cluster = cluster_with(tmp_path, priority=60)
         with refused(BadInput, "priority 100", "user me", "60"):
             submitted(cluster, "first", priority="high")
         assert not cluster.state.applications
-        assert submitted(cluster, "second", priority="60").options.priority == 60
+        application = submitted(cluster, "second", priority="60")
+        with refused(BadInput, "priority 61", "user me", "60"):
+            cluster.change(application.id, priority="61", deadline_s=100.0)
+        assert (application.options.priority, application.options.deadline_s, application.record.changes) == (60, None, [])
+        cluster.change(application.id, priority="59")
+        assert application.options.priority == 59
         assert submitted(cluster, "third", uid=OTHER, priority="high").options.priority == 100
 
     def test_an_application_that_names_none_has_the_highest_below_normal(self, tmp_path: Path) -> None:
@@ -63,15 +68,6 @@ class TestPriority:
         outlived = cluster.registered(conf=conf, application_id="pace-20260101-000000-aaaaaa")
         assert outlived.options.priority == 60
 
-    def test_set_refuses_it_and_changes_nothing(self, tmp_path: Path) -> None:
-        cluster = cluster_with(tmp_path, priority=60)
-        application = submitted(cluster, "first")
-        with refused(BadInput, "priority 61", "user me", "60"):
-            cluster.change(application.id, priority="61", deadline_s=100.0)
-        assert (application.options.priority, application.options.deadline_s, application.record.changes) == (50, None, [])
-        cluster.change(application.id, priority="60")
-        assert application.options.priority == 60
-
     def test_a_plan_refuses_it_where_the_user_is_known(self, tmp_path: Path) -> None:
         cluster = cluster_with(tmp_path, priority=20)
         cluster.worker("w1")
@@ -82,7 +78,7 @@ class TestPriority:
 
 
 class TestCores:
-    def test_a_deadline_over_the_cores_is_refused_whatever_is_free(self, tmp_path: Path) -> None:
+    def test_a_deadline_over_the_cores_is_refused_at_submission_and_by_set_whatever_is_free(self, tmp_path: Path) -> None:
         cluster = cluster_with(tmp_path, cores=0.8)
         cluster.finished_run()
         submitted(cluster, "first", "19s")  # 0.5 cores
@@ -92,7 +88,13 @@ class TestCores:
         with refused(InfeasibleDeadline, "0.50 of the 0.80"):
             cluster.plan(uid=ME, profile="app@app.py", deadline_s=23.0)
         assert cluster.plan(profile="app@app.py", deadline_s=23.0).feasible, "the cluster has room for it"
-        assert submitted(cluster, "third", "43s").options.deadline_s == 43.0  # 0.2 cores
+        third = submitted(cluster, "third", "43s")  # 0.2 cores
+        for by_force in (False, True):
+            with refused(InfeasibleDeadline, "0.70 of the 0.80", "0.10 are enough"):
+                cluster.change(third.id, deadline_s=23.0, force=by_force)
+        assert (third.options.deadline_s, third.record.changes) == (43.0, [])
+        cluster.change(third.id, deadline_s=33.0)
+        assert third.options.deadline_s == 33.0
         assert submitted(cluster, "fourth").options.deadline_s is None, "nothing is promised without a deadline"
 
     def test_a_deadline_of_a_watched_application_is_not_refused(self, tmp_path: Path) -> None:
@@ -110,18 +112,6 @@ class TestCores:
         cluster.finished_run()
         submitted(cluster, "first", "19s", uid=OTHER)
         assert submitted(cluster, "second", "23s").options.deadline_s == 23.0
-
-    def test_set_refuses_a_deadline_that_takes_too_many(self, tmp_path: Path) -> None:
-        cluster = cluster_with(tmp_path, cores=0.8)
-        cluster.finished_run()
-        submitted(cluster, "first", "19s")  # 0.5 cores
-        second = submitted(cluster, "second", "43s")  # 0.2 cores
-        for force in (False, True):
-            with refused(InfeasibleDeadline, "0.70 of the 0.80", "0.10 are enough"):
-                cluster.change(second.id, deadline_s=23.0, force=force)
-        assert (second.options.deadline_s, second.record.changes) == (43.0, [])
-        cluster.change(second.id, deadline_s=33.0)
-        assert second.options.deadline_s == 33.0
 
     def test_a_lower_limit_leaves_what_was_promised_and_refuses_more(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -170,8 +160,7 @@ class TestSingleJobs:
         assert list(application.actions.by_key) == []
         assert [line for line in application.notices.lines if "job 0" in line and "priority 100" in line]
 
-    def test_one_has_no_deadline_while_more_than_the_cores_are_promised(self, tmp_path: Path) -> None:
-        cluster = FakeCluster(tmp_path)
+    def test_one_has_no_deadline_while_more_than_the_cores_are_promised(self, cluster: FakeCluster) -> None:
         cluster.finished_run()
         first = submitted(cluster, "first", "19s")
         cluster.users = (UserLimits("me", ME, cores=0.3),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -13,8 +12,9 @@ from controller.master.core.dependencies import STARTING_S
 from controller.master.core.submissions import SILENT_S
 from controller.wire.command import PlanRequest, StartReply, StartRequest
 from stage_model.errors import BadInput, Unavailable
-from tests.fakes.cluster import FakeCluster, answered, one_stage_run
+from tests.fakes.cluster import FakeCluster, answered
 
+pytestmark = pytest.mark.usefixtures("_taught")
 NEAR = 2e-3
 
 
@@ -44,23 +44,9 @@ class Submission:
         return self.cluster.register(name="app", instance=self.id, age_s=0.0, conf=waited)
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    cluster = FakeCluster(tmp_path)
-    cluster.finished_run()
-    return cluster
-
-
 def end(cluster: FakeCluster, application_id: str) -> None:
-    cluster.driver(application_id, *one_stage_run(1000), ended=True)
-    pass_by(cluster, 0.0)
+    cluster.end(application_id)
     assert cluster.state.applications[application_id].finished
-
-
-def pass_by(cluster: FakeCluster, seconds: float) -> None:
-    cluster.now_s += seconds
-    cluster.worker("w1")
-    cluster.tick()
 
 
 def listed(cluster: FakeCluster) -> dict[str, tuple[str, str]]:
@@ -102,7 +88,7 @@ def test_a_name_is_that_of_the_job_that_waits_and_not_of_an_earlier_one(cluster:
 
 @pytest.mark.parametrize("how", ["killed", "interrupted", "silent"])
 def test_what_comes_after_the_success_of_one_that_never_starts_does_not_start(cluster: FakeCluster, how: str) -> None:
-    pass_by(cluster, STARTING_S)
+    cluster.pass_by(STARTING_S)
     end(cluster, cluster.register(name="clean", instance="yesterday"))
     clean, report, other = (
         Submission(cluster, name, after)
@@ -119,7 +105,7 @@ def test_what_comes_after_the_success_of_one_that_never_starts_does_not_start(cl
         cluster.state.submissions.end(clean.id, "its driver has ended before it registered")
     else:
         for _ in range(2):
-            pass_by(cluster, 0.6 * SILENT_S)
+            cluster.pass_by(0.6 * SILENT_S)
             assert not report.ask().never or not cluster.state.submissions.view(clean.id, cluster.now_s)
     assert report.ask().never
     assert not other.ask().reason, "it only has to have ended"
@@ -132,7 +118,7 @@ def test_after_a_restart_of_the_master_a_job_is_kept_to(cluster: FakeCluster) ->
     clean, report = Submission(cluster, "clean", "load"), Submission(cluster, "report", "clean")
     clean.ask()
     report.ask()
-    pass_by(cluster, 1.0)
+    cluster.pass_by(1.0)
     cluster.restart()
     assert clean.id in report.ask().reason
     assert "'load'" in clean.ask().reason
@@ -174,7 +160,7 @@ def test_jobs_that_wait_keep_their_share_of_the_pipelines_time(cluster: FakeClus
     )
     clean.ask()
     report.ask()
-    pass_by(cluster, 0.0)
+    cluster.pass_by()
     options = cluster.state.applications[load].options
     assert options.deadline_s == pytest.approx(22.0, rel=NEAR)
     late = PlanRequest(profile="app@app.py", deadline_s=30.0, pipeline="nightly", after="report")
@@ -187,4 +173,4 @@ def test_jobs_that_wait_keep_their_share_of_the_pipelines_time(cluster: FakeClus
     for _ in range(2):
         # what waits counts still, and what has started counts once: half of the 56 s that are left, but for its start-up
         assert cluster.state.applications[application].options.deadline_s == pytest.approx(28.0, abs=1.0)
-        pass_by(cluster, 0.0)
+        cluster.pass_by()

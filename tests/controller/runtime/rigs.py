@@ -29,7 +29,7 @@ from controller.runtime.docker.client import connect
 from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.executors import KubernetesRuntime
-from controller.runtime.kubernetes.paced_pods import PacedExecutor
+from controller.runtime.kubernetes.pod_resize import PacedPod, differs
 from controller.runtime.process.runtime import ProcessRuntime
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server
@@ -337,7 +337,7 @@ class KubernetesRig(Rig[KubernetesRuntime]):
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self.state = KubeState(cores=4.0)
+        self.state = KubeState()
         self._server = contextlib.ExitStack()
         self.config = self._server.enter_context(kube_server(self.state))
         self._busy = False
@@ -371,14 +371,13 @@ class KubernetesRig(Rig[KubernetesRuntime]):
 
     def restart(self, runtime: KubernetesRuntime) -> KubernetesRuntime:
         """Restart the agent once all that was wished for is there."""
-        self.until(lambda: all(self._has(runtime, one) for one in list(runtime._pods.known.values())))
+        self.until(lambda: all(self._has(one) for one in list(runtime._executors.values())))
         return super().restart(runtime)
 
     @staticmethod
-    def _has(runtime: KubernetesRuntime, executor: PacedExecutor) -> bool:
-        pod = runtime._pods.by_uid.get(executor.record.uid)
-        goal = None if pod is None else executor.goal(pod)
-        return pod is None or goal is None or (goal.is_reached(pod) and not executor.unsure)
+    def _has(executor: PacedPod) -> bool:
+        pod, wanted_m = executor.pod, executor.wanted_m()
+        return pod is None or wanted_m is None or not (executor.unsure or differs(pod.limit_m, wanted_m))
 
     def held_back(self, runtime: Runtime, key: ExecutorKey) -> bool:
         """Check that a busy thread has less than a core."""

@@ -36,15 +36,6 @@ def data(*, half_s: float, one_s: float) -> Data:
     return Data(steps={one.step: one for one in steps}, logs=logs)
 
 
-@pytest.mark.parametrize("quick", [False, True])
-def test_the_spec_makes_a_scenario(quick: bool) -> None:
-    name, spec = read_spec("whatif")
-    what = asked(name, spec, quick=quick, seed=1)
-    scenario = make_scenario(what.scenario, what.settings, 1, Path(name))
-    assert isinstance(scenario, WhatIf)
-    assert len(scenario.steps()) == len(set(scenario.steps())) == (2 + 4 if quick else 12 + 36)
-
-
 def test_runs_with_fewer_cores_leave_logs_as_those_on_all_do() -> None:
     assert SCENARIO.steps() == ["log-sort-0", "sort-on-0.5-0", "sort-on-1-0"]
     [first], [half] = (SCENARIO.orders(name, Data()) for name in SCENARIO.steps()[:2])

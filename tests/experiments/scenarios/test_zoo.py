@@ -164,11 +164,16 @@ def test_goals_by_hand() -> None:
         run(400, 408),  # 2% late: the limit itself
         run(400, 396),  # 1% early
         run(100, 1, half="develop"),  # of the other half
+        msgspec.structs.replace(run(100, 1), failed=True),
     ]
     # late: 4% and 2% of five runs; short: (4 + 6) / 2; long: (2 + 1) / 2
     assert figures(runs) == [(0, True, 5), (40, False, 5), (5, False, 2), (1.5, False, 2), (0, True, 5)]
     # 2.1 s late of 50 s; 8.1 s of 400 s
     assert figures([*runs, run(50, 52.1), run(400, 408.1)])[0] == (2, False, 7)
+
+
+def test_a_run_that_failed_needs_its_reason_only() -> None:
+    assert msgspec.structs.replace(run(100, 1), failed=True).misses(ZooLimits()) == ["failed"]
 
 
 def test_a_run_may_be_early_that_needed_all_cores() -> None:

@@ -23,7 +23,9 @@ from tests.integration.local_cluster import QUICK_JVM
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 RUNNER = Path(__file__).with_name("run_scripts.py")
-SUBMIT_ARGS = "--master local[1] --conf spark.ui.enabled=false --conf spark.log.level=ERROR pyspark-shell"
+CONF = ("ui.enabled=false", "log.level=ERROR", "sql.shuffle.partitions=2", "sql.codegen.wholeStage=false")
+"""Settings for tiny inputs, for which a query is compiled longer than it runs."""
+SUBMIT_ARGS = f"--master local[1] {' '.join(f'--conf spark.{setting}' for setting in CONF)} pyspark-shell"
 
 
 @dataclass(frozen=True)

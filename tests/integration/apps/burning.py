@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -19,7 +20,10 @@ def burn(number: int) -> int:
 stop = Path(sys.argv[1])
 sc = SparkSession.builder.getOrCreate().sparkContext
 rounds = 0
-while rounds == 0 or not stop.exists():
+while True:
     sc.parallelize(range(TASKS), TASKS).map(burn).sum()
     rounds += 1
+    if stop.exists():
+        break
+    time.sleep(0.2)
 print(json.dumps({"ok": True, "tasks": rounds * TASKS}))

@@ -12,6 +12,16 @@ from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+PAUSE_S = 2.0
+"""Time between two looks at all rows: looks at a gigabyte would take the cores from the jobs that are to start."""
+
+
+def wait(*files: Path) -> None:
+    """Wait for the pause, or until one of the files is there."""
+    until = time.monotonic() + PAUSE_S
+    while time.monotonic() < until and not any(file.exists() for file in files):
+        time.sleep(0.1)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser()
@@ -48,7 +58,7 @@ def main() -> None:
     while ok and not arguments.stop.exists():
         if not arguments.go.exists():
             ok = check()
-            time.sleep(0.5)
+            wait(arguments.go, arguments.stop)
             continue
         # one task sorts all columns of all rows; the last ones are known
         last = [row["k"] for row in table().repartition(1).sortWithinPartitions("k").tail(3)]

@@ -89,6 +89,16 @@ class TestFits:
         assert not fits(claim(20, 400), on(replace(hopeless, priority=100)))
         assert fits(claim(20, 511), on(replace(hopeless, priority=100)))
 
+    def test_cores_that_come_for_one_promise_are_only_its_own(self) -> None:
+        def waiting(core_s: float) -> Promised:
+            return on(Claim(work(core_s, slots=3), 10.0, 50, own_cores=1.0))
+
+        # 2.5 cores for 10 s: its own and 1.5 of the two
+        assert fits(claim(4.9, 10), waiting(25))
+        assert not fits(claim(5.1, 10), waiting(25))
+        assert fits(claim(20, 10), waiting(5))
+        assert not fits(claim(20.1, 10), waiting(5))
+
 
 def test_the_least_deadline_is_feasible_and_a_little_less_is_not() -> None:
     promised = on(claim(100, 100), claim(30, 20))

@@ -32,7 +32,7 @@ COMMANDS: list[tuple[str, str, Program]] = [
     ("spark-shell", f"{SUBMIT} --class org.apache.spark.repl.Main spark-shell", (None, None)),
     ("sparkR", f"{SUBMIT} sparkr-shell", (None, None)),
 ]
-"""Kind, a driver's words, its program; the bridge finds the same main file or class (test_driver_process.py)."""
+"""Kind, a driver's words, its program; the bridge finds the same main file or class (test_bridge_parts.py)."""
 
 
 @pytest.mark.parametrize(("command", "expected"), [(command, expected) for _, command, expected in COMMANDS])

@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from controller.client import MasterClient
 from controller.home import Home
-from controller.machine.http import to_master
 from controller.machine.log_files import LARGEST
 from controller.machine.proc import boot_id
 from controller.machine.waiting import wait_until
 from controller.master.access.connections import MOST_OF_ONE, OTHER_FILES, Guests
 from controller.start import ours
-from controller.wire.worker import WorkerInfo, WorkerSync
+from controller.wire.worker import WorkerInfo, WorkerReply, WorkerSync
+from experiments.bench.overhead.kept_connection import KeptConnection
+from experiments.harness.live_cluster import free_port
 from stage_model.errors import Unavailable
 
 IDLE = 2000
@@ -73,9 +73,7 @@ class RealMaster:
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[RealMaster]:
     Home(tmp_path).create()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = ours("controller.cli.main", "master", "--home", str(tmp_path), "--port", str(port))
     log = tmp_path / "logs" / "master.log"
     log.touch()
@@ -97,45 +95,29 @@ def master(tmp_path: Path) -> Iterator[RealMaster]:
         process.wait(PATIENCE_S)
 
 
-class AgentsLine:
-    """An agent's connection, kept open from one report to the next."""
-
-    def __init__(self, master: RealMaster) -> None:
-        self._token = master.home.make_agent_token("w1").read_text().strip()
-        self._connection = to_master(master.url, master.home.ca_file, PATIENCE_S)
-        info = WorkerInfo(worker_id="w1", host="h", cores=1.0, memory_mb=1024, runtime="process", pid=1, boot_id=boot_id())
-        self._body = msgspec.json.encode(WorkerSync(instance="i", cluster_id="", generation=0, worker=info))
-        self.report()
-        self._first = self._connection._kept
-
-    def report(self) -> None:
-        """Raise unless the master takes it."""
-        headers = {"Authorization": f"Bearer {self._token}"}
-        answer = self._connection.ask("POST", "/v1/workers/w1/sync", self._body, headers)
-        assert (answer.status, b"desired" in answer.body) == (200, True)
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def still_the_same(self) -> bool:
-        return self._connection._kept is self._first
-
-
 @pytest.mark.parametrize("after_tls", [False, True], ids=["plain TCP", "after the TLS handshake"])
 @pytest.mark.usefixtures("_many_files")
 def test_two_thousand_idle_connections_do_no_harm(master: RealMaster, after_tls: bool) -> None:
-    agent = AgentsLine(master)
+    agent, token = KeptConnection(master.url, master.home.ca_file), master.home.make_agent_token("w1").read_text().strip()
+    info = WorkerInfo(worker_id="w1", host="h", cores=1.0, memory_mb=1024, runtime="process", pid=1, boot_id=boot_id())
+    sync = WorkerSync(instance="i", cluster_id="", generation=0, worker=info)
+
+    def report() -> None:
+        agent.post("/v1/workers/w1/sync", token, sync, WorkerReply)
+
+    report()
+    first = agent._connection._kept
     idle: list[socket.socket] = []
     try:
         for number in range(IDLE):
             idle.append(master.shake_hands() if after_tls else master.connect())
             if number % 50 == 49:
-                agent.report()
+                report()
                 assert master.client().health().cluster_id
                 assert [worker.worker_id for worker in master.client().workers()] == ["w1"]
         assert master.files() <= MOST_OF_ONE + OTHER_FILES
-        agent.report()
-        assert agent.still_the_same(), "the agent's connection was there before all of them, and stayed"
+        report()
+        assert agent._connection._kept is first, "the agent's connection was there before all of them, and stayed"
         assert master.log.stat().st_size < 10_000, "its log tells of none of them"
         master.client().applications()
     finally:

@@ -22,6 +22,7 @@ from tests.fakes.cluster import registration
 NOBODY = Facts("10.0.0.9")
 LOCAL = Facts("127.0.0.1", peer_uid=1000, in_sight=True, namespace="ours")
 DRIVER = DriverSeen(7, 1000, frozenset({1000, 27}), nested=False, connected=True)
+ROOT, ROOTS = {"uid": 0, "gid": 0}, DRIVER._replace(uid=0, groups=frozenset({0}))
 SEEN = structs.replace(registration(uid=1000, gid=1000, pid=7), pid_namespace="theirs")
 
 
@@ -29,7 +30,7 @@ SEEN = structs.replace(registration(uid=1000, gid=1000, pid=7), pid_namespace="t
     ("facts", "said", "why"),
     [
         (NOBODY, {}, "uid 1000"),
-        (NOBODY, {"uid": 0, "gid": 0}, "uid 0"),
+        (NOBODY, ROOT, "uid 0"),
         (Facts("x", peer_uid=1001), {}, "1001"),
         (Facts("x", peer_uid=1000), {}, "gid 1000"),
         (Facts("x", peer_uid=1000, groups=frozenset({5})), {}, r"gid 1000 of uid 1000.* \[5\]"),
@@ -39,15 +40,11 @@ SEEN = structs.replace(registration(uid=1000, gid=1000, pid=7), pid_namespace="t
         (Facts("x", peer_uid=1000, in_sight=True, driver=DRIVER), {"gid": 999}, "gid 999"),
         # the user database gives no group to a process that has not got it
         (Facts("x", peer_uid=1000, driver=DRIVER, groups=frozenset({999})), {"gid": 999}, "gid 999"),
-        (Facts("x", peer_uid=0, groups=frozenset({0})), {"uid": 0, "gid": 0}, "root"),
-        (
-            Facts("x", peer_uid=0, driver=DRIVER._replace(uid=0, groups=frozenset({0}), nested=True)),
-            {"uid": 0, "gid": 0},
-            "root",
-        ),
+        (Facts("x", peer_uid=0, groups=frozenset({0})), ROOT, "root"),
+        (Facts("x", peer_uid=0, driver=ROOTS._replace(nested=True)), ROOT, "root"),
         (Facts("x", user=User(1001, 1001)), {}, "token, 1001"),
         (Facts("x", user=User(1001, 1001), peer_uid=1000), {}, "token, 1001"),
-        (Facts("x", user=User(0, 0)), {"uid": 0, "gid": 0}, "root"),
+        (Facts("x", user=User(0, 0)), ROOT, "root"),
     ],
 )
 def test_who_nobody_vouches_for_is_refused(facts: Facts, said: dict[str, int], why: str) -> None:
@@ -65,10 +62,7 @@ def test_who_nobody_vouches_for_is_refused(facts: Facts, said: dict[str, int], w
         (Facts("x", peer_uid=1000, groups=frozenset({1000})), {}),
         (Facts("x", user=User(1000, 1000)), {}),
         (Facts("x", user=User(1000, 5), groups=frozenset({1000})), {}),
-        (
-            Facts("x", peer_uid=0, driver=DRIVER._replace(uid=0, groups=frozenset({0})), namespace="ours"),
-            {"uid": 0, "gid": 0},
-        ),
+        (Facts("x", peer_uid=0, driver=ROOTS, namespace="ours"), ROOT),
     ],
 )
 def test_who_is_vouched_for_keeps_uid_and_gid_and_is_watched_where_it_is_seen(facts: Facts, said: dict[str, int]) -> None:

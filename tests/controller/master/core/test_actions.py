@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -15,7 +15,6 @@ from controller.master.core.capacity import Capacity
 from controller.master.core.set_command import claim_after
 from controller.wire.command import Change
 from stage_model.forecast.estimate import estimate
-from stage_model.forecast.promises import Claim
 from stage_model.history.events import JobEnd, JobStart, StageCompleted, StageInfo, StageSubmitted
 from stage_model.history.profile import Profile, profile
 from stage_model.history.run import Run
@@ -142,22 +141,48 @@ def taught() -> Profile:
     return profile("app@app.py", [structs.replace(record, complete=True, stages=stages)])
 
 
-def test_only_what_belongs_to_the_action_is_planned_for(cluster: FakeCluster) -> None:
-    """Its first stage is under way: of the query's four stages three are to come, the last job does not belong to it."""
+def known(cluster: FakeCluster, deadline_s: float | None = None) -> Application:
+    """Return an application with that profile and deadline on a worker of one core."""
     cluster.worker("w1")
     application = cluster.registered(age_s=0.0)
-    application_id = application.id
     application.estimate = estimate(taught())
-    start_ms = 7000
-    application.apply(structs.replace(started(0, start_ms, "100s", "0", priority="high"), stages=(info(0), info(1))))
-    application.apply(StageSubmitted(info=info(0), time_ms=start_ms))
+    application.record.options = replace(application.options, deadline_s=deadline_s)
+    return application
+
+
+def begin(application: Application, job: int, start_ms: int, deadline: str, sql: str | None = None, **more: str) -> None:
+    """Let a job of the profile and its first stage begin."""
+    infos = (info(2 * job), info(2 * job + 1))
+    application.apply(structs.replace(started(job, start_ms, deadline, sql, **more), stages=infos))
+    application.apply(StageSubmitted(info=infos[0], time_ms=start_ms))
+
+
+def with_jobs(cluster: FakeCluster, deadline_s: float | None, *given: tuple[int, str | None, str]) -> Application:
+    """Make an application with that deadline; 7 s after its submission these jobs of the profile begin: job, query,
+    deadline."""
+    application = known(cluster, deadline_s)
+    for job, sql, deadline in given:
+        begin(application, job, 7000, deadline, sql)
+    for job, _, _ in given:
+        goals.set_goal(application, 2 * job, 0, MOST, cluster.now_s + 7)
+    return application
+
+
+def core_s(busy: Sequence[float]) -> float:
+    return sum(tasks * seconds for tasks, seconds in enumerate(busy, 1))
+
+
+def test_only_what_belongs_to_the_action_is_planned_for(cluster: FakeCluster) -> None:
+    """Its first stage is under way: of the query's four stages three are to come, the last job does not belong to it."""
+    application, start_ms = known(cluster), 7000
+    begin(application, 0, start_ms, "100s", "0", priority="high")
     goals.set_goal(application, 0, 0, MOST, cluster.now_s + 7)
     plan = planning.application_plan(application, "w1", MOST, cluster.now_s + 12)
     assert (plan.deadline_s, plan.priority) == (100.0, 100)
     assert plan.left_s == pytest.approx(95.0, abs=0.01)
-    assert sum(k * v for k, v in enumerate(plan.future_busy, 1)) == pytest.approx(30.0)
+    assert core_s(plan.future_busy) == pytest.approx(30.0)
     assert plan.future_fixed_s == pytest.approx(0.0, abs=0.1)
-    view = cluster.state.commands.view(application_id, cluster.now_s + 12)
+    view = cluster.state.commands.view(application.id, cluster.now_s + 12)
     assert view.deadline_s == pytest.approx(107.0, abs=0.01)
     # the paper's deadline of the first of four equal stages, from the action's own start
     assert application.plan.goals[(0, 0)].length_s == pytest.approx(0.95 * 100 / 4, rel=0.01)
@@ -168,14 +193,10 @@ def test_only_what_belongs_to_the_action_is_planned_for(cluster: FakeCluster) ->
 
 def test_actions_side_by_side_have_an_aim_each(cluster: FakeCluster) -> None:
     """A query of two jobs and, 3 s later, a job that is due before it."""
-    cluster.worker("w1")
-    application = cluster.registered(age_s=0.0)
-    application.estimate = estimate(taught())
+    application = known(cluster)
     for job, sql, deadline, priority in ((0, "0", "100s", "high"), (2, None, "60s", "normal")):
         start_ms = 7000 + 1500 * job
-        infos = tuple(info(2 * job + i) for i in range(2))
-        application.apply(structs.replace(started(job, start_ms, deadline, sql, priority=priority), stages=infos))
-        application.apply(StageSubmitted(info=infos[0], time_ms=start_ms))
+        begin(application, job, start_ms, deadline, sql, priority=priority)
         goals.set_goal(application, 2 * job, 0, MOST, cluster.now_s + start_ms / 1000)
     plan = planning.application_plan(application, "w1", MOST, cluster.now_s + 12)
     assert plan.priority == 100
@@ -183,17 +204,17 @@ def test_actions_side_by_side_have_an_aim_each(cluster: FakeCluster) -> None:
     assert [aim.deadline_s for aim in plan.aims] == [60.0, 100.0]
     assert [aim.left_s for aim in plan.aims] == pytest.approx([58.0, 95.0], abs=0.01)
     # one stage of 10 s is to come of the job, three of the query
-    assert [sum(aim.future_busy) for aim in plan.aims] == pytest.approx([10.0, 30.0])
+    assert [core_s(aim.future_busy) for aim in plan.aims] == pytest.approx([10.0, 30.0])
     # the plan itself is for the one that is due first, as for agents that know of no aims
     assert (plan.deadline_s, plan.left_s, plan.future_busy) == (60.0, plan.aims[0].left_s, plan.aims[0].future_busy)
     claims = remaining.promises(application, MOST, cluster.now_s + 12)
     # 20 s of the job and 40 of the query
-    assert [sum(k * v for k, v in enumerate(claim.forecast.busy, 1)) for claim in claims] == pytest.approx([20.0, 40.0])
+    assert [core_s(claim.forecast.busy) for claim in claims] == pytest.approx([20.0, 40.0])
     assert [claim.left_s for claim in claims] == pytest.approx([58.0, 95.0], abs=0.01)
     # what is asked for the application is for all that it has still to do, under way or not: 60 s
     claim = claim_after(application, Change(deadline_s=200.0), MOST, cluster.now_s + 12)
     assert claim is not None
-    assert sum(k * v for k, v in enumerate(claim.forecast.busy, 1)) == pytest.approx(60.0)
+    assert core_s(claim.forecast.busy) == pytest.approx(60.0)
     assert claim.left_s == pytest.approx(188.0, abs=0.01)
     assert application.options.deadline_s is None
     # each stage has the paper's deadline of its own action: the first of two, and of four, equal stages
@@ -209,32 +230,10 @@ def test_actions_side_by_side_have_an_aim_each(cluster: FakeCluster) -> None:
     assert aim.stages == ((4, 0),)
 
 
-def with_jobs(where: Path, deadline_s: float | None, *given: tuple[int, str | None, str]) -> tuple[FakeCluster, Application]:
-    """Make an application with that deadline; 7 s after its submission these jobs of the profile begin: job, query,
-    deadline."""
-    where.mkdir(exist_ok=True)
-    cluster = FakeCluster(where)
-    cluster.worker("w1")
-    application = cluster.registered(age_s=0.0)
-    application.estimate = estimate(taught())
-    application.record.options = replace(application.options, deadline_s=deadline_s)
-    for job, sql, deadline in given:
-        infos = tuple(info(2 * job + i) for i in range(2))
-        application.apply(structs.replace(started(job, 7000, deadline, sql), stages=infos))
-        application.apply(StageSubmitted(info=infos[0], time_ms=7000))
-    for job, _, _ in given:
-        goals.set_goal(application, 2 * job, 0, MOST, cluster.now_s + 7)
-    return cluster, application
-
-
-def core_s(claim: Claim) -> float:
-    return sum(k * v for k, v in enumerate(claim.forecast.busy, 1))
-
-
 @pytest.mark.parametrize(("deadline", "due_s"), [("20s", [27.0, 90.0]), ("200s", [90.0, 207.0])])
-def test_the_applications_deadline_is_always_one_of_the_aims(tmp_path: Path, deadline: str, due_s: list[float]) -> None:
+def test_the_applications_deadline_is_always_one_of_the_aims(cluster: FakeCluster, deadline: str, due_s: list[float]) -> None:
     """A query of two jobs has a deadline of its own; of the application 60 s of work are left."""
-    cluster, application = with_jobs(tmp_path, 90.0, (0, "0", deadline))
+    application = with_jobs(cluster, 90.0, (0, "0", deadline))
     plan = planning.application_plan(application, "w1", MOST, cluster.now_s + 7)
     assert [aim.left_s + 7 for aim in plan.aims] == pytest.approx(due_s, abs=0.01)
     whole, action = sorted(plan.aims, key=lambda aim: not aim.whole)
@@ -242,20 +241,19 @@ def test_the_applications_deadline_is_always_one_of_the_aims(tmp_path: Path, dea
     assert (action.whole, action.stages) == (False, ((0, 0),))
     assert (sum(whole.future_busy), sum(action.future_busy)) == pytest.approx((50.0, 30.0))
     # the plan itself is for what is due first
-    assert (plan.deadline_s, plan.left_s) == (plan.aims[0].deadline_s, plan.aims[0].left_s)
-    assert plan.future_busy == plan.aims[0].future_busy
+    first = plan.aims[0]
+    assert (plan.deadline_s, plan.left_s, plan.future_busy) == (first.deadline_s, first.left_s, first.future_busy)
     # work is claimed once, for the first deadline that it is due for
     claims = remaining.promises(application, MOST, cluster.now_s + 7)
     assert [claim.left_s + 7 for claim in claims] == pytest.approx([27.0, 90.0] if deadline == "20s" else [90.0], abs=0.01)
-    assert [core_s(claim) for claim in claims] == pytest.approx([40.0, 20.0] if deadline == "20s" else [60.0])
+    assert [core_s(claim.forecast.busy) for claim in claims] == pytest.approx([40.0, 20.0] if deadline == "20s" else [60.0])
 
 
 def test_a_value_that_the_application_began_with_stays_no_jobs_own_when_it_is_changed(cluster: FakeCluster) -> None:
     cluster.worker("w1")
-    app_id = cluster.register(age_s=0.0, conf={"spark.pace.deadline": "90.000s", "spark.pace.priority": "high"})
+    application = cluster.registered(age_s=0.0, conf={"spark.pace.deadline": "90.000s", "spark.pace.priority": "high"})
     for changed in (Change(deadline_s=300.0, priority="low"), Change(no_deadline=True)):
-        answered(cluster.state.commands.change(app_id, changed, cluster.clock))
-        application = cluster.state.applications[app_id]
+        answered(cluster.state.commands.change(application.id, changed, cluster.clock))
         application.apply(started(0, 7000, "90s", priority="100"))
         assert application.actions.by_key == {}
         assert [target.deadline_s for target in application.targets()] == ([300.0] if changed.deadline_s else [])
@@ -273,23 +271,22 @@ def test_a_value_that_the_application_began_with_stays_no_jobs_own_when_it_is_ch
     ],
 )
 def test_the_priority_is_the_highest_of_the_deadlines_that_govern(
-    tmp_path: Path, deadline_s: float | None, of_jobs: list[str | None], priority: int
+    cluster: FakeCluster, deadline_s: float | None, of_jobs: list[str | None], priority: int
 ) -> None:
-    _, application = with_jobs(tmp_path, deadline_s)
+    application = known(cluster, deadline_s)
     for job, own in enumerate(of_jobs):
         application.apply(started(job, 7000, "60s", **({} if own is None else {"priority": own})))
     assert application.priority() == priority
 
 
-def test_under_the_paper_law_a_stage_has_the_deadline_that_needs_most_cores(tmp_path: Path) -> None:
+def test_under_the_paper_law_a_stage_has_the_deadline_that_needs_most_cores(cluster: FakeCluster) -> None:
     """Six equal stages are left to the application, four of them to the query and two to the job."""
 
-    def lengths_s(deadline_s: float | None, query: str, job: str) -> list[float]:
-        where = tmp_path / f"{deadline_s}-{query}-{job}"
-        _, application = with_jobs(where, deadline_s, (0, "0", query), (2, None, job))
+    def lengths_s(deadline_s: float | None, query: str) -> list[float]:
+        application = with_jobs(cluster, deadline_s, (0, "0", query), (2, None, "60s"))
         return [application.plan.goals[key].length_s for key in ((0, 0), (4, 0))]
 
-    assert lengths_s(None, "100s", "60s") == pytest.approx([0.95 * 100 / 4, 0.95 * 60 / 2], rel=0.01)
+    assert lengths_s(None, "100s") == pytest.approx([0.95 * 100 / 4, 0.95 * 60 / 2], rel=0.01)
     of_application = pytest.approx((0.95 * 67 - 7) / 6, rel=0.01)
-    assert lengths_s(67.0, "100s", "60s") == [of_application, of_application]
-    assert lengths_s(67.0, "20s", "60s") == [pytest.approx(0.95 * 20 / 4, rel=0.01), of_application]
+    assert lengths_s(67.0, "100s") == [of_application, of_application]
+    assert lengths_s(67.0, "20s") == [pytest.approx(0.95 * 20 / 4, rel=0.01), of_application]

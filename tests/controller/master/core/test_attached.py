@@ -23,6 +23,7 @@ from tests.fakes.cluster import FakeCluster, one_stage_run, registration, report
 from tests.fakes.refusals import assert_names
 
 SPARKS = "app-20261122101500-0007"
+K8S = {"spark.master": "k8s://https://10.0.0.1:6443"}
 
 
 def executor(executor_id: str, boot: str = "", **changed: Any) -> AttachedExecutor:
@@ -39,8 +40,22 @@ def tell(cluster: FakeCluster, application_id: str, *executors: AttachedExecutor
     return cluster.driver(application_id, wanted={}, executors=executors, spark_application_id=SPARKS, **changed)
 
 
-def desired(cluster: FakeCluster, worker_id: str = "node", **changed: Any) -> Desired:
-    return cluster.worker(worker_id, adopts=True, **changed).desired
+def desired(cluster: FakeCluster, worker_id: str = "node", *reports: Any, **changed: Any) -> Desired:
+    return cluster.worker(worker_id, *reports, adopts=True, **changed).desired
+
+
+def adopted(cluster: FakeCluster, worker_id: str = "node", **changed: Any) -> list[str]:
+    """Return the executors that the worker's agent is to pace."""
+    return [spec.executor_id for spec in desired(cluster, worker_id, **changed).adopted]
+
+
+@pytest.fixture
+def job(cluster: FakeCluster) -> str:
+    """Provide an application with executor 0 on a node whose agent adopts."""
+    desired(cluster)
+    application_id = attach(cluster)
+    tell(cluster, application_id, executor("0"))
+    return application_id
 
 
 def test_an_executor_is_paced_by_the_agent_that_sees_its_process(cluster: FakeCluster) -> None:
@@ -62,15 +77,15 @@ def test_an_executor_is_paced_by_the_agent_that_sees_its_process(cluster: FakeCl
 def test_nothing_is_started_for_it_and_nothing_of_others_on_workers_that_adopt(cluster: FakeCluster) -> None:
     desired(cluster)
     cluster.worker("own")
-    other = cluster.register()
+    other = cluster.registered()
     cluster.tick()
     application_id = attach(cluster)
     for _ in range(3):
         tell(cluster, application_id, executor("0"))
         cluster.tick()
-    assert [spec.application_id for spec in cluster.worker("own").desired.executors] == [other]
+    assert [spec.application_id for spec in cluster.worker("own").desired.executors] == [other.id]
     assert desired(cluster).executors == ()
-    assert cluster.state.applications[other].placement.waiting == ""
+    assert other.placement.waiting == ""
 
 
 def test_where_no_agent_is_the_job_goes_on_and_its_user_is_told_once(cluster: FakeCluster) -> None:
@@ -80,23 +95,18 @@ def test_where_no_agent_is_the_job_goes_on_and_its_user_is_told_once(cluster: Fa
     assert tell(cluster, application_id, executor("0")).notices == ()
     desired(cluster)  # an agent comes later
     tell(cluster, application_id, executor("0"))
-    assert [spec.executor_id for spec in desired(cluster).adopted] == ["0"]
+    assert adopted(cluster) == ["0"]
 
 
 def test_of_two_agents_on_a_machine_the_first_has_it(cluster: FakeCluster) -> None:
     desired(cluster, "first")
     desired(cluster, "second")
-    application_id = attach(cluster)
-    tell(cluster, application_id, executor("0"))
-    assert len(desired(cluster, "first").adopted) == 1
-    assert desired(cluster, "second").adopted == ()
-
-
-K8S = {"spark.master": "k8s://https://10.0.0.1:6443"}
+    tell(cluster, attach(cluster), executor("0"))
+    assert (adopted(cluster, "first"), adopted(cluster, "second")) == (["0"], [])
 
 
 def everywhere(cluster: FakeCluster, *reports: Any, nodes: int = 1) -> Desired:
-    return cluster.worker("pods", *reports, adopts=True, everywhere=True, nodes=nodes, boot="the agent's own").desired
+    return desired(cluster, "pods", *reports, everywhere=True, nodes=nodes, boot="the agent's own")
 
 
 def test_a_pod_is_paced_by_the_agent_of_its_node_else_by_the_one_that_is_everywhere(cluster: FakeCluster) -> None:
@@ -104,13 +114,13 @@ def test_a_pod_is_paced_by_the_agent_of_its_node_else_by_the_one_that_is_everywh
     desired(cluster)
     application_id = attach(cluster, conf=K8S)
     tell(cluster, application_id, executor("0"), executor("1", "another machine"))
-    assert [spec.executor_id for spec in desired(cluster).adopted] == ["0"]
+    assert adopted(cluster) == ["0"]
     [spec] = everywhere(cluster).adopted
     assert (spec.executor_id, spec.host) == ("1", "node")
     # an agent that comes to that node later changes nothing: each executor has one agent
-    assert desired(cluster, "late", boot="another machine").adopted == ()
+    assert adopted(cluster, "late", boot="another machine") == []
     tell(cluster, application_id, executor("0"), executor("1", "another machine"))
-    assert desired(cluster, "late", boot="another machine").adopted == ()
+    assert adopted(cluster, "late", boot="another machine") == []
     assert len(everywhere(cluster).adopted) == 1
 
 
@@ -148,57 +158,45 @@ def test_the_cores_of_several_nodes_are_what_an_application_may_get(cluster: Fak
     assert asked.cluster_cores == cores
 
 
-def test_what_it_tells_goes_to_its_agent(cluster: FakeCluster) -> None:
-    desired(cluster)
-    application_id = attach(cluster)
+def test_what_it_tells_goes_to_its_agent(cluster: FakeCluster, job: str) -> None:
     progress = Progress(schema=SCHEMA, executor="0", sequence=3)
-    tell(cluster, application_id, executor("0", progress=progress))
-    assert desired(cluster).progress == {f"{application_id}/0": progress}
+    tell(cluster, job, executor("0", progress=progress))
+    assert desired(cluster).progress == {f"{job}/0": progress}
 
 
-def test_one_that_spark_removes_is_let_go_and_is_no_failure(cluster: FakeCluster) -> None:
-    desired(cluster)
-    application_id = attach(cluster)
+def test_one_that_spark_removes_is_let_go_and_is_no_failure(cluster: FakeCluster, job: str) -> None:
     for number in range(15):
-        tell(cluster, application_id, executor(str(number)))
-        cluster.worker("node", report(application_id, str(number)), adopts=True)
-    tell(cluster, application_id)
-    found = cluster.worker("node", report(application_id, "14"), adopts=True).desired
+        tell(cluster, job, executor(str(number)))
+        desired(cluster, "node", report(job, str(number)))
+    tell(cluster, job)
+    found = desired(cluster, "node", report(job, "14"))
     assert found.adopted == ()
-    assert f"{application_id}/14" in found.stopped
-    application = cluster.state.applications[application_id]
+    assert f"{job}/14" in found.stopped
+    application = cluster.state.applications[job]
     assert (application.ended, application.placement.lost) == (False, 0)
 
 
-def test_an_executor_that_its_agent_cannot_pace_goes_on(cluster: FakeCluster) -> None:
-    desired(cluster)
-    application_id = attach(cluster)
-    tell(cluster, application_id, executor("0"))
-    cluster.worker("node", report(application_id, "0", "refused", reason="it may not be divided"), adopts=True)
-    said = tell(cluster, application_id, executor("0"))
+def test_an_executor_that_its_agent_cannot_pace_goes_on(cluster: FakeCluster, job: str) -> None:
+    desired(cluster, "node", report(job, "0", "refused", reason="it may not be divided"))
+    said = tell(cluster, job, executor("0"))
     assert any("it may not be divided" in line for line in said.notices)
     assert (said.stop, said.gone) == (None, ())
 
 
 def test_beyond_the_most_that_are_kept_an_executor_goes_on_unpaced(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
     monkeypatch.setattr(attached, "EXECUTORS", 2)
-    desired(cluster)
-    application_id = attach(cluster)
-    said = tell(cluster, application_id, *(executor(str(number)) for number in range(3)))
-    assert [spec.executor_id for spec in desired(cluster).adopted] == ["0", "1"]
+    said = tell(cluster, job, *(executor(str(number)) for number in range(3)))
+    assert adopted(cluster) == ["0", "1"]
     [line] = said.notices
     assert "2 executors" in line
 
 
-def test_settings_that_say_how_executors_start_are_refused(cluster: FakeCluster) -> None:
-    for name in ("mounts", "image", "python", "network", "after", "placement.labels", "locality.wait"):
-        with pytest.raises(BadInput, match=f"spark.pace.{name}"):
-            attach(cluster, conf={f"spark.pace.{name}": "x"})
-    attach(
-        cluster, conf={"spark.pace.deadline": "10min", "spark.pace.priority": "high", "spark.pace.master": "sparkpace://m:1"}
-    )
+@pytest.mark.parametrize("name", ["mounts", "image", "python", "network", "after", "placement.labels", "locality.wait"])
+def test_settings_that_say_how_executors_start_are_refused(cluster: FakeCluster, name: str) -> None:
+    with pytest.raises(BadInput, match=f"spark.pace.{name}"):
+        attach(cluster, conf={f"spark.pace.{name}": "x"})
 
 
 @pytest.mark.parametrize("watched", [True, False])
@@ -211,7 +209,7 @@ def test_an_executor_that_is_only_watched_is_marked_for_its_agent(cluster: FakeC
 
 def test_a_deadline_is_judged_by_the_workers_that_adopt(cluster: FakeCluster) -> None:
     cluster.finished_run()  # which teaches 8 s of work
-    hurry = {"spark.pace.deadline": "6s"}
+    hurry = {"spark.pace.deadline": "6s", "spark.pace.priority": "high", "spark.pace.master": "sparkpace://m:1"}
     attach(cluster, conf=hurry)  # no worker is there by which to judge it
     for _ in range(4):
         cluster.worker("own2")
@@ -250,28 +248,21 @@ def test_slots_beyond_the_cores_of_a_machine_get_no_more_than_it_has(cluster: Fa
     assert (most.cores, most.slots, most.executors) == (1.0, 4, 2)
 
 
-def test_a_restart_of_the_master_keeps_what_is_attached(cluster: FakeCluster) -> None:
-    desired(cluster)
-    application_id = attach(cluster)
-    tell(cluster, application_id, executor("0"))
+def test_a_restart_of_the_master_keeps_what_is_attached(cluster: FakeCluster, job: str) -> None:
     before = desired(cluster).adopted
     cluster.restart()
-    assert desired(cluster).adopted == before
-    assert cluster.state.applications[application_id].attached
+    assert desired(cluster).adopted == before != ()
+    assert cluster.state.applications[job].attached
 
 
-def test_its_end_is_recorded_and_lets_its_executors_go(cluster: FakeCluster) -> None:
-    desired(cluster)
-    application_id = attach(cluster)
-    events = one_stage_run(1000)
-    tell(cluster, application_id, executor("1"))
+def test_its_end_is_recorded_and_lets_its_executors_go(cluster: FakeCluster, job: str) -> None:
     cluster.now_s += 9
-    cluster.driver(application_id, *events, wanted={}, executors=(executor("1"),), spark_application_id=SPARKS, ended=True)
-    last = cluster.worker("node", report(application_id, "1"), adopts=True).desired
-    assert last.stopped == (f"{application_id}/1",)
+    said: dict[str, Any] = {"wanted": {}, "executors": (executor("0"),), "spark_application_id": SPARKS, "ended": True}
+    cluster.driver(job, *one_stage_run(1000), **said)
+    assert desired(cluster, "node", report(job, "0")).stopped == (f"{job}/0",)
     desired(cluster)
     cluster.tick()
-    assert cluster.state.applications[application_id].finished
+    assert cluster.state.applications[job].finished
 
 
 SAID = structs.replace(registration(uid=1000, gid=1000, pid=7), attached=True, pid_namespace="theirs")

@@ -1,4 +1,5 @@
-"""Capacity of workers, and the cores with which a stage begins. Expected numbers are derived next to each assert."""
+"""Capacity of workers, also where Spark changes the number of executors, and the cores with which a stage begins. Expected
+numbers are derived next to each assert."""
 
 from __future__ import annotations
 
@@ -7,16 +8,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from controller.asks.allocation import most_executors
 from controller.master.core.capacity import Capacity, initial
 from controller.master.core.plan_reply import ClusterNow, plan_reply
 from controller.master.profiles import profile_of
 from controller.runs.profile_store import ProfileStore
 from controller.wire.command import PlanRequest
+from controller.wire.driver import ExecutorWish
 from controller.wire.worker import WorkerInfo
 from stage_model.history.profile import profile, profile_json
+from tests.fakes.cluster import FakeCluster, report
 from tests.fakes.records import run, stage
 
 TWO = Capacity(cores=4.0, slots=4, speed_limit=1.0, executors=2)
+ON = {"spark.dynamicAllocation.enabled": "true"}
+MOST = "spark.dynamicAllocation.maxExecutors"
 
 
 @pytest.mark.parametrize(
@@ -55,3 +61,48 @@ def test_what_no_worker_has_cannot_be_told(told: dict[str, object]) -> None:
     msgspec.convert(plain, WorkerInfo)
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({**plain, **told}, WorkerInfo)
+
+
+@pytest.mark.parametrize(
+    ("conf", "wanted", "most"),
+    [
+        ({}, None, None),
+        ({}, 2, 2),
+        ({MOST: "9"}, 2, 2),
+        (ON, 2, None),
+        ({**ON, MOST: "9"}, 2, 9),
+        # Spark itself says what it thinks of such a value
+        ({**ON, MOST: "many"}, 2, None),
+        ({"spark.dynamicAllocation.enabled": "false", MOST: "9"}, 2, 2),
+    ],
+)
+def test_with_dynamic_allocation_the_number_wanted_now_is_no_limit(
+    conf: dict[str, str], wanted: int | None, most: int | None
+) -> None:
+    assert most_executors(conf, wanted) == most
+
+
+def test_executors_that_spark_would_do_without_count_until_they_are_gone(cluster: FakeCluster) -> None:
+    """Three workers of one core; no task waits, so Spark wants one executor, but takes none away yet."""
+    for worker in ("w1", "w2", "w3"):
+        cluster.worker(worker)
+    application = cluster.registered(conf=ON, wanted={"0": ExecutorWish(count=1)})
+
+    def most() -> Capacity:
+        return cluster.state.registry.workers.capacity(application, cluster.now_s)
+
+    # before it has any it may get one on each
+    application.executors.clear()
+    assert (most().cores, most().executors) == (3.0, 3)
+    cluster.driver(application.id, wanted={"0": ExecutorWish(count=2)})
+    workers = {e.record.worker_id: number for number, e in application.executors.items()}
+    assert len(workers) == 2
+    for worker, number in workers.items():
+        cluster.worker(worker, report(application.id, number))
+    cluster.driver(application.id, wanted={"0": ExecutorWish(count=1)})
+    assert (most().cores, most().executors) == (2.0, 2)
+    # its other executor is gone
+    worker, number = workers.popitem()
+    cluster.driver(application.id, wanted={"0": ExecutorWish(count=1)}, killed=(number,))
+    cluster.worker(worker, report(application.id, number, "exited", exit_code=0))
+    assert (most().cores, most().executors) == (1.0, 1)

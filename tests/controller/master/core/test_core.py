@@ -10,13 +10,12 @@ from msgspec import structs
 
 from controller.master.core.application import Application
 from controller.master.core.application_record import ApplicationRecord
-from controller.master.core.arrival import Arrival, new_record
+from controller.master.core.arrival import Arrival, LookedUp, make_application, new_record
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.driver_events import take, unstored
 from controller.master.core.effects import (
     DropDetails,
     Effect,
-    Log,
     StoreApplication,
     StoreExecutor,
     StoreMeta,
@@ -24,9 +23,8 @@ from controller.master.core.effects import (
     WriteRecord,
     WriteSamples,
 )
-from controller.master.core.from_record import LookedUp, make_application
 from controller.master.core.life import LifeState
-from controller.master.core.master_life import MasterLife
+from controller.master.core.registry import MasterLife
 from controller.wire.driver import DriverSync, ExecutorWish
 from controller.wire.states import Outcome
 from controller.wire.worker import ExecutorReport, WorkerInfo, WorkerReply, WorkerSync
@@ -38,8 +36,13 @@ LIFE = MasterLife(cluster_id="c", generation=1, boot_id="boot", pid_namespace="p
 FOUND = LookedUp("app", None, None, UTC)
 
 
-def fresh() -> Core:
-    return Core(LIFE, ClusterOptions(), lambda: 0.5, "/runs")
+@pytest.fixture
+def core() -> Core:
+    """Provide the core of a master with a worker of one core."""
+    made = Core(LIFE, ClusterOptions(), lambda: 0.5, "/runs")
+    _, effects = agent(made, 1.0)
+    assert StoreMeta("workers") in effects
+    return made
 
 
 def record(core: Core, now_s: float) -> ApplicationRecord:
@@ -49,11 +52,11 @@ def record(core: Core, now_s: float) -> ApplicationRecord:
     return new_record(structs.replace(asked, credentials=None), arrival, core.registry.life.boot_id, "forecast")
 
 
-def admit(core: Core, now_s: float) -> tuple[Application, list[Effect]]:
-    application = make_application(record(core, now_s), FOUND, {}, now_s, now_s)
-    assert core.admission.check(application, now_s) is None, "no deadline is to be judged"
+def admit(core: Core) -> tuple[Application, list[Effect]]:
+    application = make_application(record(core, 2.0), FOUND, {}, 2.0, 2.0)
+    assert core.admission.check(application, 2.0) is None, "no deadline is to be judged"
     core.drivers.add(application)
-    return application, core.follow_up(now_s)
+    return application, core.follow_up(2.0)
 
 
 def agent(core: Core, now_s: float, *reports: ExecutorReport, **more: Any) -> tuple[WorkerReply, list[Effect]]:
@@ -68,32 +71,23 @@ def kinds(effects: list[Effect]) -> set[type]:
     return {type(effect) for effect in effects}
 
 
-def test_a_worker_that_joins_and_an_application_give_an_executor_and_say_what_to_store() -> None:
-    core = fresh()
-    _, effects = agent(core, 1.0)
-    assert StoreMeta("workers") in effects
-    application, effects = admit(core, 2.0)
+def test_an_application_gets_an_executor_and_what_is_to_be_stored_and_written_is_said_once(core: Core) -> None:
+    application, effects = admit(core)
     assert effects[-3:] == [
         StoreApplication(application.id),
         StoreExecutor(application.id, "1"),
         Wake(frozenset({"w1"})),
     ]
-    reply, _ = agent(core, 3.0)
-    assert [spec.executor_id for spec in reply.desired.executors] == ["1"]
-    assert reply.desired.cluster_id == "c"
-
-
-def test_an_effect_is_returned_once() -> None:
-    core = fresh()
-    agent(core, 1.0)
-    admit(core, 2.0)
     assert core.take_effects() == core.follow_up(2.0) == []
+    told = report(application.id, "1")
+    reply, effects = agent(core, 3.0, told, samples=(sample(application.id, "1", 1.0),))
+    assert ([spec.executor_id for spec in reply.desired.executors], reply.desired.cluster_id) == (["1"], "c")
+    [written] = [effect for effect in effects if isinstance(effect, WriteSamples)]
+    assert (written.application_id, [one.time_s for one in written.samples]) == (application.id, [1.0])
 
 
-def test_events_that_are_not_stored_are_taken_in_and_not_acknowledged() -> None:
-    core = fresh()
-    agent(core, 1.0)
-    application, _ = admit(core, 2.0)
+def test_events_that_are_not_stored_are_taken_in_and_not_acknowledged(core: Core) -> None:
+    application, _ = admit(core)
     sync = DriverSync(instance="driver", wanted={"0": ExecutorWish()}, events=sequenced(one_stage_run(1000)[:2], 1))
     new = unstored(application, sync)
     assert new is not None
@@ -105,19 +99,8 @@ def test_events_that_are_not_stored_are_taken_in_and_not_acknowledged() -> None:
     assert unstored(application, sync) is None
 
 
-def test_samples_go_to_the_run_folder() -> None:
-    core = fresh()
-    agent(core, 1.0)
-    application, _ = admit(core, 2.0)
-    _, effects = agent(core, 3.0, report(application.id, "1"), samples=(sample(application.id, "1", 1.0),))
-    [written] = [effect for effect in effects if isinstance(effect, WriteSamples)]
-    assert (written.application_id, [one.time_s for one in written.samples]) == (application.id, [1.0])
-
-
-def test_a_driver_is_dead_only_if_the_shell_has_looked_for_it() -> None:
-    core = fresh()
-    agent(core, 1.0)
-    application, _ = admit(core, 2.0)
+def test_a_driver_is_dead_only_if_the_shell_has_looked_for_it(core: Core) -> None:
+    application, _ = admit(core)
     assert core.lifecycle.silent(3.0) == []
     assert core.lifecycle.silent(9.0) == [application]
     core.lifecycle.turns((), 9.0)
@@ -126,57 +109,45 @@ def test_a_driver_is_dead_only_if_the_shell_has_looked_for_it() -> None:
     assert application.record.cut_off is Outcome.DRIVER_DIED
 
 
+@pytest.fixture
 def ended(core: Core) -> Application:
-    """Bring an application to where its record is to be written."""
-    agent(core, 1.0)
-    application, _ = admit(core, 2.0)
+    """Provide an application whose record is to be written."""
+    application, _ = admit(core)
     core.commands.kill(application.id, 3.0)
     core.follow_up(3.0)
     core.lifecycle.turns({application.id}, 30.0)
     return application
 
 
-def test_a_record_is_asked_for_then_details_are_dropped_and_then_the_application_is_finished() -> None:
-    core = fresh()
-    application = ended(core)
+def test_a_record_is_asked_for_then_details_are_dropped_and_then_the_application_is_finished(
+    core: Core, ended: Application
+) -> None:
     [asked] = [effect for effect in core.follow_up(30.0) if isinstance(effect, WriteRecord)]
     assert asked.ending.summary["outcome"] is Outcome.KILLED
     core.lifecycle.turns((), 31.0)
     assert WriteRecord not in kinds(core.follow_up(31.0)), "it is being written"
-    core.lifecycle.records.written(application, None, ["old"])
-    assert core.take_effects() == [DropDetails(application.id, ["old"])]
-    assert not application.finished
-    core.registry.finished(application, ["old"])
-    core.lifecycle.records.over(application)
-    assert application.life.state is LifeState.FINISHED
+    core.lifecycle.records.written(ended, None, ["old"])
+    assert core.take_effects() == [DropDetails(ended.id, ["old"])]
+    assert not ended.finished
+    core.registry.finished(ended, ["old"])
+    core.lifecycle.records.over(ended)
+    assert ended.life.state is LifeState.FINISHED
 
 
 @pytest.mark.parametrize("passes", [True, False])
-def test_a_record_that_cannot_be_written_is_tried_again_and_only_a_full_disk_is_waited_for(passes: bool) -> None:
-    core = fresh()
-    application, now_s, tries, effects = ended(core), 30.0, 0, list[Effect]()
+def test_a_record_that_cannot_be_written_is_tried_again_and_only_a_full_disk_is_waited_for(
+    core: Core, ended: Application, passes: bool
+) -> None:
+    now_s, tries, effects = 30.0, 0, list[Effect]()
     for _ in range(40):
         core.lifecycle.turns((), now_s)
         effects = core.follow_up(now_s)
         if WriteRecord in kinds(effects):
             tries += 1
-            core.lifecycle.records.failed(application, NotStored("the disk is full"), now_s, passes=passes)
+            core.lifecycle.records.failed(ended, NotStored("the disk is full"), now_s, passes=passes)
             effects = core.take_effects()
         if DropDetails in kinds(effects):
             break
         now_s += 61
     assert (tries, DropDetails in kinds(effects)) == ((40, False) if passes else (20, True))
-    assert bool(application.record.unrecorded) is not passes
-
-
-def test_what_goes_wrong_with_an_application_is_logged_with_the_next_pass() -> None:
-    core = fresh()
-    agent(core, 1.0)
-    application, _ = admit(core, 2.0)
-    application.record.comes_after = None  # type: ignore[assignment]
-    core.registry.changes.application(application)
-    core.follow_up(3.0)
-    core.lifecycle.turns((), 3.0)
-    [line] = [effect for effect in core.follow_up(3.0) if isinstance(effect, Log) and effect.level == "error"]
-    assert application.id in line.line
-    assert isinstance(line.error, TypeError)
+    assert bool(ended.record.unrecorded) is not passes

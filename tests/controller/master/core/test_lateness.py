@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from controller.master.core.findings import lateness_to_come
 from controller.master.core.lateness import RunEnd, late_since, why_late
 from controller.runs.run_folders import ended_runs
 from controller.wire.basis import Lateness
+from controller.wire.worker import ExecutorReport
 from stage_model.history.events import StageInfo, StageSubmitted
 from stage_model.history.profile import Profile, profile
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, sample, use
@@ -67,9 +69,7 @@ def test_squeezed_by_those_who_had_the_cores() -> None:
     # names are of users' programs
     assert "\x1b" not in why(owed_core_s=18.0, squeezed_by={"\x1b[2J": 1.0}).sentence
     assert "others" in why(owed_core_s=18.0).sentence
-
-
-def test_many_who_squeezed_are_counted() -> None:
+    # of many, the first ones are named
     found = why(owed_core_s=18.0, squeezed_by={f"job{n}": float(n) for n in range(1, 7)})
     assert found.by == ("job6", "job5", "job4")
     assert "3 more" in found.sentence
@@ -81,6 +81,7 @@ def test_more_work_than_in_the_runs_that_it_was_planned_from() -> None:
     assert "25% more" in found.sentence
     assert "arguments" not in found.sentence
     assert "other arguments" in why(used_core_s=100.0, other_arguments=True).sentence
+    assert "is expected to be 25% more" in why(used_core_s=100.0, under_way=True).sentence
 
 
 def test_the_largest_input_ever_is_said_with_more_work() -> None:
@@ -89,10 +90,6 @@ def test_the_largest_input_ever_is_said_with_more_work() -> None:
     for records in (400, 0):
         assert "input" not in why(used_core_s=100.0, input_records=records, most_input_records=400).sentence
     assert "input" not in why(used_core_s=100.0, input_records=500).sentence
-
-
-def test_the_work_of_a_run_under_way_is_an_expected_one() -> None:
-    assert "is expected to be 25% more" in why(used_core_s=100.0, under_way=True).sentence
 
 
 def test_waited_before_its_first_task() -> None:
@@ -267,41 +264,34 @@ def test_the_plan_of_a_run_with_other_arguments_keeps_time(cluster: FakeCluster)
     assert [plan.further_s for plan in plans] == [0.0, pytest.approx(6.0)]
 
 
-def test_who_had_the_cores_is_named_and_kept_over_a_restart(cluster: FakeCluster) -> None:
+def squeezed(cluster: FakeCluster, **sampled: Any) -> tuple[str, list[ExecutorReport]]:
+    """Run two applications for 3 s: one with a quarter of the core, `other`, of a higher priority, with the rest. Return the
+    first one, and what is reported of both."""
     cluster.worker("w1")
     mine, other = cluster.register(conf=asks("60s")), cluster.register(name="other", conf=asks(priority="high"))
     for job in (mine, other):
         cluster.driver(job)
-    here = [report(job, "1") for job in (mine, other)]
+    here = [report(mine, "1", demand_cores=1.0, quota_cores=0.25), report(other, "1", demand_cores=0.75, quota_cores=0.75)]
     cluster.worker("w1", *here)
     for at_s in (1.0, 2.0, 3.0):
         rows = (
-            sample(mine, "1", at_s, demand=1.0, grant=0.25, squeezed=True),
+            sample(mine, "1", at_s, demand=1.0, grant=0.25, squeezed=True, **sampled),
             sample(other, "1", at_s, demand=0.75, grant=0.75),
         )
         cluster.worker("w1", *here, samples=rows, sample_seq=2 * int(at_s - 1))
-    application = cluster.state.registry.applications[mine]
-    # three quarters of a core for two seconds
-    assert application.totals.squeezed_by() == {"other": pytest.approx(1.5)}
-    cluster.now_s += 60
-    cluster.state.tick(cluster.now_s)
-    cluster.restart()
-    assert cluster.state.registry.applications[mine].totals.squeezed_by() == {"other": pytest.approx(1.5)}
+    return mine, here
 
 
-def test_no_application_is_named_for_what_a_machine_under_pressure_withheld(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    mine, other = cluster.register(conf=asks("60s")), cluster.register(name="other", conf=asks(priority="high"))
-    here = [report(job, "1") for job in (mine, other)]
-    for at_s in (1.0, 2.0, 3.0):
-        rows = (
-            sample(mine, "1", at_s, demand=1.0, grant=0.25, squeezed=True, pressed=True),
-            sample(other, "1", at_s, demand=0.75, grant=0.75),
-        )
-        cluster.worker("w1", *here, samples=rows, sample_seq=2 * int(at_s - 1))
-    totals = cluster.state.registry.applications[mine].totals
-    assert totals.withheld_core_s() == pytest.approx(1.5)
-    assert totals.squeezed_by() == {}
+@pytest.mark.parametrize("pressed", [False, True], ids=["by another job", "by a machine under pressure"])
+def test_an_application_is_named_that_had_the_cores_also_after_a_restart(cluster: FakeCluster, pressed: bool) -> None:
+    mine, _ = squeezed(cluster, pressed=pressed)
+    for _ in range(2):
+        totals = cluster.state.applications[mine].totals
+        # three quarters of a core for two seconds
+        assert totals.withheld_core_s() == pytest.approx(1.5)
+        assert totals.squeezed_by() == ({} if pressed else {"other": pytest.approx(1.5)})
+        cluster.tick(60)
+        cluster.restart()
 
 
 def test_since_when_it_is_late_is_shown_while_it_runs_and_survives_a_restart(cluster: FakeCluster) -> None:
@@ -336,8 +326,7 @@ def test_a_run_that_waited_for_another_names_it(cluster: FakeCluster) -> None:
     cluster.kill(first)
     cluster.now_s += 20
     for _ in range(2):
-        cluster.worker("w1")
-        cluster.tick()
+        cluster.pass_by()
     events = one_stage_run(20_000)
     cluster.driver(job, *events[:-1])
     cluster.now_s += 9

@@ -69,9 +69,7 @@ def run_of(cluster: FakeCluster, *events: AnyEvent, damaged: bool = False, **cha
         (cluster.path / "profiles" / f"{KEY}.json").write_text("no profile")
     cluster.now_s += 20
     cluster.driver(application_id, *events, ended=True)
-    cluster.worker("w1", report(application_id, "1", "exited", exit_code=0))
-    cluster.worker("w1")
-    cluster.tick()
+    cluster.exits(application_id, "1", exit_code=0)
     return application_id
 
 

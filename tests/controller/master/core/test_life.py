@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from controller.master.core.life import MOVES, SHOWN, ImpossibleMove, Life, LifeState
@@ -20,11 +18,6 @@ PATHS: dict[LifeState, tuple[LifeState, ...]] = {
     LifeState.FINISHED: (LifeState.ENDED, LifeState.JUDGED, LifeState.RECORDING, LifeState.FINISHED),
 }
 """A way to each state from the first one."""
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    return FakeCluster(tmp_path)
 
 
 @pytest.mark.parametrize("to", LifeState)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec import structs
 
-from controller.machine.process import find_process
 from controller.master.core.executor_state import ExecutorRecord
 from controller.master.core.lifecycle import CLEAN_UP_S, HEARD_S
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, use
@@ -30,37 +27,6 @@ def test_an_ended_application_stops_its_executors_and_leaves_a_record(cluster: F
     assert run.stages[0].work_core_s == pytest.approx(8.0)
 
 
-def test_a_dead_driver_ends_its_application(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    driver = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    identity = find_process(driver.pid)
-    assert identity is not None
-    application_id = cluster.register(pid=identity.pid, pid_start=identity.start_ticks)
-    for death in (lambda: None, lambda: driver.communicate(b"\n")):
-        cluster.tick(HEARD_S)
-        assert cluster.view(application_id).state != "ended"
-        cluster.driver(application_id)
-        death()
-    cluster.tick()
-    assert cluster.view(application_id).state != "ended", "its last word was a moment ago"
-    cluster.tick(HEARD_S)
-    view = cluster.view(application_id)
-    assert (view.state, view.outcome) == ("ended", "driver_died")
-    assert cluster.worker("w1", report(application_id, "1")).desired.stopped == (f"{application_id}/1",)
-
-
-def test_one_that_ended_while_no_master_ran_is_counted_by_the_next_as_a_dead_driver(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as driver:
-        identity = find_process(driver.pid)
-        assert identity is not None
-        cluster.register(pid=identity.pid, pid_start=identity.start_ticks)
-        cluster.state.store.close()
-    cluster.restart()
-    cluster.tick(HEARD_S)
-    assert cluster.state.registry.tally.ended == {"driver_died": 1}
-
-
 @pytest.mark.parametrize(("deadline_s", "late"), [(60, None), (3, True)])
 def test_one_that_is_cut_off_may_be_late_and_is_never_early(cluster: FakeCluster, deadline_s: int, late: bool | None) -> None:
     cluster.worker("w1")
@@ -68,10 +34,8 @@ def test_one_that_is_cut_off_may_be_late_and_is_never_early(cluster: FakeCluster
     cluster.now_s += 5
     cluster.worker("w1", report(application_id, "1"))
     cluster.kill(application_id)
-    cluster.worker("w1", report(application_id, "1", "exited", exit_code=0))
-    cluster.worker("w1")
     cluster.driver(application_id, ended=True)
-    cluster.tick()
+    cluster.exits(application_id, exit_code=0)
     summary = cluster.summary(application_id)
     assert (summary["outcome"], summary["error_pct"], summary["violated"]) == ("killed", None, late)
 
@@ -101,13 +65,9 @@ def test_one_that_is_killed_while_it_waits_is_over_when_its_driver_knows(cluster
     assert cluster.view(application_id).finished
 
 
-def test_executors_that_keep_failing_end_the_application(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    application_id = cluster.register()
+def test_executors_that_keep_failing_end_the_application(cluster: FakeCluster, application_id: str) -> None:
     for number in range(1, 12):
-        cluster.worker("w1", report(application_id, str(number), "exited", exit_code=1))
-        cluster.worker("w1")
-        cluster.tick()
+        cluster.exits(application_id, str(number), exit_code=1)
     assert_names(cluster.driver(application_id).stop, "11 executors", "exit code 1")
 
 
@@ -121,27 +81,24 @@ def test_old_runs_are_removed(cluster: FakeCluster) -> None:
 
 
 def test_a_driver_of_before_a_reboot_is_dead(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    application = cluster.registered()
-    application_id = application.id
-    application.record.boot_id = "before"
-    application.record.registration = structs.replace(application.record.registration, boot_id="before")
+    record = cluster.registered().record
+    record.boot_id = "before"
+    record.registration = structs.replace(record.registration, boot_id="before")
     cluster.tick(HEARD_S)
-    assert cluster.view(application_id).outcome == "driver_died"
+    assert cluster.view(record.application_id).outcome == "driver_died"
 
 
 @pytest.mark.parametrize("where", [{"boot_id": "another host"}, {"pid_namespace": "pid:[1]", "pid": 1 << 22}])
 def test_a_silent_driver_elsewhere_is_gone_only_when_its_executors_are(cluster: FakeCluster, where: dict[str, Any]) -> None:
     cluster.worker("w1")
-    application_id = cluster.register(uid=1000, **where)
-    cluster.worker("w1", report(application_id, "1"))
+    application = cluster.registered(uid=1000, **where)
+    cluster.worker("w1", report(application.id, "1"))
     cluster.now_s += 61
-    cluster.worker("w1", report(application_id, "1"))
+    cluster.worker("w1", report(application.id, "1"))
     cluster.tick()
-    assert not cluster.state.applications[application_id].ended
-    cluster.worker("w1", report(application_id, "1", "exited", exit_code=1))
-    cluster.tick()
-    assert cluster.state.applications[application_id].ended
+    assert not application.ended
+    cluster.exits(application.id, exit_code=1)
+    assert application.ended
 
 
 def test_a_finished_application_leaves_no_environment_behind(cluster: FakeCluster) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -87,133 +86,126 @@ def test_a_word_of_a_newer_bridge_is_unknown() -> None:
     assert driver_end("in style") is DriverEnd.UNKNOWN
 
 
+class Jobs:
+    """Applications on a cluster whose drivers all are one process, which lives until a test ends it."""
+
+    def __init__(self, cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
+        self.cluster, self.driver = cluster, driver
+
+    def begin(self, main: str = "app.py", **conf: str) -> str:
+        identity = find_process(self.driver.pid)
+        assert identity is not None
+        self.cluster.worker("w1")
+        settings = {f"spark.pace.{name}": value for name, value in conf.items()}
+        job = self.cluster.register(pid=identity.pid, pid_start=identity.start_ticks, main=main, conf=settings)
+        self.cluster.worker("w1", report(job, "1"))
+        return job
+
+    def end(self, job: str, *events: AnyEvent, said: str | None = None) -> None:
+        """Send all events of a run, or those given, and the farewell; the worker has cleaned up."""
+        self.cluster.now_s += 9
+        self.cluster.driver(job, *(events or one_stage_run(1000)), ended=True, driver_end=said)
+        self.cluster.exits(job, exit_code=0)
+
+    def submit_tells(self, code: int) -> None:
+        self.cluster.state.commands.driver_ended(SUBMISSION, code, self.cluster.now_s)
+        self.cluster.tick()
+
+    def die(self) -> None:
+        self.driver.communicate(b"\n")
+        self.cluster.tick(HEARD_S)
+
+    def told(self, job: str) -> tuple[str | None, bool]:
+        """Return the outcome of an application, in its view; and whether its record is there and says the same."""
+        view = self.cluster.view(job)
+        recorded = (self.cluster.path / "runs" / job / "summary.json").exists()
+        assert view.finished == recorded
+        if recorded:
+            found = self.cluster.summary(job)
+            assert found["outcome"] == view.outcome
+            assert found["taught"] is (view.outcome == "succeeded")
+            assert (None if found["taught"] else "not_well") == (found["untaught"] and found["untaught"]["reason"])
+            assert (found["error_pct"] is not None) is (view.outcome == "succeeded" and found["deadline_s"] is not None)
+            assert found["end_reason"] == view.reason
+        return view.outcome, recorded
+
+
 @pytest.fixture
-def driver() -> Iterator[subprocess.Popen[bytes]]:
+def jobs(cluster: FakeCluster) -> Iterator[Jobs]:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        yield process
-
-
-def begin(cluster: FakeCluster, driver: subprocess.Popen[bytes], main: str = "app.py", **conf: str) -> str:
-    """Begin an application whose driver lives until `driver` is ended."""
-    identity = find_process(driver.pid)
-    assert identity is not None
-    cluster.worker("w1")
-    settings = {f"spark.pace.{name}": value for name, value in conf.items()}
-    application_id = cluster.register(pid=identity.pid, pid_start=identity.start_ticks, main=main, conf=settings)
-    cluster.worker("w1", report(application_id, "1"))
-    return application_id
-
-
-def end(cluster: FakeCluster, application_id: str, *events: AnyEvent, said: str | None = None) -> None:
-    """Send all events of a run, or those given, and the farewell; the worker has cleaned up."""
-    cluster.now_s += 9
-    cluster.driver(application_id, *(events or one_stage_run(1000)), ended=True, driver_end=said)
-    cluster.worker("w1", report(application_id, "1", "exited", exit_code=0))
-    cluster.worker("w1")
-    cluster.tick()
-
-
-def die(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
-    driver.communicate(b"\n")
-    cluster.tick(HEARD_S)
-
-
-def told(cluster: FakeCluster, application_id: str) -> tuple[str | None, bool]:
-    """Return the outcome of an application, in its view; and whether its record is there and says the same."""
-    view = cluster.view(application_id)
-    summary = cluster.path / "runs" / application_id / "summary.json"
-    assert view.finished == summary.exists()
-    if summary.exists():
-        found = json.loads(summary.read_text())
-        assert found["outcome"] == view.outcome
-        assert found["taught"] is (view.outcome == "succeeded")
-        assert (None if found["taught"] else "not_well") == (found["untaught"] and found["untaught"]["reason"])
-        assert (found["error_pct"] is not None) is (view.outcome == "succeeded" and found["deadline_s"] is not None)
-        assert found["end_reason"] == view.reason
-    return view.outcome, summary.exists()
+        yield Jobs(cluster, process)
 
 
 @pytest.mark.parametrize(("code", "outcome"), [(0, "succeeded"), (1, "failed"), (143, "killed")])
-def test_the_outcome_is_open_until_submit_tells_the_exit_code(
-    cluster: FakeCluster, driver: subprocess.Popen[bytes], code: int, outcome: str
-) -> None:
-    application_id = begin(cluster, driver, submission=SUBMISSION, deadline="60s")
-    end(cluster, application_id, said="to_come")
-    cluster.now_s += 600  # it goes on without Spark for a long time
-    cluster.tick()
-    assert told(cluster, application_id) == (None, False)
-    assert not cluster.state.registry.tally.ended
-    cluster.state.commands.driver_ended(SUBMISSION, code, cluster.now_s)
-    cluster.tick()
-    assert told(cluster, application_id) == (outcome, True)
-    assert cluster.state.registry.tally.ended == {outcome: 1}
-    cluster.state.commands.driver_ended(SUBMISSION, 1 - min(code, 1), cluster.now_s)
-    cluster.tick()
-    assert told(cluster, application_id) == (outcome, True), "what is settled stays"
+def test_the_outcome_is_open_until_submit_tells_the_exit_code(jobs: Jobs, code: int, outcome: str) -> None:
+    ended = jobs.cluster.state.registry.tally.ended
+    job = jobs.begin(submission=SUBMISSION, deadline="60s")
+    jobs.end(job, said="to_come")
+    jobs.cluster.tick(600)  # it goes on without Spark for a long time
+    assert (jobs.told(job), ended) == ((None, False), {})
+    jobs.submit_tells(code)
+    assert (jobs.told(job), ended) == ((outcome, True), {outcome: 1})
+    jobs.submit_tells(1 - min(code, 1))
+    assert jobs.told(job) == (outcome, True), "what is settled stays"
 
 
-def test_all_applications_of_a_submission_are_told(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
-    first = begin(cluster, driver, submission=SUBMISSION)
-    end(cluster, first)
-    second = begin(cluster, driver, submission=SUBMISSION)
-    other = begin(cluster, driver, submission=SUBMISSION.replace("0", "1"))
-    cluster.state.commands.driver_ended(SUBMISSION, 1, cluster.now_s)
-    cluster.tick()
-    assert [told(cluster, one)[0] for one in (first, second, other)] == ["failed", "failed", None]
+def test_all_applications_of_a_submission_are_told(jobs: Jobs) -> None:
+    first = jobs.begin(submission=SUBMISSION)
+    jobs.end(first)
+    second = jobs.begin(submission=SUBMISSION)
+    other = jobs.begin(submission=SUBMISSION.replace("0", "1"))
+    jobs.submit_tells(1)
+    assert [jobs.told(one)[0] for one in (first, second, other)] == ["failed", "failed", None]
 
 
-def test_a_submit_that_is_gone_is_not_waited_for_for_ever(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
-    application_id = begin(cluster, driver, submission=SUBMISSION)
-    end(cluster, application_id)
-    die(cluster, driver)
-    cluster.tick(WORD_S - 0.1)
-    assert told(cluster, application_id) == (None, False)
-    cluster.tick(0.1)
-    assert told(cluster, application_id) == ("succeeded", True)
+def test_a_submit_that_is_gone_is_not_waited_for_for_ever(jobs: Jobs) -> None:
+    job = jobs.begin(submission=SUBMISSION)
+    jobs.end(job)
+    jobs.die()
+    jobs.cluster.tick(WORD_S - 0.1)
+    assert jobs.told(job) == (None, False)
+    jobs.cluster.tick(0.1)
+    assert jobs.told(job) == ("succeeded", True)
 
 
 @pytest.mark.parametrize(
     ("said", "outcome"), [("well", "succeeded"), ("failed", "failed"), ("asked", "killed"), (None, "driver_died")]
 )
 def test_a_bridge_that_promises_a_word_is_waited_for_while_its_driver_lives(
-    cluster: FakeCluster, driver: subprocess.Popen[bytes], said: str | None, outcome: str
+    jobs: Jobs, said: str | None, outcome: str
 ) -> None:
-    application_id = begin(cluster, driver)
-    end(cluster, application_id, said="to_come")
-    cluster.tick(600)
-    assert told(cluster, application_id) == (None, False)
+    job = jobs.begin()
+    jobs.end(job, said="to_come")
+    jobs.cluster.tick(600)
+    assert jobs.told(job) == (None, False)
     if said is not None:
-        cluster.driver(application_id, ended=True, driver_end=said)
-    die(cluster, driver)
-    assert told(cluster, application_id) == (outcome, True)
+        jobs.cluster.driver(job, ended=True, driver_end=said)
+    jobs.die()
+    assert jobs.told(job) == (outcome, True)
 
 
 @pytest.mark.parametrize("said", ["failed", None])
-def test_an_end_that_arrives_before_the_farewell_is_not_judged_yet(
-    cluster: FakeCluster, driver: subprocess.Popen[bytes], said: str | None
-) -> None:
+def test_an_end_that_arrives_before_the_farewell_is_not_judged_yet(jobs: Jobs, said: str | None) -> None:
     """Spark reports the application's end before it stops the scheduler, whose farewell says how the driver ends."""
-    application_id = begin(cluster, driver)
-    events = one_stage_run(1000)
+    job, events = jobs.begin(), one_stage_run(1000)
     assert isinstance(events[-1], ApplicationEnd)
-    cluster.driver(application_id, *events)
-    cluster.tick(600)
-    assert told(cluster, application_id) == (None, False)
-    cluster.driver(application_id, first=len(events) + 1, ended=True, driver_end=said)
-    cluster.worker("w1")
-    cluster.tick()
-    assert told(cluster, application_id) == (said or "succeeded", True)
+    jobs.cluster.driver(job, *events)
+    jobs.cluster.tick(600)
+    assert jobs.told(job) == (None, False)
+    jobs.cluster.driver(job, first=len(events) + 1, ended=True, driver_end=said)
+    jobs.cluster.pass_by()
+    assert jobs.told(job) == (said or "succeeded", True)
 
 
-def test_a_driver_out_of_sight_that_goes_on_in_silence_has_not_died(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    application_id = cluster.register(boot_id="another machine's")
-    cluster.worker("w1", report(application_id, "1"))
-    end(cluster, application_id, said="to_come")
-    cluster.tick(SILENCE_S)
-    assert told(cluster, application_id) == (None, False)
-    cluster.tick(1)
-    assert told(cluster, application_id) == ("succeeded", True)
+def test_a_driver_out_of_sight_that_goes_on_in_silence_has_not_died(jobs: Jobs) -> None:
+    jobs.cluster.worker("w1")
+    job = jobs.cluster.register(boot_id="another machine's")
+    jobs.cluster.worker("w1", report(job, "1"))
+    jobs.end(job, said="to_come")
+    jobs.cluster.tick(SILENCE_S)
+    assert jobs.told(job) == (None, False)
+    jobs.cluster.tick(1)
+    assert jobs.told(job) == ("succeeded", True)
 
 
 @pytest.mark.parametrize("said", [None, "unknown"])
@@ -226,81 +218,100 @@ def test_a_driver_out_of_sight_that_goes_on_in_silence_has_not_died(cluster: Fak
     ],
 )
 def test_where_no_one_will_say_it_is_settled_at_once_by_the_jobs(
-    cluster: FakeCluster, driver: subprocess.Popen[bytes], said: str | None, how: str, outcome: str
+    jobs: Jobs, said: str | None, how: str, outcome: str
 ) -> None:
-    application_id = begin(cluster, driver)
+    job = jobs.begin()
     events = [
         JobEnd(job=0, time_ms=one.time_ms, ok=not how, failure=how) if isinstance(one, JobEnd) else one
         for one in one_stage_run(1000)
     ]
-    end(cluster, application_id, *events, said=said)
-    assert told(cluster, application_id) == (outcome, True)
+    jobs.end(job, *events, said=said)
+    assert jobs.told(job) == (outcome, True)
 
 
-def test_a_server_that_is_asked_to_end_teaches(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
-    application_id = begin(cluster, driver, main=SERVER)
-    end(cluster, application_id, said="asked")
-    assert told(cluster, application_id) == ("succeeded", True)
+def test_a_server_that_is_asked_to_end_teaches(jobs: Jobs) -> None:
+    job = jobs.begin(main=SERVER)
+    jobs.end(job, said="asked")
+    assert jobs.told(job) == ("succeeded", True)
 
 
-def test_a_success_of_which_events_are_missing_teaches_nothing(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
-    application_id = begin(cluster, driver, submission=SUBMISSION)
-    cluster.driver(application_id, *one_stage_run(1000)[:3])
-    cluster.state.commands.driver_ended(SUBMISSION, 0, cluster.now_s)
-    cluster.tick()
-    cluster.worker("w1")
-    cluster.tick(60)
-    view = cluster.view(application_id)
+def test_a_success_of_which_events_are_missing_teaches_nothing(jobs: Jobs) -> None:
+    job = jobs.begin(submission=SUBMISSION)
+    jobs.cluster.driver(job, *one_stage_run(1000)[:3])
+    jobs.submit_tells(0)
+    jobs.cluster.worker("w1")
+    jobs.cluster.tick(60)
+    view, found = jobs.cluster.view(job), jobs.cluster.summary(job)
     assert (view.state, view.outcome, view.reason) == ("ended", "succeeded", "")
-    found = cluster.summary(application_id)
     assert (found["taught"], found["untaught"]["reason"]) == (False, "events_missing")
 
 
-def test_who_comes_after_a_success_follows_the_outcome(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
+def test_who_comes_after_a_success_follows_the_outcome(jobs: Jobs) -> None:
     """The jobs of the first one were all done; its driver failed afterwards."""
-    first = begin(cluster, driver, submission=SUBMISSION)
-    second = cluster.register(conf={"spark.pace.after": f"{first}:success"})
-    end(cluster, first)
-    cluster.state.commands.driver_ended(SUBMISSION, 1, cluster.now_s)
-    cluster.tick()
-    cluster.tick()
-    view = cluster.view(second)
+    first = jobs.begin(submission=SUBMISSION)
+    second = jobs.cluster.register(conf={"spark.pace.after": f"{first}:success"})
+    jobs.end(first)
+    jobs.submit_tells(1)
+    jobs.cluster.tick()
+    view = jobs.cluster.view(second)
     assert (view.state, view.outcome) == ("ended", "stopped")
     assert first in view.reason
 
 
 @pytest.mark.parametrize("how", [Outcome.KILLED, Outcome.STOPPED])
 def test_a_driver_is_stopped_by_the_outcome_and_not_by_its_sentence(
-    cluster: FakeCluster, driver: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, how: Outcome
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, how: Outcome
 ) -> None:
     monkeypatch.setattr(registry, "REASONS", {})
-    application_id = begin(cluster, driver)
-    cluster.state.registry.end(cluster.state.applications[application_id], cluster.now_s, how)
-    assert cluster.driver(application_id).stop is not None
-    cluster.driver(application_id, ended=True)
-    assert cluster.driver(application_id, ended=True).stop is None
+    application = cluster.registered()
+    cluster.state.registry.end(application, cluster.now_s, how)
+    assert cluster.driver(application.id).stop is not None
+    cluster.driver(application.id, ended=True)
+    assert cluster.driver(application.id, ended=True).stop is None
     assert cluster.state.registry.tally.ended == {how: 1}
 
 
-def test_what_is_known_survives_a_restart_of_the_master(cluster: FakeCluster, driver: subprocess.Popen[bytes]) -> None:
-    application_id = begin(cluster, driver, submission=SUBMISSION)
-    end(cluster, application_id)
-    cluster.state.commands.driver_ended(SUBMISSION, 1, cluster.now_s)
-    cluster.restart()
-    driver.communicate(b"\n")
+def test_what_is_known_survives_a_restart_of_the_master(jobs: Jobs) -> None:
+    job = jobs.begin(submission=SUBMISSION)
+    jobs.end(job)
+    jobs.cluster.state.commands.driver_ended(SUBMISSION, 1, jobs.cluster.now_s)
+    jobs.cluster.restart()
+    jobs.driver.communicate(b"\n")
     for _ in range(2):
-        cluster.tick(60)
-    assert told(cluster, application_id) == ("failed", True)
-    cluster.restart()
-    assert not cluster.state.registry.past[application_id].succeeded
+        jobs.cluster.tick(60)
+    assert jobs.told(job) == ("failed", True)
+    jobs.cluster.restart()
+    assert not jobs.cluster.state.registry.past[job].succeeded
 
 
-def test_submit_is_to_ask_again_while_it_cannot_be_stored(
-    cluster: FakeCluster, driver: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    application_id = begin(cluster, driver, submission=SUBMISSION)
-    end(cluster, application_id)
-    monkeypatch.setattr(cluster.state.store, "failing", "the disk is full")
+def test_submit_is_to_ask_again_while_it_cannot_be_stored(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = jobs.begin(submission=SUBMISSION)
+    jobs.end(job)
+    monkeypatch.setattr(jobs.cluster.state.store, "failing", "the disk is full")
     with pytest.raises(NotStored, match="the disk is full"):
-        cluster.state.commands.driver_ended(SUBMISSION, 1, cluster.now_s)
-    assert cluster.state.applications[application_id].record.exit_code == 1, "control goes on from memory"
+        jobs.submit_tells(1)
+    assert jobs.cluster.state.applications[job].record.exit_code == 1, "control goes on from memory"
+
+
+def test_a_dead_driver_ends_its_application(jobs: Jobs) -> None:
+    job = jobs.begin()
+    for death in (lambda: None, lambda: jobs.driver.communicate(b"\n")):
+        jobs.cluster.tick(HEARD_S)
+        assert jobs.cluster.view(job).state != "ended"
+        jobs.cluster.driver(job)
+        death()
+    jobs.cluster.tick()
+    assert jobs.cluster.view(job).state != "ended", "its last word was a moment ago"
+    jobs.cluster.tick(HEARD_S)
+    view = jobs.cluster.view(job)
+    assert (view.state, view.outcome) == ("ended", "driver_died")
+    assert jobs.cluster.worker("w1", report(job, "1")).desired.stopped == (f"{job}/1",)
+
+
+def test_one_that_ended_while_no_master_ran_is_counted_by_the_next_as_a_dead_driver(jobs: Jobs) -> None:
+    jobs.begin()
+    jobs.cluster.state.store.close()
+    jobs.driver.communicate(b"\n")
+    jobs.cluster.restart()
+    jobs.cluster.tick(HEARD_S)
+    assert jobs.cluster.state.registry.tally.ended == {"driver_died": 1}

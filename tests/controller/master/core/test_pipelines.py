@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,14 +18,8 @@ from stage_model.errors import BadInput, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered
 from tests.fakes.refusals import assert_names
 
+pytestmark = pytest.mark.usefixtures("_taught")
 NEAR = 2e-3
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> FakeCluster:
-    cluster = FakeCluster(tmp_path)
-    cluster.finished_run()
-    return cluster
 
 
 def join(cluster: FakeCluster, instance: str, by: str, after: str = "", **more: Any) -> str:
@@ -45,17 +38,11 @@ def deadlines(cluster: FakeCluster, *ids: str) -> list[float | None]:
     return [cluster.state.applications[one].options.deadline_s for one in ids]
 
 
-def pass_by(cluster: FakeCluster, seconds: float) -> None:
-    cluster.now_s += seconds
-    cluster.worker("w1")
-    cluster.tick()
-
-
 def test_who_joins_gets_its_share_and_the_others_get_new_ones(cluster: FakeCluster) -> None:
     first = join(cluster, "a", "44s")
     assert deadlines(cluster, first) == [pytest.approx(44.0)]
     second = join(cluster, "b", "44s", after=first)
-    pass_by(cluster, 0.0)
+    cluster.pass_by()
     # 2 (3 + 8 / c) = 44
     assert deadlines(cluster, first, second) == [pytest.approx(22.0, rel=NEAR), pytest.approx(44.0, rel=NEAR)]
     assert [change.deadline_s for change in cluster.state.applications[first].record.changes] == [
@@ -63,7 +50,7 @@ def test_who_joins_gets_its_share_and_the_others_get_new_ones(cluster: FakeClust
     ]
     assert not cluster.state.applications[second].record.changes, "its first share is no change"
     assert view(cluster, second).pipeline == "nightly"
-    pass_by(cluster, 1.0)
+    cluster.pass_by(1.0)
     assert len(cluster.state.applications[first].record.changes) == 1, "nothing came or ended"
 
 
@@ -71,11 +58,11 @@ def test_what_is_left_is_split_again_when_a_job_ends(cluster: FakeCluster) -> No
     first = join(cluster, "a", "66s")
     second = join(cluster, "b", "66s", after=first)
     third = join(cluster, "c", "66s", after=second)
-    pass_by(cluster, 0.0)
+    cluster.pass_by()
     assert deadlines(cluster, first, second, third) == [pytest.approx(by, rel=NEAR) for by in (22.0, 44.0, 66.0)]
     cluster.now_s += 10.0
     cluster.driver(first, ended=True)
-    pass_by(cluster, 0.0)
+    cluster.pass_by()
     # both drivers are up: 8 / c each in the 56 s that are left
     assert deadlines(cluster, second, third) == [pytest.approx(38.0, rel=NEAR), pytest.approx(66.0, rel=NEAR)]
 
@@ -90,15 +77,15 @@ def test_many_pipelines_are_split_a_few_at_a_time_and_none_is_left_out(cluster: 
     def split() -> list[bool]:
         return [deadlines(cluster, first) == [pytest.approx(22.0, rel=NEAR)] for first, _ in pairs]
 
-    pass_by(cluster, 0.0)
+    cluster.pass_by()
     assert split() == [True] * SPLITS_A_TICK + [False]
-    pass_by(cluster, 0.0)
+    cluster.pass_by()
     assert all(split())
 
 
 def test_drivers_that_nobody_vouches_for_are_not_one_users(cluster: FakeCluster) -> None:
     first, second = (join(cluster, name, by, attached=True, uid=NOBODY_UID) for name, by in (("a", "44s"), ("b", "90s")))
-    pass_by(cluster, 0.0)
+    cluster.pass_by()
     assert deadlines(cluster, first, second) == [44.0, 90.0]
 
 
@@ -107,7 +94,7 @@ def test_a_whole_that_cannot_end_in_time_is_refused(cluster: FakeCluster) -> Non
     with pytest.raises(InfeasibleDeadline, match=r"nightly, 20s, .* 22s.* 23s"):
         join(cluster, "b", "20s", after=first)
     forced = join(cluster, "c", "20s", after=first, conf={"spark.pace.force": "true"})
-    pass_by(cluster, 0.0)
+    cluster.pass_by()
     assert deadlines(cluster, first, forced) == [pytest.approx(11.0, rel=NEAR), pytest.approx(22.0, rel=NEAR)]
 
 
@@ -135,14 +122,14 @@ def test_a_submission_asks_for_the_whole_before_its_driver_starts(cluster: FakeC
 def test_other_users_have_pipelines_of_their_own(cluster: FakeCluster) -> None:
     mine = join(cluster, "a", "60s")
     theirs = join(cluster, "b", "50s", after=mine, uid=12345)
-    pass_by(cluster, 0.0)
+    cluster.pass_by()
     assert deadlines(cluster, mine, theirs) == [pytest.approx(60.0), pytest.approx(50.0)]
 
 
 def test_a_job_without_a_profile_has_no_deadline_and_the_others_share_the_time(cluster: FakeCluster) -> None:
     new = join(cluster, "a", "40s", name="new", main="new.py")
     known = join(cluster, "b", "40s", after=new)
-    pass_by(cluster, 0.0)
+    cluster.pass_by()
     assert deadlines(cluster, new, known) == [None, pytest.approx(40.0, rel=NEAR)]
 
 
@@ -151,7 +138,7 @@ def test_without_a_worker_it_is_split_when_one_is_there(cluster: FakeCluster) ->
     first = join(cluster, "a", "44s")
     second = join(cluster, "b", "44s", after=first)
     assert deadlines(cluster, first, second) == [pytest.approx(44.0), pytest.approx(44.0)]
-    pass_by(cluster, 0.0)
+    cluster.pass_by()
     assert deadlines(cluster, first) == [pytest.approx(22.0, rel=NEAR)]
 
 

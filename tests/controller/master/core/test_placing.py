@@ -8,13 +8,12 @@ import pytest
 
 from controller.master.core import worker_states
 from controller.master.core.application import Application
-from controller.master.core.planned_peak import planned_peak
+from controller.master.core.needs import planned_peak
 from controller.master.core.workers import Workers
 from controller.wire.driver import ExecutorWish
 from placement.topology import parse_topology
 from stage_model.errors import BadInput
 from stage_model.history.profile import profile
-from tests.fakes.cluster import one_stage_run
 from tests.fakes.placed import Scene
 from tests.fakes.records import run, stage
 from tests.fakes.refusals import assert_names
@@ -28,15 +27,12 @@ def two(tmp_path: Path) -> Scene:
     return Scene(tmp_path, w1={}, w2={})
 
 
-def test_the_emptier_worker_takes_the_next_one(two: Scene) -> None:
-    a, b, c = (two.register(name) for name in "abc")
-    assert (two.where(a), two.where(b)) == (["w1"], ["w2"])
-    assert two.where(c) == ["w1"]
-
-
-def test_the_larger_worker_comes_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("conf", "worker"), [({}, "large"), ({"placement_policy": "pack"}, "small")])
+def test_the_larger_worker_comes_first_unless_a_job_names_a_policy_of_its_own(
+    tmp_path: Path, conf: dict[str, str], worker: str
+) -> None:
     scene = Scene(tmp_path, small={"cores": 0.3}, large={"cores": 0.8})
-    assert scene.where(scene.register("a")) == ["large"]
+    assert scene.where(scene.register("a", **conf)) == [worker]
 
 
 def test_one_whose_cores_cannot_be_planned_counts_with_its_slots_and_others_are_placed(
@@ -76,11 +72,6 @@ def test_a_deadline_that_needs_more_cores_than_the_drivers_host_has_is_kept_else
     assert scene.where(scene.register("paced", profile="app@app.py", deadline="60s")) == ["w2"]
 
 
-def test_a_job_names_a_policy_of_its_own(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, small={"cores": 0.3}, large={"cores": 0.8})
-    assert scene.where(scene.register("a", placement_policy="pack")) == ["small"]
-
-
 def test_one_on_each_worker_without_a_count(two: Scene) -> None:
     assert sorted(two.where(two.register("a", None))) == ["w1", "w2"]
 
@@ -94,8 +85,7 @@ def test_labels_restrict_and_count_at_once_when_they_change(tmp_path: Path) -> N
     assert_names(scene.view(c).reason, "w1 and w2", "zone=c")
     assert scene.state.commands.label("w1", {"zone": "c"}, scene.cluster.now_s) == {"zone": "c"}
     assert scene.where(c) == ["w1"]
-    scene.cluster.restart()
-    scene.sync()
+    scene.restart()
     assert scene.state.workers.by_id["w1"].info.labels == {"zone": "c"}
     assert scene.state.commands.label("w1", {"zone": None}, scene.cluster.now_s) == {}
 
@@ -107,8 +97,7 @@ def test_what_an_application_asks_of_workers_changes_while_it_runs(tmp_path: Pat
     scene.cluster.change(a, labels="zone=b")
     # what runs stays
     assert sorted(scene.where(a)) == ["w1", "w2", "w3"]
-    scene.cluster.restart()
-    scene.sync()
+    scene.restart()
     assert [str(one) for one in scene.state.applications[a].options.placement.labels] == ["zone=b"]
     assert [changed.labels for changed in scene.state.applications[a].record.changes] == ["zone=b"]
     with pytest.raises(BadInput, match="--labels 'zone=b c'"):
@@ -117,7 +106,13 @@ def test_what_an_application_asks_of_workers_changes_while_it_runs(tmp_path: Pat
     assert scene.state.applications[a].options.placement.labels == ()
 
 
-@pytest.mark.parametrize(("worker", "changes"), [("w9", {"zone": "a"}), ("w1", {"zo ne": "a"}), ("w1", {"zone": "a b"})])
+@pytest.mark.parametrize(
+    ("worker", "changes"),
+    [
+        ("w9", {"zone": "a"}),
+        *(("w1", one) for one in ({"zo ne": "a"}, {"zone": "a b"}, {"a=b,c": "d"}, {"a": "b,c=d"}, {" a": "b"}, {"": "b"})),
+    ],
+)
 def test_labels_that_cannot_be_are_refused(two: Scene, worker: str, changes: dict[str, str]) -> None:
     with pytest.raises(BadInput, match=r"NAME=VALUE|'w9' .* w[12], w[12]"):
         two.state.commands.label(worker, changes, two.cluster.now_s)
@@ -153,8 +148,7 @@ def test_pieces_are_still_held_after_a_restart_of_the_master(tmp_path: Path) -> 
     scene = Scene(tmp_path, w1={"resources": {"gpu": 1}})
     a = scene.register("a", placement_resources="gpu=1")
     scene.sync()
-    scene.cluster.restart()
-    scene.sync()
+    scene.restart()
     b = scene.register("b", placement_resources="gpu=1")
     assert (scene.where(a), scene.where(b)) == (["w1"], [])
 
@@ -221,13 +215,6 @@ def test_lower_priority_gives_off_heap_memory_up_instead_of_making_a_higher_one_
     assert budgets[f"{high}/1"] == 4 * H - 3 * H - 128
 
 
-def test_equal_priority_takes_nothing_away(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, w1={"memory_mb": 4 * H})
-    for name in "ab":
-        scene.register(name)
-    assert scene.where(scene.register("c")) == []
-
-
 def test_evict_ends_the_fewest_of_lower_priority_with_a_record(tmp_path: Path) -> None:
     scene = Scene(tmp_path, w1={"memory_mb": 2 * H + 100}, w2={"memory_mb": 4 * H})
     one = scene.register("one", 2, priority="low")
@@ -264,121 +251,6 @@ def test_a_worker_where_others_were_evicted_is_kept_for_whom_they_made_room(tmp_
     assert len(evicted) == 2
 
 
-# ---------------------------------------------------------------- order
-
-
-def test_it_starts_when_what_it_comes_after_has_ended(two: Scene) -> None:
-    first = two.register("first")
-    after, success = two.register("after", after=first), two.register("success", after="first:success")
-    free = two.register("free")
-    assert (two.where(after), two.where(success), two.where(free)) == ([], [], ["w2"])
-    assert f"{first} (first)" in two.view(after).reason
-    two.state.commands.kill(first, two.cluster.now_s)
-    two.end(first)
-    assert len(two.where(after)) == 1
-    ended = two.view(success)
-    assert (ended.state, ended.outcome) == ("ended", "stopped")
-    assert f"success of {first} (first)" in ended.reason
-
-
-def test_success_lets_it_start(two: Scene) -> None:
-    first = two.register("first")
-    success = two.register("success", after="first:success")
-    two.cluster.driver(first, *one_stage_run(1000), ended=True, wanted={"0": ExecutorWish(count=1)})
-    two.sync()
-    assert len(two.where(success)) == 1
-
-
-def test_what_ended_is_known_after_a_restart_and_an_unknown_id_is_refused(two: Scene) -> None:
-    first = two.register("first")
-    two.cluster.driver(first, *one_stage_run(1000), ended=True, wanted={"0": ExecutorWish(count=1)})
-    two.sync()
-    two.cluster.restart()
-    two.sync()
-    for after in (first, f"{first}:success", "first:success"):
-        assert len(two.where(two.register(f"after {after}", after=after))) == 1
-    with pytest.raises(BadInput, match="pace-20000101-000000-abcdef"):
-        two.register("typo", after="pace-20000101-000000-abcdef")
-    # the same name again comes after the one before
-    again = two.register("first", after="first")
-    assert len(two.where(again)) == 1
-
-
-def test_the_name_it_was_submitted_with_is_one_too(two: Scene) -> None:
-    first = two.register("tiny", name="load")
-    second = two.register("small", name="report", after="load:success")
-    assert f"{first} (tiny)" in two.view(second).reason
-    two.register("big", name="report", after="other")
-    with pytest.raises(BadInput, match="other after report after other"):
-        two.register("tiny", name="other", after="report")
-    two.cluster.driver(first, *one_stage_run(1000), ended=True, wanted={"0": ExecutorWish(count=1)})
-    two.sync()
-    two.cluster.restart()
-    two.sync()
-    assert len(two.where(two.register("third", after="load:success"))) == 1
-
-
-def test_what_was_not_submitted_yet_is_waited_for_and_circles_are_refused(two: Scene) -> None:
-    a = two.register("a", after="b")
-    assert "'b'" in two.view(a).reason
-    with pytest.raises(BadInput, match="b after a after b"):
-        two.register("b", after="a")
-    b = two.register("b")
-    two.sync()
-    assert f"{b} (b)" in two.view(a).reason
-    two.end(b)
-    two.sync()
-    assert len(two.where(a)) == 1
-
-
-def test_whom_it_comes_after_is_still_known_after_a_restart(two: Scene) -> None:
-    first = two.register("nightly")
-    second, third = two.register("nightly", after="nightly"), two.register("nightly", after="nightly")
-    two.cluster.restart()
-    two.sync()
-    two.end(first)
-    assert (len(two.where(second)), two.where(third)) == (1, [])
-    assert f"{second} (nightly)" in two.view(third).reason
-
-
-# ---------------------------------------------------------------- what others do
-
-
-def test_executors_that_cannot_be_on_a_new_worker_keep_nobody_waiting(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, small={"cores": 1.0})
-    fixed = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "4m"}
-    first = scene.cluster.register(instance="fixed", name="fixed", conf=fixed, wanted={"0": ExecutorWish(count=None)})
-    assert scene.where(first) == ["small"]
-    # for that many slots 4 MiB are too little
-    scene.offers["large"] = {**scene.offers["small"], "cores": 64.0}
-    scene.sync()
-    assert scene.where(first) == ["small"]
-    assert scene.where(scene.register("behind")) == ["large"]
-
-
-def test_executors_that_can_be_nowhere_are_told_and_keep_nobody_waiting(two: Scene) -> None:
-    first = two.register("first", priority="high")
-    # a resource profile that is asked for at run time, with less off-heap memory than its slots need
-    wanted = {"1": ExecutorWish(count=1, cores=1, off_heap_mb=1)}
-    two.cluster.driver(first, wanted=wanted)
-    for executor in two.state.applications[first].live_executors():
-        two.cluster.driver(first, wanted=wanted, killed=(executor.record.executor_id,))
-    two.sync()
-    assert_names(two.view(first).reason, "spark.memory.offHeap.size", "1 MiB")
-    behind = two.register("behind", after="later")
-    two.end(two.register("later"))
-    two.sync()
-    assert len(two.where(behind)) == 1
-
-
-def test_an_executor_on_a_worker_that_fell_silent_is_replaced_where_one_joins(two: Scene) -> None:
-    app = two.register("app", None)
-    assert sorted(two.where(app)) == ["w1", "w2"]
-    two.offers["w3"] = two.offers.pop("w1")
-    two.sync(60)
-    assert sorted(two.where(app)) == ["w1", "w2", "w3"]
-
-
 # ---------------------------------------------------------------- data and topology
 
 TOPOLOGY = parse_topology("10.0.0.0/24 rack=r1\n10.0.1.0/24 rack=r2\n")
@@ -396,19 +268,24 @@ def test_the_host_of_the_input_comes_first_then_its_rack(tmp_path: Path) -> None
     assert scene.where(scene.register("y", **asked)) == ["b"]
 
 
-def test_it_waits_for_a_worker_with_its_input_as_long_as_that_is_said(tmp_path: Path) -> None:
+@pytest.fixture
+def data(tmp_path: Path) -> Scene:
+    """Provide two workers of which the one with the data is full."""
     scene = Scene(tmp_path, data={"host": "10.0.0.1", "memory_mb": H + 100}, other={"host": "10.0.0.2"})
-    there = scene.register("there", placement_prefer="10.0.0.1")
-    assert scene.where(there) == ["data"]
-    waits = scene.register("waits", placement_prefer="10.0.0.1", locality_wait="5s")
-    assert "(data)" in scene.view(waits).reason
-    goes = scene.register("goes", placement_prefer="10.0.0.1", locality_wait="none")
-    assert (scene.where(waits), scene.where(goes)) == ([], ["other"])
-    scene.sync(3)
-    assert scene.where(waits) == []
-    scene.sync(2)
-    assert scene.where(waits) == ["other"]
-    wait = scene.state.applications[waits].record.data_waits[0]
+    assert scene.where(scene.register("there", placement_prefer="10.0.0.1", deadline="100s")) == ["data"]
+    return scene
+
+
+def test_it_waits_for_a_worker_with_its_input_as_long_as_that_is_said(data: Scene) -> None:
+    waits = data.register("waits", placement_prefer="10.0.0.1", locality_wait="5s")
+    assert "(data)" in data.view(waits).reason
+    goes = data.register("goes", placement_prefer="10.0.0.1", locality_wait="none")
+    assert (data.where(waits), data.where(goes)) == ([], ["other"])
+    data.sync(3)
+    assert data.where(waits) == []
+    data.sync(2)
+    assert data.where(waits) == ["other"]
+    [wait] = data.state.applications[waits].record.data_waits
     assert (wait.local, wait.waited_s >= 5) == (False, True)
 
 
@@ -436,38 +313,31 @@ def test_it_waits_for_its_input_once_and_never_for_workers_of_its_own(tmp_path: 
     assert scene.state.applications[a].record.data_waits == []
 
 
-def test_the_forecast_decides_whether_waiting_is_worth_it(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, data={"host": "10.0.0.1", "memory_mb": H + 100}, other={"host": "10.0.0.2"})
-    scene.register("there", placement_prefer="10.0.0.1", deadline="100s")
+def test_the_forecast_decides_whether_waiting_is_worth_it(data: Scene) -> None:
     # E = TT * S * K / t = 3 * 1 * 1 / 100: hopeless; with TT = 200 s it is 2
-    at_once = scene.register("at-once", placement_prefer="10.0.0.1")
-    assert scene.where(at_once) == ["other"]
-    worth = scene.register("worth", placement_prefer="10.0.0.1", locality_move="200s")
-    assert scene.where(worth) == []
-    assert scene.state.applications[worth].record.data_waits[0].expected == pytest.approx(2.0)
+    at_once = data.register("at-once", placement_prefer="10.0.0.1")
+    assert data.where(at_once) == ["other"]
+    worth = data.register("worth", placement_prefer="10.0.0.1", locality_move="200s")
+    assert data.where(worth) == []
+    assert data.state.applications[worth].record.data_waits[0].expected == pytest.approx(2.0)
 
 
-def test_workers_that_those_ahead_want_are_not_waited_for(tmp_path: Path) -> None:
-    scene = Scene(
-        tmp_path, data={"host": "10.0.0.1", "memory_mb": H + 100}, other={"host": "10.0.0.2", "labels": {"zone": "b"}}
-    )
-    scene.register("there", placement_prefer="10.0.0.1", deadline="100s")
-    # it can go to the worker with the data alone, and is ahead of the others
-    scene.register("ahead", placement_prefer="10.0.0.1", placement_labels="!zone")
+def test_workers_that_those_ahead_want_are_not_waited_for(data: Scene) -> None:
+    data.state.commands.label("other", {"zone": "b"}, data.cluster.now_s)
+    # it can only go to the worker with the data, and is ahead of the others
+    data.register("ahead", placement_prefer="10.0.0.1", placement_labels="!zone")
     # E = 200 * 1 * (K - R) / 100 with K = R = 1; without those ahead it would be 2
-    meant = scene.register("meant", placement_prefer="10.0.0.1", locality_move="200s")
-    assert scene.where(meant) == ["other"]
+    meant = data.register("meant", placement_prefer="10.0.0.1", locality_move="200s")
+    assert data.where(meant) == ["other"]
 
 
-def test_a_wait_for_data_ends_with_the_workers_that_have_it(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, data={"host": "10.0.0.1", "memory_mb": H + 100}, other={"host": "10.0.0.2"})
-    scene.register("there", placement_prefer="10.0.0.1")
-    waits = scene.register("waits", placement_prefer="10.0.0.1", locality_wait="1h")
-    assert scene.where(waits) == []
-    del scene.offers["data"]
-    scene.sync(60)
-    assert scene.where(waits) == ["other"]
-    assert scene.state.applications[waits].record.data_waits[0].local is False
+def test_a_wait_for_data_ends_with_the_workers_that_have_it(data: Scene) -> None:
+    waits = data.register("waits", placement_prefer="10.0.0.1", locality_wait="1h")
+    assert data.where(waits) == []
+    del data.offers["data"]
+    data.sync(60)
+    assert data.where(waits) == ["other"]
+    assert data.state.applications[waits].record.data_waits[0].local is False
 
 
 # ---------------------------------------------------------------- why

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace as changed_copy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from controller.master.core import goals, planning, remaining
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity, capacity
 from controller.master.core.feasibility import feasibility
-from controller.wire.command import PlanReply, PlanRequest
+from controller.wire.command import PlanReply
 from controller.wire.worker import WorkerInfo
 from stage_model.deadlines import stage_deadline
 from stage_model.errors import BadInput
@@ -25,7 +24,7 @@ from stage_model.history.events import JobStart, StageCompleted, StageInfo, Stag
 from stage_model.history.profile import Profile, profile, profile_json
 from stage_model.history.run import Run
 from stage_model.history.run_record import ContainerUse, to_record
-from tests.fakes.cluster import FakeCluster, answered, report, use
+from tests.fakes.cluster import FakeCluster, report, use
 from tests.fakes.records import facts
 from tests.fakes.refusals import assert_names
 
@@ -57,12 +56,10 @@ def taught(*durations_s: float) -> Profile:
 
 
 @pytest.fixture
-def application(tmp_path: Path) -> Application:
+def application(cluster: FakeCluster) -> Application:
     """Provide an application with a deadline of 100 s, submitted at 98 on the clock, so 2 s old."""
-    cluster = FakeCluster(tmp_path)
     cluster.worker("w1")
-    application_id = cluster.register(conf={"spark.pace.deadline": "100s"})
-    return cluster.state.applications[application_id]
+    return cluster.registered(conf={"spark.pace.deadline": "100s"})
 
 
 def submit(application: Application, stage: int, now_s: float, count: int = 3) -> None:
@@ -74,6 +71,12 @@ def submit(application: Application, stage: int, now_s: float, count: int = 3) -
     goals.set_goal(application, stage, 0, MOST, now_s)
 
 
+def task_end(task: int, finish_ms: int = 1, **changed: Any) -> TaskEnd:
+    return TaskEnd(
+        stage=0, attempt=0, task=task, index=task, executor="1", launch_ms=0, finish_ms=finish_ms, ok=True, **changed
+    )
+
+
 def test_a_stage_deadline_is_the_papers(application: Application) -> None:
     application.estimate = estimate(taught(20.0, 10.0, 10.0))
     submit(application, 0, now_s=108.0)  # 10 s after submission
@@ -83,13 +86,6 @@ def test_a_stage_deadline_is_the_papers(application: Application) -> None:
     [stage] = planning.application_plan(application, "w1", MOST, now_s=108.0).stages
     # work / deadline over two executors, rounded up to cq
     assert stage.initial_cores == pytest.approx(0.05 * -(-(34.0 / expected / 2) // 0.05))
-
-
-def test_the_last_stage_gets_what_is_left(application: Application) -> None:
-    application.estimate = estimate(taught(20.0, 10.0, 10.0))
-    for stage in range(3):
-        submit(application, stage, now_s=108.0 + 20 * stage)
-    assert application.plan.goals[(2, 0)].length_s == pytest.approx(ALPHA * 100 - 50)
 
 
 def test_short_stages_are_controlled_together(application: Application) -> None:
@@ -134,10 +130,7 @@ def waited() -> Profile:
     return structs.replace(known, runs=(structs.replace(run, stages=stages),))
 
 
-def test_what_stages_wait_is_part_of_the_schedule_and_of_the_plan(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    cluster.worker("w2")
-    application = cluster.registered(conf={"spark.pace.deadline": "100s"})
+def test_what_stages_wait_is_part_of_the_schedule_the_plan_and_the_promise(application: Application) -> None:
     application.estimate = estimate(waited())
     submit(application, 0, now_s=108.0, count=2)
     plan = planning.application_plan(application, "w1", MOST, now_s=108.0)
@@ -147,36 +140,23 @@ def test_what_stages_wait_is_part_of_the_schedule_and_of_the_plan(cluster: FakeC
     assert future.time_s(1.7) == pytest.approx(20.0)
     # two tasks that compute for 3 of 4 s use 1.5 tasks' worth; with one task's worth their work is all that counts
     assert future.time_s(0.85) == pytest.approx(30.0)
-
-
-def test_what_the_rest_of_a_stage_waits_is_promised_with_its_work(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    cluster.worker("w2")
-    application = cluster.registered(conf={"spark.pace.deadline": "100s"})
-    application.estimate = estimate(waited())
-    submit(application, 0, now_s=108.0, count=2)
     for task in range(2):
-        ended = TaskEnd(stage=0, attempt=0, task=task, index=task, executor="1", launch_ms=0, finish_ms=1, ok=True)
-        application.apply(ended)
+        application.apply(task_end(task))
     [claim] = remaining.promises(application, MOST, now_s=108.0)
     # half of the first stage and all of the second: 30 s of 20 + 20, of which 7.5 s are hidden with one task's worth of cores
     assert claim.forecast.time_s(1.7) == pytest.approx(30.0)
     assert claim.forecast.time_s(0.85) == pytest.approx(1.5 * 25.5 / 0.85)
 
 
-def test_a_squeezed_stage_that_hides_its_waiting_is_no_sign_of_a_fast_machine(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    application = cluster.registered(conf={"spark.pace.deadline": "100s"})
-    application_id = application.id
-    cluster.worker("w1", report(application_id, "1", stages=(use(0, 25.5, done=4, allocated_core_s=25.5),)))
+def test_a_squeezed_stage_that_hides_its_waiting_is_no_sign_of_a_fast_machine(
+    cluster: FakeCluster, application: Application
+) -> None:
+    cluster.worker("w1", report(application.id, "1", stages=(use(0, 25.5, done=4, allocated_core_s=25.5),)))
     application.estimate = estimate(waited())
     # with 0.85 cores the 25.5 core-seconds take 30 s, as waiting is hidden: 30 and not 35 were to be expected
     submit(application, 0, now_s=108.0, count=2)
     for task in range(4):
-        ended = TaskEnd(
-            stage=0, attempt=0, task=task, index=task, executor="1", launch_ms=0, finish_ms=30_000, ok=True, run_ms=15_000
-        )
-        application.apply(ended)
+        application.apply(task_end(task, finish_ms=30_000, run_ms=15_000))
     application.apply(StageCompleted(stage=0, attempt=0, time_ms=30_000))
     assert planning.application_plan(application, "w1", MOST, now_s=138.0).pace == pytest.approx(1.0)
 
@@ -197,8 +177,8 @@ def test_initial_cores_follow_what_the_stage_is_seen_to_read(application: Applic
     application.estimate = estimate(structs.replace(known, runs=(reading,)))
     submit(application, 0, now_s=108.0, count=2)
     before = planning.application_plan(application, "w1", MOST, now_s=108.0)
-    task = TaskEnd(stage=0, attempt=0, task=0, index=0, executor="1", launch_ms=0, finish_ms=1, ok=True, input_records=125)
-    application.apply(task)  # a quarter of the tasks read an eighth, so the others are taken to read 187.5 each
+    # a quarter of the tasks read an eighth, so the others are taken to read 187.5 each
+    application.apply(task_end(0, input_records=125))
     after = planning.application_plan(application, "w1", MOST, now_s=108.0)
     length_s = application.plan.goals[(0, 0)].length_s
     for plan, records in ((before, 1000), (after, 125 + 3 * 187.5)):
@@ -208,39 +188,22 @@ def test_initial_cores_follow_what_the_stage_is_seen_to_read(application: Applic
         assert stage.initial_cores == pytest.approx(0.05 * math.ceil(records / (length_s * rate) / 2 / 0.05))
 
 
-def test_feasibility_names_the_least_deadline_and_it_is_feasible() -> None:
+def test_feasibility_names_the_least_deadline_and_the_cores_that_more_time_needs() -> None:
     what = estimate(taught(20.0, 10.0))
     refused = feasibility(what, 20.0, MOST)
     assert refused.feasible is False
     assert refused.least_deadline_s is not None
     assert refused.least_deadline_s == pytest.approx(35.0, abs=0.2)  # 5 s of start-up and 30 s of work on all cores
     assert feasibility(what, refused.least_deadline_s + 0.1, MOST).feasible is True
-
-
-def test_more_time_needs_fewer_cores() -> None:
-    what = estimate(taught(20.0, 10.0))
     cores = [feasibility(what, d, MOST).cores for d in (36.0, 45.0, 60.0, 120.0)]
     assert None not in cores
     assert cores == sorted(cores, reverse=True)  # type: ignore[type-var]
     # 51 core-seconds in 115 s are 0.44 cores, rounded up to quanta
     assert cores[-1] == pytest.approx(0.45)
-
-
-def test_slots_and_cores_shrink_what_is_possible() -> None:
-    what = estimate(taught(20.0, 10.0))
-    half = changed_copy(MOST, cores=0.85, slots=1, executors=1)
-    full_s = feasibility(what, None, MOST).least_deadline_s
-    half_s = feasibility(what, None, half).least_deadline_s
-    assert full_s is not None
+    # half the slots and cores need twice the time after the start-up
+    half_s = feasibility(what, None, changed_copy(MOST, cores=0.85, slots=1, executors=1)).least_deadline_s
     assert half_s is not None
-    assert half_s - 5 == pytest.approx(2 * (full_s - 5), rel=0.01)
-
-
-def test_a_plan_without_a_profile_says_so(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    reply = cluster.plan(profile="missing", deadline_s=10.0)
-    assert (reply.known, reply.feasible) == (False, None)
-    assert "'missing'" in reply.reason
+    assert half_s - 5 == pytest.approx(2 * (refused.least_deadline_s - 5), rel=0.01)
 
 
 def test_where_no_profile_has_the_name_the_one_that_may_be_meant_is_named(cluster: FakeCluster) -> None:
@@ -248,16 +211,10 @@ def test_where_no_profile_has_the_name_the_one_that_may_be_meant_is_named(cluste
     for day in (24, 25):
         cluster.state.profiles.add(structs.replace(taught(20.0), key=f"load-2026-11-{day}@app.py"))
     planned = cluster.plan(profile="load-2026-11-26@app.py")
-    assert "--profile load-2026-11-25@app.py" in planned.reason
+    assert (planned.known, planned.feasible) == (False, None)
+    assert_names(planned.reason, "'load-2026-11-26@app.py'", "--profile load-2026-11-25@app.py")
     notices = cluster.registered(name="load-2026-11-26").notices.lines
     assert planned.reason in notices
-
-
-def test_a_plan_for_executors_that_fit_no_worker_is_refused(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    with pytest.raises(BadInput):
-        cluster.plan(conf={"spark.executor.memory": "900g"})
-    cluster.plan(conf={"spark.executor.memory": "512m"})
 
 
 def test_capacity_counts_the_largest_workers() -> None:
@@ -288,9 +245,8 @@ def test_the_period_of_an_application_is_the_longest_of_its_workers(cluster: Fak
 
 
 @pytest.fixture
-def planned(tmp_path: Path) -> Callable[..., PlanReply]:
+def planned(cluster: FakeCluster) -> Callable[..., PlanReply]:
     """Return a function that plans two stages of 34 and 17 core-seconds after 5 s of start-up, on two workers of one core."""
-    cluster = FakeCluster(tmp_path)
     cluster.worker("w1")
     cluster.worker("w2")
     text = profile_json(taught(20.0, 10.0)).decode()
@@ -322,12 +278,11 @@ def test_only_the_law_paper_plans_stage_deadlines_with_its_constants(planned: Ca
     assert deadlines(law="paper", settings={"paper.alpha": 0.5, "paper.beta": 0.0}) == [36.67, 18.33]
 
 
-def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(cluster: FakeCluster) -> None:
-    cluster.worker("w1")
-    cluster.worker("w2")
+def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(
+    cluster: FakeCluster, planned: Callable[..., PlanReply]
+) -> None:
     cluster.state.admission.core.default_law = "paper"
-    asked = PlanRequest(profile_json=profile_json(taught(20.0, 10.0)).decode(), deadline_s=120.0)
-    plan = answered(cluster.state.admission.plan(asked, cluster.now_s))
+    plan = planned(deadline_s=120.0)
     assert plan.cores == 0.5  # as above
     assert all(stage.deadline_s is not None for stage in plan.stages)
 

@@ -17,6 +17,7 @@ from controller.master.core.queue import by_rank, rank_of, waits
 from controller.wire.driver import ExecutorWish
 from placement.plan import ever_fitting
 from tests.fakes.placed import Scene
+from tests.fakes.refusals import assert_names
 
 LABELS = ("zone=a", "zone=b", "")
 
@@ -111,3 +112,31 @@ def calls_of_a_pass(path: Path, waiting: int) -> int:
 def test_a_pass_costs_in_proportion_to_those_that_wait(tmp_path: Path) -> None:
     few, more, many = (calls_of_a_pass(tmp_path / f"{waiting}", waiting) for waiting in (25, 50, 100))
     assert many - more <= 2.2 * (more - few)
+
+
+def test_executors_that_cannot_be_on_a_new_worker_keep_nobody_waiting(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, small={"cores": 1.0})
+    fixed = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "4m"}
+    first = scene.cluster.register(instance="fixed", name="fixed", conf=fixed, wanted={"0": ExecutorWish(count=None)})
+    assert scene.where(first) == ["small"]
+    # for that many slots 4 MiB are too little
+    scene.offers["large"] = {**scene.offers["small"], "cores": 64.0}
+    scene.sync()
+    assert scene.where(first) == ["small"]
+    assert scene.where(scene.register("behind")) == ["large"]
+
+
+def test_executors_that_can_be_nowhere_are_told_and_keep_nobody_waiting(tmp_path: Path) -> None:
+    two = Scene(tmp_path, w1={}, w2={})
+    first = two.register("first", priority="high")
+    # a resource profile that is asked for at run time, with less off-heap memory than its slots need
+    wanted = {"1": ExecutorWish(count=1, cores=1, off_heap_mb=1)}
+    two.cluster.driver(first, wanted=wanted)
+    for executor in two.state.applications[first].live_executors():
+        two.cluster.driver(first, wanted=wanted, killed=(executor.record.executor_id,))
+    two.sync()
+    assert_names(two.view(first).reason, "spark.memory.offHeap.size", "1 MiB")
+    behind = two.register("behind", after="later")
+    two.end(two.register("later"))
+    two.sync()
+    assert len(two.where(behind)) == 1

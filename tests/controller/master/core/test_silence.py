@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,6 +61,10 @@ class Hosts:
         [found] = [e for e in self.application.live_executors() if e.record.worker_id == worker]
         return found.record.executor_id
 
+    def gone(self) -> list[str]:
+        """Return the executors that the driver learns are gone."""
+        return [gone.executor_id for gone in self.cluster.driver(self.job).gone]
+
     @property
     def application(self) -> Application:
         return self.cluster.state.applications[self.job]
@@ -76,8 +79,18 @@ class Hosts:
         return next(view.silence for view in views if view.worker_id == worker)
 
 
-def test_a_cut_of_five_seconds_changes_nothing(cluster: FakeCluster) -> None:
-    hosts = Hosts(cluster, "w1", "w2")
+@pytest.fixture
+def hosts(cluster: FakeCluster) -> Hosts:
+    return Hosts(cluster, "w1", "w2")
+
+
+@pytest.fixture
+def elsewhere(cluster: FakeCluster) -> Hosts:
+    """Provide hosts whose application has its driver on another one."""
+    return Hosts(cluster, "w1", "w2", **ELSEWHERE)
+
+
+def test_a_cut_of_five_seconds_changes_nothing(hosts: Hosts, cluster: FakeCluster) -> None:
     before = cluster.state.workers.capacity(hosts.application, cluster.now_s)
     hosts.pass_by(5.0, "w2")
     assert cluster.state.workers.capacity(hosts.application, cluster.now_s) == before
@@ -103,8 +116,7 @@ def test_a_cut_of_25_seconds_is_said_and_loses_nothing(cluster: FakeCluster, cap
     assert hosts.replies["w2"].desired.stopped == ()
 
 
-def test_each_cut_is_said(cluster: FakeCluster) -> None:
-    hosts = Hosts(cluster, "w1", "w2")
+def test_each_cut_is_said(hosts: Hosts) -> None:
     for _ in range(3):
         hosts.pass_by(STALE_S + 1, "w2")
         hosts.pass_by(5.0)
@@ -112,9 +124,8 @@ def test_each_cut_is_said(cluster: FakeCluster) -> None:
 
 
 def test_executors_of_a_lost_worker_are_reported_to_their_driver_and_replaced(
-    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+    hosts: Hosts, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hosts = Hosts(cluster, "w1", "w2")
     cluster.worker("w3")
     wish = {"0": ExecutorWish(count=2)}
     cluster.driver(hosts.job, wanted=wish)
@@ -136,43 +147,16 @@ def test_executors_of_a_lost_worker_are_reported_to_their_driver_and_replaced(
     assert (hosts.application.placement.lost, hosts.application.placement.failures_in_a_row) == (1, 0)
 
 
-def test_an_executor_that_comes_back_late_is_ended_and_keeps_its_place_until_it_has(cluster: FakeCluster) -> None:
-    hosts = Hosts(cluster, "w1", "w2")
-    hosts.pass_by(LOST_S + 1, "w2")
-    late = report(hosts.job, "2")
-    for _ in range(3):
-        cluster.now_s += 0.5
-        hosts.reports("w1")
-        desired = cluster.worker("w2", late).desired
-        cluster.driver(hosts.job, wanted={"0": ExecutorWish(count=2)})
-        cluster.tick()
-        assert (desired.stopped, desired.executors) == ((f"{hosts.job}/2",), ())
-    assert [gone.executor_id for gone in cluster.driver(hosts.job, wanted={"0": ExecutorWish(count=2)}).gone] == ["2"]
-    hosts.pass_by(1.0)
-    assert hosts.on("w2") == "3", "another one, once the place is free"
-    assert hosts.replies["w2"].desired.stopped == ()
-
-
-def test_a_master_that_starts_again_gives_no_late_one_its_place_back(cluster: FakeCluster) -> None:
-    hosts = Hosts(cluster, "w1", "w2")
-    hosts.pass_by(LOST_S + 1, "w2")
-    cluster.state.store.close()
-    cluster.restart()
-    assert cluster.worker("w2", report(hosts.job, "2")).desired.stopped == (f"{hosts.job}/2",)
-
-
-def test_one_that_never_reports_to_the_next_master_is_lost_from_its_start_on(cluster: FakeCluster) -> None:
-    hosts = Hosts(cluster, "w1", "w2")
+def test_one_that_never_reports_to_the_next_master_is_lost_from_its_start_on(hosts: Hosts, cluster: FakeCluster) -> None:
     cluster.state.store.close()
     cluster.restart()
     hosts.pass_by(LOST_S - 1, "w2")
     assert hosts.on("w2") == "2"
     hosts.pass_by(2.0, "w2")
-    assert [gone.executor_id for gone in cluster.driver(hosts.job).gone] == ["2"]
+    assert hosts.gone() == ["2"]
 
 
-def test_a_master_that_stood_still_gives_no_one_up(cluster: FakeCluster) -> None:
-    hosts = Hosts(cluster, "w1", "w2")
+def test_a_master_that_stood_still_gives_no_one_up(hosts: Hosts, cluster: FakeCluster) -> None:
     cluster.tick(LOST_S + STOOD_STILL_S)
     hosts.pass_by(STALE_S - 1, "w1", "w2")
     assert hosts.said == []
@@ -180,8 +164,7 @@ def test_a_master_that_stood_still_gives_no_one_up(cluster: FakeCluster) -> None
     assert (hosts.on("w1"), hosts.on("w2")) == ("1", "2")
 
 
-def test_where_no_worker_reports_none_is_lost(cluster: FakeCluster) -> None:
-    hosts = Hosts(cluster, "w1", "w2")
+def test_where_no_worker_reports_none_is_lost(hosts: Hosts, cluster: FakeCluster) -> None:
     before = cluster.state.workers.capacity(hosts.application, cluster.now_s)
     hosts.pass_by(10 * LOST_S, "w1", "w2")
     assert_names(hosts.silence("w2"), "worker w2", "5m", "any other")
@@ -191,17 +174,16 @@ def test_where_no_worker_reports_none_is_lost(cluster: FakeCluster) -> None:
     assert [e.record.executor_id for e in hosts.application.live_executors()] == ["1"]
 
 
-def test_executors_of_a_silent_driver_are_not_given_up_because_others_would_not_reach_it(cluster: FakeCluster) -> None:
-    hosts = Hosts(cluster, "w1", "w2", **ELSEWHERE)
-    hosts.mute = True
-    hosts.pass_by(LOST_S + 5, "w2")
-    assert hosts.on("w2") == "2"
-    hosts.pass_by(1.0)
-    assert hosts.on("w2") == "2", "both are back"
-    hosts.pass_by(LOST_S, "w2")
-    hosts.mute = False
-    hosts.pass_by(1.0, "w2")
-    assert [gone.executor_id for gone in cluster.driver(hosts.job).gone] == ["2"]
+def test_executors_of_a_silent_driver_are_not_given_up_because_others_would_not_reach_it(elsewhere: Hosts) -> None:
+    elsewhere.mute = True
+    elsewhere.pass_by(LOST_S + 5, "w2")
+    assert elsewhere.on("w2") == "2"
+    elsewhere.pass_by(1.0)
+    assert elsewhere.on("w2") == "2", "both are back"
+    elsewhere.pass_by(LOST_S, "w2")
+    elsewhere.mute = False
+    elsewhere.pass_by(1.0, "w2")
+    assert elsewhere.gone() == ["2"]
 
 
 def test_a_driver_on_a_lost_host_is_gone_when_the_last_word_of_its_executors_is_old(cluster: FakeCluster) -> None:
@@ -215,22 +197,20 @@ def test_a_driver_on_a_lost_host_is_gone_when_the_last_word_of_its_executors_is_
     assert cluster.worker("w1", report(hosts.job, "1")).desired.stopped == (f"{hosts.job}/1",)
 
 
-def test_a_driver_on_a_lost_host_is_gone_although_an_executor_elsewhere_still_waits_for_it(cluster: FakeCluster) -> None:
-    hosts = Hosts(cluster, "w1", "w2", **ELSEWHERE)
-    hosts.boots["w2"] = ELSEWHERE["boot_id"]
-    hosts.pass_by(1.0)
-    hosts.mute = True
-    hosts.pass_by(SILENCE_S - 1, "w2")
-    assert not hosts.application.ended
-    hosts.pass_by(2.0, "w2")
-    assert cluster.view(hosts.job).outcome == "driver_died"
+def test_a_driver_on_a_lost_host_is_gone_although_an_executor_elsewhere_still_waits_for_it(elsewhere: Hosts) -> None:
+    elsewhere.boots["w2"] = ELSEWHERE["boot_id"]
+    elsewhere.pass_by(1.0)
+    elsewhere.mute = True
+    elsewhere.pass_by(SILENCE_S - 1, "w2")
+    assert not elsewhere.application.ended
+    elsewhere.pass_by(2.0, "w2")
+    assert elsewhere.cluster.view(elsewhere.job).outcome == "driver_died"
 
 
-def test_a_driver_lives_as_long_as_one_of_its_executors_is_reported(cluster: FakeCluster) -> None:
-    hosts = Hosts(cluster, "w1", "w2", **ELSEWHERE)
-    hosts.mute = True
-    hosts.pass_by(2 * SILENCE_S, "w2")
-    assert not hosts.application.ended
+def test_a_driver_lives_as_long_as_one_of_its_executors_is_reported(elsewhere: Hosts) -> None:
+    elsewhere.mute = True
+    elsewhere.pass_by(2 * SILENCE_S, "w2")
+    assert not elsewhere.application.ended
 
 
 def test_plans_count_only_on_workers_that_report(cluster: FakeCluster) -> None:
@@ -273,9 +253,8 @@ def test_executors_of_another_cluster_manager_are_its_own_to_give_up(
 
 
 def test_a_worker_that_had_gone_before_the_master_started_is_not_worth_a_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster = FakeCluster(tmp_path)
     cluster.worker("old")
     cluster.state.store.close()
     cluster.restart()
@@ -283,13 +262,12 @@ def test_a_worker_that_had_gone_before_the_master_started_is_not_worth_a_line(
     assert [line for line in caplog.messages if "has not reported" in line] == []
 
 
-def test_executors_of_a_worker_that_dies_while_it_leaves_are_given_up(cluster: FakeCluster) -> None:
-    hosts = Hosts(cluster, "w1", "w2")
+def test_executors_of_a_worker_that_dies_while_it_leaves_are_given_up(hosts: Hosts, cluster: FakeCluster) -> None:
     cluster.state.commands.end_worker("w2", cluster.now_s)
     hosts.pass_by(STALE_S + 1, "w2")
     assert hosts.application.executors["2"].silent
     hosts.pass_by(LOST_S, "w2")
-    assert [gone.executor_id for gone in cluster.driver(hosts.job).gone] == ["2"]
+    assert hosts.gone() == ["2"]
 
 
 def test_a_worker_that_has_left_is_forgotten_once_nothing_lives_there(cluster: FakeCluster) -> None:
@@ -308,12 +286,13 @@ def test_a_worker_that_has_left_is_forgotten_once_nothing_lives_there(cluster: F
         cluster.restart()
 
 
-def test_a_worker_that_has_left_with_executors_is_forgotten_when_they_are_given_up(cluster: FakeCluster) -> None:
-    hosts = Hosts(cluster, "w1", "w2")
+def test_a_worker_that_has_left_with_executors_is_forgotten_when_they_are_given_up(
+    hosts: Hosts, cluster: FakeCluster
+) -> None:
     cluster.state.commands.end_worker("w2", cluster.now_s)
     cluster.worker("w2", report(hosts.job, "2"), leaves=True)
     hosts.pass_by(LOST_S - 1, "w2")
     assert hosts.on("w2") == "2"
     hosts.pass_by(2.0, "w2")
-    assert [gone.executor_id for gone in cluster.driver(hosts.job).gone] == ["2"]
+    assert hosts.gone() == ["2"]
     assert "w2" not in cluster.state.workers.by_id

@@ -17,19 +17,17 @@ ROWS = [sample(0.0, 1.0, 3.0), sample(2.0, 0.5, 4.6), sample(6.0, 0.5, 6.2)]
 """1 core for 2 s, then 0.5 for 4 s; 0.8 used in the first 2 s, 0.4 in the next 4, after 3 core-seconds from before."""
 
 
-def test_a_grant_holds_until_the_next_sample_and_cpu_grew_evenly() -> None:
-    got = use_between(ROWS, 0.0, 6.0)
+@pytest.mark.parametrize("rows", [ROWS, ROWS[::-1]], ids=["in order", "in any other"])
+def test_a_grant_holds_until_the_next_sample_and_cpu_grew_evenly(rows: list[Sample]) -> None:
+    got = use_between(rows, 0.0, 6.0)
     assert (got.allocated_core_s, got.used_core_s, got.peak_cores) == pytest.approx((1 * 2 + 0.5 * 4, 0.8 * 2 + 0.4 * 4, 1.0))
 
 
-def test_what_lies_outside_does_not_count() -> None:
+def test_what_lies_outside_does_not_count_and_without_two_samples_nothing_does() -> None:
     got = use_between(ROWS, 1.0, 4.0)
     assert (got.allocated_core_s, got.used_core_s) == pytest.approx((1 * 1 + 0.5 * 2, 0.8 * 1 + 0.4 * 2))
-    assert use_between(ROWS, 7.0, 9.0) == Use(0.0, 0.0, 0.0)
-
-
-def test_the_order_of_the_samples_does_not_matter() -> None:
-    assert use_between(ROWS[::-1], 0.0, 6.0) == use_between(ROWS, 0.0, 6.0)
+    for rows, start_s in ((ROWS, 7.0), ([], 0.0), (ROWS[:1], 0.0)):
+        assert use_between(rows, start_s, 9.0) == Use(0.0, 0.0, 0.0)
 
 
 def test_executors_add_up_and_the_peak_is_of_one_moment() -> None:
@@ -45,11 +43,6 @@ def test_executors_add_up_and_the_peak_is_of_one_moment() -> None:
 def test_a_counter_that_was_lost_takes_nothing_away() -> None:
     gone = sample(7.0, 0.0, 0.0)
     assert use_between([*ROWS, gone], 0.0, 7.0).used_core_s == use_between(ROWS, 0.0, 6.0).used_core_s
-
-
-def test_no_samples_no_use() -> None:
-    assert use_between([], 0.0, 9.0) == Use(0.0, 0.0, 0.0)
-    assert use_between(ROWS[:1], 0.0, 9.0) == Use(0.0, 0.0, 0.0)
 
 
 def test_the_error_is_negative_when_early() -> None:

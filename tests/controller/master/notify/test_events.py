@@ -136,17 +136,13 @@ def test_the_text_of_a_deadline_at_risk_says_which_how_late_since_when_why_and_w
 
 
 def test_a_higher_priority_is_advised_only_where_one_is_left_and_others_have_the_cores() -> None:
-    others: list[dict[str, Any]] = [{"priority": 100}, {"granted_cores": 2.0}, {"granted_cores": 1.96}]
+    taken = {"priority": 50, "highest_priority": 50}
+    others: list[dict[str, Any]] = [{"priority": 100}, {"granted_cores": 2.0}, {"granted_cores": 1.96}, taken]
     for changed in others:
         assert with_risk(at_risk(), RISK._replace(**changed)).command == "sparkpace explain app-1"
-    assert "--priority high" in (with_risk(at_risk(), RISK._replace(priority=-1)).command or "")
-
-
-def test_a_user_with_a_highest_priority_is_advised_that_one() -> None:
-    limited = RISK._replace(priority=0, highest_priority=50)
-    assert with_risk(at_risk(), limited).command == "sparkpace set app-1 --priority normal"
-    assert with_risk(at_risk(), limited._replace(highest_priority=60)).command == "sparkpace set app-1 --priority 60"
-    assert with_risk(at_risk(), limited._replace(priority=50)).command == "sparkpace explain app-1"
+    for highest, advised in ((100, "high"), (50, "normal"), (60, "60")):
+        risk = RISK._replace(priority=0, highest_priority=highest)
+        assert with_risk(at_risk(), risk).command == f"sparkpace set app-1 --priority {advised}"
 
 
 def test_what_is_not_known_is_left_out_of_the_text() -> None:
@@ -157,22 +153,13 @@ def test_what_is_not_known_is_left_out_of_the_text() -> None:
     assert in_words(at_risk()) == "nightly (app-1) is expected to end 2.5s after its deadline of 1m30s"
 
 
-def test_names_that_strangers_choose_are_no_markup_of_a_chat() -> None:
-    assert in_words(refused_event("<!channel>", "a & b")) == "?!channel? was refused: a ? b"
-
-
-def test_who_began_and_ended_between_two_looks_is_told_and_who_ended_before_the_first_is_not() -> None:
-    watch = EventWatch()
-    old, new = look(outcome=Outcome.KILLED), look(outcome=Outcome.FAILED, application_id="app-2")
-    assert told(watch, 0.0, old) == []
-    assert told(watch, 1.0, old, new) == ["application_ended"]
-
-
 def test_what_strangers_choose_is_cut_and_printable() -> None:
     event = refused_event("a\x1b[2J\n" + "x" * 5000, "no \x00" + "y" * 5000)
     assert event.reason is not None
     assert (event.name[:7], len(event.name)) == ("a?[2J?x", LONGEST_NAME)
     assert (event.reason[:5], len(event.reason)) == ("no ?y", LONGEST_REASON)
+    # and no markup of a chat
+    assert in_words(refused_event("<!channel>", "a & b")) == "?!channel? was refused: a ? b"
 
 
 def test_the_body_has_its_own_id_and_the_clusters() -> None:

@@ -93,8 +93,7 @@ def test_a_profile_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path, 
         assert key in caplog.text
 
 
-def test_the_master_knows_the_last_submission_of_each_job_over_a_restart(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path)
+def test_the_master_knows_the_last_submission_of_each_job_over_a_restart(cluster: FakeCluster) -> None:
     job = cluster.finished_run()
     running = cluster.registered(name="other", instance="another")
     before = dict(cluster.state.registry.submitted)

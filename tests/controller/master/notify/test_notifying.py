@@ -19,10 +19,11 @@ from controller.master.notify.missing import MissingJobs
 from controller.master.notify.notifying import Notifying
 from controller.master.notify.sender import Sender
 from controller.wire.command import PlanRequest
-from tests.controller.master.core.test_lateness import asks, teach
+from controller.wire.worker import ExecutorReport
+from tests.controller.master.core.test_lateness import squeezed, teach
 from tests.controller.master.notify.test_missing import DUE, HOUR, taught
-from tests.controller.master.test_api import Caller, Connection
 from tests.controller.master.test_metrics import scrape, value
+from tests.fakes.calls import Caller
 from tests.fakes.cluster import AtOnce, FakeCluster, registration, report, sample
 from tests.fakes.hook import Hook, hooked
 
@@ -37,42 +38,42 @@ class Told:
         self.sender = Sender(parse_receiver(hook.url), None, time.monotonic)
         cluster.state.notifying = Notifying(self.sender, "this-cluster", lambda: 1e9)
 
+    def at_risk(self, *here: ExecutorReport) -> list[dict[str, Any]]:
+        """Let passes be far enough apart that a forecast past a deadline is a risk; return what was heard."""
+        for seconds in (0.0, 31.0):
+            self.cluster.now_s += seconds
+            self.cluster.worker("w1", *here)
+            self.cluster.tick()
+        return self.heard(1)
+
     def heard(self, count: int) -> list[dict[str, Any]]:
         """Return the notifications as soon as there are `count`."""
         assert wait_until(lambda: self.sender.counts() == ({"sent": count} if count else {}, 0), PATIENCE_S, 0.01)
         return [one.told for one in self.hook.heard]
 
 
+def late(cluster: FakeCluster, **changed: Any) -> tuple[str, ExecutorReport]:
+    """Run an application whose forecast is 3 s past its deadline; return it, and what is reported of its executor."""
+    cluster.worker("w1")
+    job = cluster.register(conf={"spark.pace.deadline": "90s"}, **changed)
+    cluster.driver(job)
+    here = report(job, "1", demand_cores=1.0, quota_cores=0.25)
+    cluster.worker("w1", here, samples=(sample(job, "1", 1.0, forecast_end_s=93.0),))
+    return job, here
+
+
 @pytest.fixture
-def told(tmp_path: Path) -> Iterator[Told]:
+def told(cluster: FakeCluster) -> Iterator[Told]:
     with hooked() as hook:
-        one = Told(FakeCluster(tmp_path), hook)
+        one = Told(cluster, hook)
         yield one
         one.sender.close()
 
 
-@pytest.fixture
-def calling(tmp_path: Path) -> Iterator[tuple[Told, Caller]]:
-    connection = Connection()
-    call = Caller(tmp_path, connection)
-    with hooked() as hook:
-        one = Told(call.cluster, hook)
-        yield one, call
-        one.sender.close()
-    connection.close()
-
-
 def test_a_deadline_at_risk_is_told_by_what_the_api_says(told: Told) -> None:
     cluster = told.cluster
-    cluster.worker("w1")
-    job = cluster.register(name="nightly", conf={"spark.pace.deadline": "90s"})
-    cluster.driver(job)
-    cluster.worker("w1", report(job, "1"), samples=(sample(job, "1", 1.0, forecast_end_s=93.0),))
-    cluster.tick()
-    cluster.now_s += 31
-    cluster.worker("w1", report(job, "1"))
-    cluster.tick()
-    [event] = told.heard(1)
+    job, here = late(cluster, name="nightly")
+    [event] = told.at_risk(here)
     view = cluster.view(job)
     assert (event["event"], event["application_id"], event["name"]) == ("deadline_at_risk", job, "nightly")
     assert (event["deadline_s"], event["forecast_end_s"]) == (view.deadline_s, view.forecast_end_s) == (90.0, 93.0)
@@ -82,25 +83,9 @@ def test_a_deadline_at_risk_is_told_by_what_the_api_says(told: Told) -> None:
 
 
 def test_a_squeezed_job_at_risk_is_told_with_who_has_its_cores_and_what_to_do(told: Told) -> None:
-    cluster = told.cluster
-    teach(cluster, 4.0)
-    cluster.worker("w1")
-    mine, other = cluster.register(conf=asks("60s")), cluster.register(name="other", conf=asks(priority="high"))
-    for job in (mine, other):
-        cluster.driver(job)
-    here = [report(mine, "1", demand_cores=1.0, quota_cores=0.25), report(other, "1", demand_cores=0.75, quota_cores=0.75)]
-    cluster.worker("w1", *here)
-    for at_s in (1.0, 2.0, 3.0):
-        rows = (
-            sample(mine, "1", at_s, demand=1.0, grant=0.25, squeezed=True, forecast_end_s=62.0),
-            sample(other, "1", at_s, demand=0.75, grant=0.75),
-        )
-        cluster.worker("w1", *here, samples=rows, sample_seq=2 * int(at_s - 1))
-    cluster.tick()
-    cluster.now_s += 31
-    cluster.worker("w1", *here)
-    cluster.tick()
-    [event] = told.heard(1)
+    teach(told.cluster, 4.0)
+    mine, here = squeezed(told.cluster, forecast_end_s=62.0)
+    [event] = told.at_risk(*here)
     assert (event["application_id"], event["late_s"], event["late_since_s"]) == (mine, 2.0, 1.0)
     # three quarters of a core for two seconds: 1.5 of the 2 s on a core
     assert event["squeezed_by"] == ["other"]
@@ -110,21 +95,13 @@ def test_a_squeezed_job_at_risk_is_told_with_who_has_its_cores_and_what_to_do(to
         assert said in event["text"]
 
 
-def test_a_limited_user_is_advised_a_priority_that_set_accepts(tmp_path: Path) -> None:
-    cluster = FakeCluster(tmp_path, users=(UserLimits("me", os.getuid(), priority=60),))
-    with hooked() as hook:
-        told = Told(cluster, hook)
-        cluster.worker("w1")
-        job = cluster.register(conf={"spark.pace.deadline": "90s"})
-        cluster.driver(job)
-        here = report(job, "1", demand_cores=1.0, quota_cores=0.25)
-        cluster.worker("w1", here, samples=(sample(job, "1", 1.0, forecast_end_s=93.0),))
-        cluster.tick()
-        cluster.now_s += 31
-        cluster.worker("w1", here)
-        cluster.tick()
-        [event] = told.heard(1)
-        told.sender.close()
+def test_a_limited_user_is_advised_a_priority_that_set_accepts(told: Told) -> None:
+    cluster, notifying = told.cluster, told.cluster.state.notifying
+    cluster.users = (UserLimits("me", os.getuid(), priority=60),)
+    cluster.restart()
+    cluster.state.notifying = notifying
+    job, here = late(cluster)
+    [event] = told.at_risk(here)
     assert event["command"] == f"sparkpace set {job} --priority 60"
     cluster.change(job, priority="60")
     assert cluster.view(job).priority == 60
@@ -165,8 +142,7 @@ def test_ends_are_told_with_the_outcome_that_is_counted(told: Told) -> None:
     assert value(counted, "notifications_waiting") == 0
 
 
-def test_a_refusal_is_told_whether_the_plan_or_the_registration_is_refused(calling: tuple[Told, Caller]) -> None:
-    told, call = calling
+def test_a_refusal_is_told_whether_the_plan_or_the_registration_is_refused(told: Told, call: Caller) -> None:
     told.cluster.finished_run()
     asked = PlanRequest(profile="app@app.py", deadline_s=5.0, submits="nightly")
     assert call("POST", "/v1/plan", asked)["feasible"] is False
@@ -181,10 +157,7 @@ def test_a_refusal_is_told_whether_the_plan_or_the_registration_is_refused(calli
     assert (first["deadline_s"], second["deadline_s"]) == (5.0, 5.0)
 
 
-def test_a_refusal_for_something_else_has_the_deadline_that_was_asked_for_if_it_can_be_read(
-    calling: tuple[Told, Caller],
-) -> None:
-    told, call = calling
+def test_a_refusal_for_something_else_has_the_deadline_that_was_asked_for_if_it_can_be_read(told: Told, call: Caller) -> None:
     call.cluster.worker("w1", memory_mb=1000)
     annotated = {"spark.kubernetes.driver.annotation.sparkpace.io/deadline": "80s"}
     for asked in ({}, {"spark.pace.deadline": "90s"}, {"spark.pace.deadline": "soon"}, annotated):
@@ -193,8 +166,7 @@ def test_a_refusal_for_something_else_has_the_deadline_that_was_asked_for_if_it_
     assert [event["deadline_s"] for event in told.heard(4)] == [None, 90.0, None, 80.0]
 
 
-def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(calling: tuple[Told, Caller]) -> None:
-    told, call = calling
+def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(told: Told, call: Caller) -> None:
     told.cluster.finished_run()
     assert call("POST", "/v1/plan", PlanRequest(profile="app@app.py", deadline_s=5.0))["feasible"] is False
     assert call("POST", "/v1/plan", PlanRequest(profile="app@app.py", deadline_s=60.0, submits="x"))["feasible"] is True
@@ -203,8 +175,7 @@ def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(c
     assert told.heard(0) == []
 
 
-def test_no_secret_of_a_submission_is_told_whatever_it_is_refused_for(calling: tuple[Told, Caller]) -> None:
-    told, call = calling
+def test_no_secret_of_a_submission_is_told_whatever_it_is_refused_for(told: Told, call: Caller) -> None:
     call.cluster.worker("w1", memory_mb=4000)
     secret = "hunter2"
     environment = {"API_KEY": secret}
@@ -230,11 +201,10 @@ def test_no_secret_of_a_submission_is_told_whatever_it_is_refused_for(calling: t
 def test_a_receiver_that_is_away_holds_up_no_pass(tmp_path: Path) -> None:
     with hooked("silence") as hook:
         one = Told(FakeCluster(tmp_path), hook)
-        one.cluster.state.tick(one.cluster.now_s)
+        one.cluster.tick()
         for number in range(3):
-            killed = one.cluster.register(instance=str(number))
-            one.cluster.state.commands.kill(killed, one.cluster.now_s)
-            one.cluster.state.tick(one.cluster.now_s)
+            one.cluster.kill(one.cluster.register(instance=str(number)))
+            one.cluster.tick()
         assert one.sender.counts() == ({}, 3)
         hook.over.set()
         one.sender.close()

@@ -9,9 +9,7 @@ from pathlib import Path
 import msgspec
 
 from controller.master.storage.recorder import Recorder
-from controller.runs.run_folder import read_stages, read_summary
 from controller.runs.run_folders import find_run
-from controller.wire.course import StageCourse
 from tests.fakes.views import sample
 
 SAMPLE = sample(1.0, application_id="a", stage=2, progress=0.5)
@@ -38,15 +36,6 @@ def test_a_folder_is_the_owners_only_and_beginning_twice_is_fine(tmp_path: Path)
     recorder.begin("a")
     recorder.begin("a")
     assert recorder.folder("a").stat().st_mode & 0o777 == 0o700
-
-
-def test_the_record_is_written_at_the_end(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path, 10)
-    recorder.begin("a")
-    span = StageCourse(stage=1, attempt=0, name="count", start_s=1.0, end_s=2.0, tasks=4)
-    assert recorder.finish("a", {"app_id": "a", "end_s": 3.0}, [span]) == []
-    assert read_summary(recorder.folder("a")) == {"app_id": "a", "end_s": 3.0}
-    assert read_stages(recorder.folder("a")) == [span]
 
 
 def test_only_the_newest_finished_runs_are_kept(tmp_path: Path) -> None:

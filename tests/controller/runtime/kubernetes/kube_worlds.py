@@ -17,16 +17,16 @@ from typing import Any, TypeVar
 
 import httpx2
 import msgspec
-from lightkube import ALL_NS, ApiError, Client, KubeConfig, SingleConfig
+from lightkube import ApiError, Client, KubeConfig, SingleConfig
 from lightkube.models.meta_v1 import ObjectMeta
-from lightkube.resources.core_v1 import LimitRange, Namespace, Node, Pod
+from lightkube.resources.core_v1 import LimitRange, Namespace, Pod
 
 from controller.machine.process import Process
 from controller.runtime.base import Adoption, ExecutorKey
 from controller.runtime.claimed_process import ProcessClaim, Serves
 from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.executors import KubernetesRuntime
-from controller.runtime.kubernetes.pod_cpu import PodCpu, parse_cores_m, pod_cpu
+from controller.runtime.kubernetes.pod_cpu import PodCpu, pod_cpu
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server
 
@@ -110,21 +110,6 @@ class World:
     def delete(self, name: str) -> None:
         self.client.delete(Pod, name, namespace=self.namespace, grace_period=0)
 
-    def free_m(self) -> tuple[str, int]:
-        """Return a node, and the thousandths of a core that no pod has asked for there."""
-        node = next(iter(self.client.list(Node))).to_dict()
-        name, total_m = node["metadata"]["name"], parse_cores_m(node["status"]["allocatable"]["cpu"])
-        assert total_m is not None
-        there = [pod.to_dict() for pod in self.client.list(Pod, namespace=ALL_NS)]
-        return name, total_m - sum(self._asked_m(pod) for pod in there if pod["spec"].get("nodeName") == name)
-
-    @staticmethod
-    def _asked_m(pod: dict[str, Any]) -> int:
-        if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
-            return 0
-        amounts = [one.get("resources", {}).get("requests", {}).get("cpu", "0") for one in pod["spec"]["containers"]]
-        return sum(parse_cores_m(amount) or 0 for amount in amounts)
-
     def allow(self, **rules: str) -> None:
         """Bind containers' cores by these rules of a LimitRange from now on."""
         limits = [{"type": "Container", **{rule: {"cpu": cores} for rule, cores in rules.items()}}]
@@ -159,8 +144,8 @@ class World:
     def skip(self, runtime: KubernetesRuntime, seconds: float) -> None:
         """Let time pass for the runtime."""
         self.skipped_s += seconds
-        with runtime._pods.changed:
-            runtime._pods.changed.notify_all()
+        with runtime._changed:
+            runtime._changed.notify_all()
 
     def close(self) -> None:
         for runtime in self.runtimes:
@@ -169,8 +154,8 @@ class World:
 
 
 @contextmanager
-def standin_world(folder: Path, cores: float = 2.0) -> Iterator[World]:
-    state = KubeState(cores)
+def standin_world(folder: Path) -> Iterator[World]:
+    state = KubeState()
     with kube_server(state) as config:
         world = World(config, folder, state)
         yield world

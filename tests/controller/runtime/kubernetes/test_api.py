@@ -17,8 +17,8 @@ from controller.agent.open_quotas import let_go_all, open_all
 from controller.runtime.base import ExecutorKey
 from controller.runtime.kubernetes.api import KubernetesApi, PodLater, ServerLater
 from controller.runtime.kubernetes.executors import KubernetesRuntime
-from controller.runtime.kubernetes.paced_pods import LATE_S
 from controller.runtime.kubernetes.pod_cpu import PodCpu
+from controller.runtime.kubernetes.pod_resize import LATE_S
 from controller.runtime.table import choose_runtime
 from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 from tests.controller.runtime.kubernetes.kube_worlds import IMAGE, World, real_world, standin_world, why_no_real_server
@@ -59,6 +59,13 @@ def in_force(world: World, limit_m: int, name: str = "exec-1") -> PodCpu:
         return pod if pod.in_force_m == pod.limit_m == limit_m else None
 
     return world.until(there)
+
+
+def settled(world: World, **pod: Any) -> tuple[KubernetesRuntime, ExecutorKey]:
+    """Pace a pod at 0.3 and wait until that is in force."""
+    runtime, key = paced(world, 0.3, **pod)
+    in_force(world, 300)
+    return runtime, key
 
 
 def between(world: World, runtime: KubernetesRuntime, least_m: int, most_m: int) -> None:
@@ -117,24 +124,19 @@ def test_the_request_stays_and_the_limit_is_never_below_it_so_that_the_qos_class
     assert runtime.observe()[key].least_cores == 0.4
 
 
-def test_a_limit_rises_on_a_node_without_room(world: World) -> None:
-    """A limit is nothing that the scheduler counts, so there is nothing to wait for."""
-    node, room_m = world.free_m()
-    runtime, key = paced(world, 0.3, node=node)
-    filler = executor_pod("filler", world.serves("2"), limit=f"{room_m}m", request=f"{room_m - 210}m", image=IMAGE, node=node)
-    world.create(filler)
-    world.until(lambda: world.look("filler").ip)
-    for cores in (0.9, 0.25, 2.5):
-        runtime.set_quota(key, cores)
-        in_force(world, round(1000 * cores))
-    assert (world.look().request_m, world.look().pending, runtime.observe()[key].remark) == (200, "", "")
-
-
-def test_a_guaranteed_pod_is_refused_with_what_would_help(world: World) -> None:
-    runtime = world.runtime()
-    pod = world.pod(limit="500m", request="500m")
-    assert pod.qos == "Guaranteed"
-    with pytest.raises(RuntimeRefused, match=r"its pod is Guaranteed.*spark\.kubernetes\.executor\.request\.cores"):
+@pytest.mark.parametrize(
+    ("amounts", "qos", "words"),
+    [
+        ({"limit": "500m", "request": "500m"}, "Guaranteed", "its pod is Guaranteed"),
+        ({"limit": None, "request": None, "memory": None}, "BestEffort", "neither a CPU request nor a CPU limit"),
+    ],
+)
+def test_a_pod_whose_limit_cannot_move_is_refused_with_what_would_help(
+    world: World, amounts: dict[str, Any], qos: str, words: str
+) -> None:
+    runtime, pod = world.runtime(), world.pod(**amounts)
+    assert pod.qos == qos
+    with pytest.raises(RuntimeRefused, match=rf"{words}.*spark\.kubernetes\.executor\.request\.cores"):
         world.adopt(runtime, world.adoption(pod))
 
 
@@ -151,14 +153,6 @@ def test_a_pod_that_has_asked_for_all_that_it_can_use_is_in_the_log_and_hides_no
     runtime.set_quota(key, 2.0)
     said = remark(world, runtime, key, "maximum cpu")
     assert said == runtime.observe()[key].risk
-
-
-def test_a_pod_without_cpu_amounts_is_refused_with_what_would_help(world: World) -> None:
-    runtime = world.runtime()
-    pod = world.pod(limit=None, request=None, memory=None)
-    assert pod.qos == "BestEffort"
-    with pytest.raises(RuntimeRefused, match=r"spark\.kubernetes\.executor\.request\.cores"):
-        world.adopt(runtime, world.adoption(pod))
 
 
 def test_a_pod_without_a_limit_gets_one_and_has_one_for_its_slots_afterwards(world: World) -> None:
@@ -184,8 +178,7 @@ def test_a_watched_pod_is_never_patched(standin: World) -> None:
 
 
 def test_what_is_let_go_has_what_it_had_and_goes_on(world: World) -> None:
-    runtime, _ = paced(world, 0.3, limit="605m", request="200m")
-    in_force(world, 300)
+    runtime, _ = settled(world, limit="605m", request="200m")
     world.until(lambda: let_go_all(runtime))
     in_force(world, 605)
     assert not world.look().ended
@@ -193,8 +186,7 @@ def test_what_is_let_go_has_what_it_had_and_goes_on(world: World) -> None:
 
 
 def test_what_a_limit_range_forbids_is_told_and_less_than_that_still_moves(world: World) -> None:
-    runtime, key = paced(world, 0.3)
-    in_force(world, 300)
+    runtime, key = settled(world)
     world.allow(max="600m")
     runtime.set_quota(key, 1.0)
     said = remark(world, runtime, key, "maximum cpu")
@@ -220,8 +212,7 @@ def test_a_ratio_of_limit_to_request_locks_no_pod(world: World) -> None:
 
 
 def test_a_least_amount_of_a_limit_range_refuses_no_grant(world: World) -> None:
-    runtime, key = paced(world, 0.3)
-    in_force(world, 300)
+    runtime, key = settled(world)
     world.allow(min="200m")
     runtime.set_quota(key, 0.05)
     in_force(world, 201)
@@ -229,8 +220,7 @@ def test_a_least_amount_of_a_limit_range_refuses_no_grant(world: World) -> None:
 
 
 def test_another_writer_of_the_limit_is_told(world: World) -> None:
-    runtime, key = paced(world, 0.3)
-    in_force(world, 300)
+    runtime, key = settled(world)
     world.until(lambda: runtime.observe()[key].quota_cores == 0.3)
     with_api = KubernetesApi(world.config, world.namespace)
     with_api.resize(world.look(), 450)
@@ -249,23 +239,12 @@ def test_a_pod_that_is_gone_has_ended(world: World) -> None:
 
 
 def test_the_next_agent_knows_what_a_pod_had_at_first(world: World) -> None:
-    first, key = paced(world, 0.3, limit="600m", request="200m")
-    in_force(world, 300)
+    first, key = settled(world, limit="600m", request="200m")
     first.close()
     second = world.runtime()
     assert second.observe()[key].quota_cores == 0.3
     second.stop(key)
     in_force(world, 600)
-
-
-def test_the_quotas_of_an_agent_that_is_stuck_are_opened_by_another_runtime(world: World) -> None:
-    first, key = paced(world, 0.3)
-    in_force(world, 300)
-    first.close()
-    second = world.runtime()
-    assert open_all(second, 2.0)
-    in_force(world, 2000)
-    assert key in second.observe()
 
 
 def test_pods_that_are_not_what_they_say_are_refused(world: World) -> None:
@@ -323,8 +302,7 @@ def test_without_the_right_to_resize_it_is_told_which_is_missing(standin: World)
 def test_a_server_that_has_just_started_and_knows_no_roles_yet_is_asked_again(
     standin: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     orders, words = standin.standin.orders, 'pods "exec-1" is forbidden: User "agent" cannot patch resource "pods/resize"'
     denied = (403, json.dumps({"kind": "Status", "message": words, "code": 403}).encode(), "application/json")
     orders.refuse, orders.denials = [denied] * 2, 2
@@ -385,8 +363,7 @@ def test_a_server_works_here_if_it_shows_the_pods_of_the_namespace(standin: Worl
 
 
 def test_a_patch_whose_connection_is_closed_is_sent_again(standin: World) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     standin.standin.orders.close = 1
     runtime.set_quota(key, 0.7)
     in_force(standin, 700)
@@ -415,8 +392,7 @@ STRANGE = [
 
 @pytest.mark.parametrize("answer", STRANGE)
 def test_an_answer_that_is_none_is_tried_again(standin: World, answer: tuple[int, bytes, str]) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     standin.standin.orders.refuse = [answer]
     runtime.set_quota(key, 0.7)
     in_force(standin, 700)
@@ -446,8 +422,7 @@ def test_a_server_that_is_away_is_told_and_quotas_stay(standin: World) -> None:
 
 
 def test_a_node_that_is_late_is_waited_for_and_told_after_a_while(standin: World) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     standin.standin.orders.kubelet_away = True
     runtime.set_quota(key, 0.9)
     standin.until(lambda: standin.look().limit_m == 900)
@@ -484,6 +459,15 @@ def test_pods_that_cannot_be_read_are_left_out(standin: World) -> None:
         runtime.adopt(dataclasses.replace(standin.adoption(standin.look(), executor_id="9"), host=made["status"]["podIP"]))
 
 
+def test_a_pod_with_a_line_separator_in_its_annotations_ends_no_watch(standin: World) -> None:
+    runtime, _ = paced(standin)
+    odd = executor_pod("odd", standin.serves("9"))
+    odd["metadata"]["annotations"] = {"note": "one\x85two"}
+    standin.create(odd)
+    standin.until(lambda: "odd" in {pod.name for pod in list(runtime._pods.values())})
+    assert runtime._away.failures == 0
+
+
 def test_no_pod_is_patched_more_than_once_a_second(standin: World) -> None:
     runtime, key = paced(standin, 0.1)
     for step in range(30):
@@ -498,12 +482,13 @@ def test_no_pod_is_patched_more_than_once_a_second(standin: World) -> None:
 # ---------------------------------------------------------------- many pods, and pods that cause trouble
 
 
-def many(world: World, number: int, cores: float = 0.3) -> tuple[KubernetesRuntime, list[str]]:
-    """Pace executors, each at `cores`, of pods that had 0.5 and asked for 0.01."""
+def many(world: World, number: int) -> tuple[KubernetesRuntime, list[str]]:
+    """Pace executors at 0.3, of pods that had 0.5 and asked for 0.01, and wait for it."""
     runtime, names = world.runtime(), [f"exec-{index:02d}" for index in range(number)]
     for index, name in enumerate(names):
         pod = world.pod(name, str(index), request="10m")
-        world.adopt(runtime, world.adoption(pod, cores, executor_id=str(index)))
+        world.adopt(runtime, world.adoption(pod, executor_id=str(index)))
+    has_limit(world, names, 300)
     return runtime, names
 
 
@@ -516,7 +501,6 @@ def test_pods_that_cause_trouble_hold_back_no_other(standin: World, code: int) -
     """Twelve that fail would cost two minutes if all waited for them, as each failure doubled the wait."""
     state = standin.standin
     runtime, names = many(standin, 13)
-    has_limit(standin, names, 300)
     good = names.pop()
     state.orders.refuse_pods = dict.fromkeys(names, code)
     for index in range(12):
@@ -535,15 +519,13 @@ def test_pods_that_cause_trouble_hold_back_no_other(standin: World, code: int) -
 def test_a_server_that_asks_to_be_left_alone_is_by_all(standin: World, code: int) -> None:
     state = standin.standin
     runtime, names = many(standin, 2)
-    has_limit(standin, names, 300)
     state.orders.retry_after = "25"
     state.orders.refuse = [(code, b'{"kind":"Status","message":"busy","code":%d}' % code, "application/json")]
     runtime.set_quota(ExecutorKey("app", "0"), 0.8)
     remark(standin, runtime, ExecutorKey("app", "0"), f" {code}")
     runtime.set_quota(ExecutorKey("app", "1"), 0.8)
-    with runtime._pods.changed:
-        assert runtime._pods.due() is None
-        assert 20.0 < runtime._pods.pause.until_s - standin.now() <= 25.0
+    assert 20.0 < runtime._pause.until_s - standin.now() <= 25.0
+    assert len(state.tries) == 3
     standin.skip(runtime, 26.0)
     has_limit(standin, names, 800)
 
@@ -552,7 +534,6 @@ def test_a_pod_whose_patch_is_not_answered_holds_back_no_other_for_long(standin:
     """A webhook may be slow for one pod."""
     state = standin.standin
     runtime, names = many(standin, 3)
-    has_limit(standin, names, 300)
     state.orders.gated = frozenset(names[:1])
     state.orders.gate.clear()
     for index in range(3):
@@ -566,7 +547,6 @@ def test_a_pod_whose_patch_is_not_answered_holds_back_no_other_for_long(standin:
 
 def test_a_patch_whose_answer_is_lost_is_not_sent_again_once_the_pod_shows_it(standin: World) -> None:
     runtime, names = many(standin, 2)
-    has_limit(standin, names, 300)
     standin.standin.orders.mute = 1
     runtime.set_quota(ExecutorKey("app", "0"), 0.7)
     has_limit(standin, names[:1], 700)
@@ -593,20 +573,8 @@ def test_a_quota_of_limits_refuses_what_is_too_much_and_gives_what_fits(standin:
     between(standin, runtime, 900, 1000)
 
 
-def test_a_limit_that_is_refused_again_and_again_is_told_in_the_same_words(standin: World) -> None:
-    """An agent notes each change of a remark."""
-    runtime, key = paced(standin, 0.3)
-    in_force(standin, 300)
-    standin.allow(max="600m")
-    runtime.set_quota(key, 5.0)
-    said = remark(standin, runtime, key, "maximum cpu")
-    between(standin, runtime, 500, 600)
-    assert runtime.observe()[key].remark == said
-
-
 def test_all_of_many_pods_are_given_back_before_a_stop_is_over(standin: World) -> None:
     runtime, names = many(standin, 60)
-    has_limit(standin, names, 300)
     assert let_go_all(runtime)
     assert {standin.look(name).limit_m for name in names} == {500}
     assert list((standin.folder / "pods").iterdir()) == []
@@ -617,7 +585,6 @@ def test_what_cannot_be_given_back_is_told_and_the_next_agent_tries_again(
 ) -> None:
     state = standin.standin
     first, names = many(standin, 2)
-    has_limit(standin, names, 300)
     state.orders.refuse_pods = {names[1]: 422}
     standin.skip(first, 2.0)
     assert not let_go_all(first, news_s=5.0)
@@ -634,8 +601,7 @@ def test_what_cannot_be_given_back_is_told_and_the_next_agent_tries_again(
 
 
 def test_a_refused_give_back_is_tried_again_by_the_same_agent(standin: World) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     standin.standin.orders.refuse_pods = {"exec-1": 422}
     runtime.stop(key)
     remark(standin, runtime, key, "422: ")
@@ -647,8 +613,7 @@ def test_a_refused_give_back_is_tried_again_by_the_same_agent(standin: World) ->
 
 
 def test_quotas_are_not_opened_before_the_server_has_accepted_it(standin: World, caplog: pytest.LogCaptureFixture) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     standin.standin.orders.refuse_pods = {"exec-1": 500}
     standin.skip(runtime, 2.0)
     runtime.set_quota(key, 2.0)
@@ -670,12 +635,11 @@ def test_quotas_are_not_opened_before_the_server_has_accepted_it(standin: World,
 def test_a_record_that_cannot_be_written_costs_no_former_executor_of_that_key_its_removal(
     standin: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     standin.delete("exec-1")
     standin.until(lambda: not runtime.observe()[key].running)
     second = standin.pod("exec-2")
-    standin.until(lambda: second.uid in runtime._pods.by_uid)
+    standin.until(lambda: second.uid in runtime._pods)
 
     def full(_descriptor: int) -> None:
         raise OSError("no space left")
@@ -692,8 +656,7 @@ def test_a_record_that_cannot_be_written_costs_no_former_executor_of_that_key_it
 
 
 def test_a_slow_disk_holds_up_no_period(standin: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime, key = paced(standin)
-    in_force(standin, 300)
+    runtime, key = settled(standin)
     second = standin.pod("exec-2", "2")
     writes, may_go_on = threading.Event(), threading.Event()
 
@@ -701,7 +664,7 @@ def test_a_slow_disk_holds_up_no_period(standin: World, monkeypatch: pytest.Monk
         writes.set()
         assert may_go_on.wait(60.0)
 
-    standin.until(lambda: second.uid in runtime._pods.by_uid)
+    standin.until(lambda: second.uid in runtime._pods)
     monkeypatch.setattr("os.fsync", slow)
     adopting = threading.Thread(target=runtime.adopt, args=[standin.adoption(second, 0.4, executor_id="2")])
     adopting.start()

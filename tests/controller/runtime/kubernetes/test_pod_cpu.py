@@ -50,8 +50,7 @@ def test_what_a_pod_says() -> None:
     assert pod is not None
     assert (pod.namespace, pod.name, pod.container, pod.node) == ("jobs", "exec-4", "spark-kubernetes-executor", "node-1")
     assert (pod.qos, pod.limit_m, pod.request_m, pod.in_force_m, pod.pending) == ("Burstable", 500, 200, 500, "")
-    assert (pod.application_id, pod.executor_id, pod.driver_url) == ("spark-1", "4", SERVES.driver_url)
-    assert (pod.labels, pod.ended, pod.leaving) == (("spark-1", "4"), False, False)
+    assert (pod.serves, pod.labels, pod.ended, pod.leaving) == (SERVES, ("spark-1", "4"), False, False)
     assert pod.version > 0
 
 
@@ -80,20 +79,20 @@ def test_the_limit_in_force_is_the_nodes_or_else_that_of_the_spec(
 @pytest.mark.parametrize(
     ("condition", "pending"),
     [
-        ({"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "full"}, ("Deferred", "full")),
-        ({"type": "PodResizePending", "status": "True", "reason": "Infeasible"}, ("Infeasible", "")),
-        ({"type": "PodResizeInProgress", "status": "True"}, ("", "")),
-        ({"type": "PodResizeInProgress", "status": "True", "reason": "Error", "message": "x"}, ("Error", "x")),
-        ({"type": "PodResizePending", "status": "False", "reason": "Deferred"}, ("", "")),
-        ({"type": "Ready", "status": "True"}, ("", "")),
+        ({"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "full"}, "Deferred: full"),
+        ({"type": "PodResizePending", "status": "True", "reason": "Infeasible"}, "Infeasible"),
+        ({"type": "PodResizeInProgress", "status": "True"}, ""),
+        ({"type": "PodResizeInProgress", "status": "True", "reason": "Error", "message": "x"}, "Error: x"),
+        ({"type": "PodResizePending", "status": "False", "reason": "Deferred"}, ""),
+        ({"type": "Ready", "status": "True"}, ""),
     ],
 )
-def test_what_waits(condition: dict[str, str], pending: tuple[str, str]) -> None:
+def test_what_waits(condition: dict[str, str], pending: str) -> None:
     raw = made()
     raw["status"]["conditions"] = [condition]
     pod = pod_cpu(raw)
     assert pod is not None
-    assert (pod.pending, pod.message) == pending
+    assert pod.pending == pending
 
 
 def test_one_that_is_over_or_about_to_be() -> None:

@@ -1,4 +1,5 @@
-"""Limits of a pod's CPU: by examples, and what holds whatever happens."""
+"""Limits of a pod's CPU: by examples, by orders of events that a server hardly ever brings about, and what holds whatever
+happens."""
 
 from __future__ import annotations
 
@@ -9,31 +10,49 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.runtime.kubernetes.pod_cpu import BEST_EFFORT, GUARANTEED, PodCpu
+from controller.runtime.executor_record import PodRecord
+from controller.runtime.kubernetes.pod_cpu import BEST_EFFORT, CONTAINER, GUARANTEED, PodCpu
 from controller.runtime.kubernetes.pod_resize import (
     FLOOR_M,
+    INTERVAL_S,
     RETRY_S,
     STEP_M,
     THRESHOLD_M,
     Bound,
-    LimitGoal,
-    accepted,
+    PacedPod,
+    Pause,
     differs,
     goal,
-    goal_back,
-    refused,
     why_not_paced,
-    why_not_resized,
-    why_not_slowed,
-    within,
 )
-from tests.fakes.refusals import assert_names
+
+OWNER: dict[str, Any] = {"cluster_id": "cluster", "worker_id": "w1", "application_id": "app", "executor_id": "1"}
 
 
-def pod(limit_m: int | None = 600, request_m: int | None = 100, **changed: Any) -> PodCpu:
+def pod(limit_m: int | None = 300, request_m: int | None = 10, **changed: Any) -> PodCpu:
     """Make a pod whose limit is in force."""
-    plain = PodCpu("uid", "jobs", "exec-1", "spark-kubernetes-executor", limit_m=limit_m, request_m=request_m)
+    plain = PodCpu("uid", "jobs", "exec-1", CONTAINER, limit_m=limit_m, request_m=request_m)
     return replace(plain, in_force_m=limit_m, **changed)
+
+
+def paced(seen: PodCpu, cores: float, before_m: int | None = 500) -> PacedPod:
+    """Make an executor of two slots that should have this quota."""
+    executor = PacedPod(PodRecord(**OWNER, uid="uid", namespace="jobs", slots=2, limit_m=before_m))
+    executor.saw(seen, 0.0)
+    executor.want(cores, 0.0)
+    return executor
+
+
+def patch(executor: PacedPod, most_m: int, now_s: float, words: str = "quota") -> int | None:
+    """Send the patch that is due, if any, to a cluster that allows that much; return its limit."""
+    limit_m = executor.next_limit(now_s)
+    if limit_m is not None and limit_m > most_m:
+        executor.failed(limit_m, words, now_s, refused=True)
+    elif limit_m is not None:
+        assert executor.pod is not None
+        executor.accepted(limit_m)
+        executor.saw(replace(executor.pod, limit_m=limit_m, in_force_m=limit_m), now_s)
+    return limit_m
 
 
 @pytest.mark.parametrize(
@@ -49,7 +68,7 @@ def pod(limit_m: int | None = 600, request_m: int | None = 100, **changed: Any) 
     ],
 )
 def test_the_limit_is_the_grant_or_what_the_pod_has_asked_for(cores: float, request_m: int | None, limit_m: int) -> None:
-    assert goal(pod(request_m=request_m), cores) == LimitGoal(limit_m)
+    assert goal(pod(request_m=request_m), cores) == limit_m
 
 
 @pytest.mark.parametrize(
@@ -58,7 +77,7 @@ def test_the_limit_is_the_grant_or_what_the_pod_has_asked_for(cores: float, requ
 )
 def test_what_is_worth_a_patch(has_m: int | None, limit_m: int, expected: bool) -> None:
     assert differs(has_m, limit_m) == expected
-    assert LimitGoal(limit_m).is_reached(pod(has_m)) != expected
+    assert (patch(paced(pod(has_m), limit_m / 1000), 8000, 0.0) == limit_m) == expected
 
 
 def test_pods_whose_limit_cannot_move_are_refused() -> None:
@@ -69,57 +88,87 @@ def test_pods_whose_limit_cannot_move_are_refused() -> None:
     assert why_not_paced(pod(None)) == ""
 
 
-def test_a_request_for_all_that_an_executor_can_use_is_told() -> None:
-    assert_names([why_not_slowed(pod(None, 2000), 2)], "request.cores", "always above")
-    assert why_not_slowed(pod(None, 1900), 2) == ""
-    assert why_not_slowed(pod(600, None), 2) == ""
+@pytest.mark.parametrize(
+    ("has_m", "request_m", "before_m", "back_m"),
+    [
+        (200, 10, 600, 600),
+        (600, 10, 605, 605),  # just as it was
+        (200, 10, None, 2000),  # no limit can be taken away again
+        (200, 3000, None, 3001),
+    ],
+)
+def test_what_is_given_back(has_m: int, request_m: int, before_m: int | None, back_m: int) -> None:
+    executor = paced(pod(has_m, request_m), 0.2, before_m)
+    executor.let_go(1.0)
+    assert patch(executor, 8000, 1.0) == back_m
+    assert patch(executor, 8000, 1.0 + INTERVAL_S) is None
+    assert executor.ended
 
 
-def test_what_a_node_does_not_do_is_told_in_its_words() -> None:
-    assert "Infeasible: static CPU policy" in why_not_resized(pod(pending="Infeasible", message="static CPU policy"))
-    assert "Error" in why_not_resized(pod(pending="Error"))
-    assert why_not_resized(pod()) == ""
+@pytest.mark.parametrize(("request_m", "is_said"), [(2000, True), (1900, False), (None, False)])
+def test_a_request_for_all_that_an_executor_can_use_is_said(request_m: int | None, is_said: bool) -> None:
+    remark = paced(pod(None, request_m), 0.2).observed(Pause(), Pause(), 1.0).remark
+    assert ("request.cores" in remark) == is_said
 
 
-def test_what_is_given_back() -> None:
-    assert goal_back(pod(200), 600, 2) == LimitGoal(600, exact=True)
-    assert goal_back(pod(200), 605, 2).limit_m == 605
-    assert not goal_back(pod(600), 605, 2).is_reached(pod(600)), "it is given back just as it was"
-    assert goal_back(pod(200), None, 2).limit_m == 2000, "no limit can be taken away again"
-    assert goal_back(pod(200, 3000), None, 2).limit_m == 3001
+# ---------------------------------------------------------------- orders of events
+
+
+def test_a_wish_that_is_refused_after_its_executor_was_let_go_delays_no_giving_back() -> None:
+    executor = paced(pod(), 0.45)
+    assert executor.next_limit(10.0) == 450
+    executor.let_go(10.0)
+    executor.failed(450, "odd", 10.0, refused=True)
+    assert executor.next_limit(10.0 + INTERVAL_S) == 500
+
+
+def test_an_answer_that_cannot_be_read_makes_an_older_event_no_other_writers() -> None:
+    executor = paced(pod(), 0.45)
+    executor.next_limit(10.0)
+    executor.failed(450, "it cannot be read", 10.0, refused=False)
+    executor.saw(pod(), 10.0)
+    assert (executor.observed(Pause(), Pause(), 10.0).remark, executor.unsure) == ("", True)
+    executor.saw(pod(450), 10.0)
+    assert (executor.observed(Pause(), Pause(), 10.0).remark, executor.unsure) == ("", False)
 
 
 # ---------------------------------------------------------------- what the cluster refuses
 
 
 def test_lower_limits_than_a_refused_one_move_freely() -> None:
-    bound = refused(None, 900, "quota", 0.0)
-    assert within(bound, LimitGoal(880), pod(300), 1.0) == LimitGoal(880)
-    assert within(bound, LimitGoal(900), pod(300), 1.0) == LimitGoal(600)
+    executor = paced(pod(), 0.9)
+    assert patch(executor, 800, 0.0) == 900
+    executor.want(0.88, 1.0)
+    assert executor.next_limit(1.0) == 880
 
 
 def test_a_refused_limit_is_tried_again_before_any_higher_one() -> None:
-    bound = refused(None, 900, "quota", 0.0)
-    assert within(bound, LimitGoal(2000), pod(890), RETRY_S - 1) != LimitGoal(2000)
-    again = within(bound, LimitGoal(2000), pod(890), RETRY_S)
-    assert again == LimitGoal(900, exact=True)
-    assert again is not None
-    assert not again.is_reached(pod(890)), "near enough is not enough, or it would never be tried"
-    assert accepted(bound, 900) is None
+    executor = paced(pod(890), 2.0)
+    executor.bound = Bound(900, "quota", 0.0)
+    assert executor.next_limit(RETRY_S - 1) is None
+    assert patch(executor, 8000, RETRY_S) == 900, "near enough is not enough, or it would never be tried"
+    assert patch(executor, 8000, RETRY_S + INTERVAL_S) == 2000
 
 
 def test_a_limit_that_was_allowed_is_gone_back_to_at_once() -> None:
-    bound = accepted(refused(None, 700, "quota", 0.0), 640)
-    assert within(bound, LimitGoal(2000), pod(200), 1.0) == LimitGoal(640)
+    executor = paced(pod(580), 0.7)
+    assert [patch(executor, 640, float(second)) for second in range(2)] == [700, 640]
+    executor.want(0.2, 2.0)
+    assert patch(executor, 640, 2.0) == 200
+    executor.want(2.0, 3.0)
     # until that is refused, too
-    lower = refused(bound, 640, "a quota that names 640", 1.0)
-    assert lower == Bound(640, "quota", 1.0)
-    assert within(lower, LimitGoal(2000), pod(200), 2.0) == LimitGoal(420)
+    assert patch(executor, 600, 3.0, "a quota that names 640") == 640
+    assert executor.refusal() == "quota"
+    assert executor.next_limit(4.0) == 420
 
 
-def test_nothing_is_left_to_try_where_even_the_lowest_limit_is_refused() -> None:
-    assert within(refused(None, 101, "quota", 0.0), LimitGoal(2000), pod(None), 1.0) is None
-    assert within(refused(None, 500, "quota", 0.0), LimitGoal(2000), pod(600), 1.0) is None, "somebody else has raised it"
+@pytest.mark.parametrize(("seen", "refused_m"), [(pod(None, 100), 101), (pod(600), 500)])
+def test_nothing_is_left_to_try_where_the_lowest_limit_is_refused_or_somebody_else_has_set_more(
+    seen: PodCpu, refused_m: int
+) -> None:
+    executor = paced(seen, 2.0)
+    executor.bound = Bound(refused_m, "quota", 0.0)
+    assert executor.next_limit(1.0) is None
 
 
 amount = st.integers(FLOOR_M + 1, 8000)
@@ -127,32 +176,22 @@ NEAR_M = 3 * THRESHOLD_M + 2 * STEP_M
 """Distance that is not worth a patch: half of the way to a refused limit would be one, and so is the last bit of a way."""
 
 
-def settle(
-    made: PodCpu, wanted: LimitGoal, most_m: int, now_s: float, bound: Bound | None
-) -> tuple[PodCpu, Bound | None, int]:
-    """Send what is due, one patch after the other, to a cluster that allows that much, until nothing is; count them."""
-    for count in range(100):
-        now = within(bound, wanted, made, now_s + count / 10)
-        if now is None or now.is_reached(made):
-            return made, bound, count
-        if now.limit_m > most_m:
-            bound = refused(bound, now.limit_m, "no", now_s + count / 10)
-        else:
-            made, bound = replace(made, limit_m=now.limit_m), accepted(bound, now.limit_m)
-    raise AssertionError("it goes on for ever")
+def settle(executor: PacedPod, most_m: int, now_s: float) -> int:
+    """Send what is due to a cluster that allows that much, one patch after the other, until nothing is; return the limit."""
+    tries = [patch(executor, most_m, now_s + second) for second in range(20)]
+    assert tries[15:] == [None] * 5
+    assert executor.pod is not None
+    assert executor.pod.limit_m is not None
+    return executor.pod.limit_m
 
 
 @given(has_m=amount, wanted_m=amount, most_m=amount, later_m=amount)
 def test_it_comes_near_to_what_is_allowed_in_a_few_patches(has_m: int, wanted_m: int, most_m: int, later_m: int) -> None:
     has_m = min(has_m, most_m)
-    made, bound, count = settle(pod(has_m, 10), LimitGoal(wanted_m), most_m, 0.0, None)
-    assert count <= 15
-    assert made.limit_m is not None
-    best_m = min(wanted_m, most_m)
-    assert abs(made.limit_m - best_m) <= NEAR_M
-    assert made.limit_m <= max(most_m, has_m)
+    executor = paced(pod(has_m), wanted_m / 1000)
+    now_m = settle(executor, most_m, 0.0)
+    assert abs(now_m - min(wanted_m, most_m)) <= NEAR_M
+    assert now_m <= most_m
     # what is allowed by now is found after a while
-    made = replace(made, limit_m=min(made.limit_m, later_m))
-    made, _, _ = settle(made, LimitGoal(wanted_m), later_m, 2 * RETRY_S, bound)
-    assert made.limit_m is not None
-    assert abs(made.limit_m - min(wanted_m, later_m)) <= NEAR_M
+    executor.saw(pod(min(now_m, later_m)), 2 * RETRY_S)
+    assert abs(settle(executor, later_m, 2 * RETRY_S) - min(wanted_m, later_m)) <= NEAR_M
