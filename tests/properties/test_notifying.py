@@ -1,5 +1,6 @@
 """Deliveries, whatever receivers answer and whenever: the queue is bounded, tries are few and ever rarer, all is counted.
-Waits between tries grow to their bound, however often something fails."""
+Waits between tries grow to their bound, however often something fails. Of events in whatever order, an end is notified of
+once, and a deadline at risk only after it was late for long enough."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from controller.machine.back_off import BackOff
 from controller.master.notify import deliveries
 from controller.master.notify.deliveries import Deliveries, ReceiverAnswer, answer_of
+from controller.master.notify.events import AT_RISK_FOR_S, AT_RISK_S, EventWatch, JobLook
+from controller.wire.states import Outcome
 
 back_offs = st.builds(BackOff, first_s=st.floats(0.001, 10.0), most_s=st.floats(0.001, 100.0))
 answers = st.sampled_from(("taken", "again", "refused"))
@@ -76,3 +79,48 @@ def test_only_success_is_taken_and_no_redirect_is_followed(status: int) -> None:
     answer = answer_of(status)
     assert (answer == "taken") == (200 <= status < 300)
     assert not (300 <= status < 400) or answer == "refused"
+
+
+# ---------------------------------------------------------------- what is notified of
+
+DEADLINE_S = 100.0
+forecasts = st.one_of(st.none(), st.sampled_from((90.0, DEADLINE_S + AT_RISK_S, DEADLINE_S + AT_RISK_S + 0.1, 200.0)))
+states = st.tuples(st.sampled_from(("missing", "running", "ended")), forecasts)
+looks = st.lists(st.tuples(st.floats(0.1, 20.0), states, states), max_size=40)
+
+
+def seen(name: str, state: str, forecast_end_s: float | None) -> list[JobLook]:
+    outcome = Outcome.SUCCEEDED if state == "ended" else None
+    return [] if state == "missing" else [JobLook(name, name, 1.0, DEADLINE_S, forecast_end_s, outcome)]
+
+
+@given(looks)
+def test_what_is_told_has_happened(course: list[tuple[float, tuple[str, float | None], tuple[str, float | None]]]) -> None:
+    watch, now_s = EventWatch(), 0.0
+    over, late_since = set[str](), dict[str, float]()
+    told, at_risk_s = Counter[str](), dict[str, float]()
+    for number, (seconds, *both) in enumerate(course):
+        now_s += seconds
+        # no application comes back from its end
+        states = {name: ("ended" if name in over else state, end) for name, (state, end) in zip("ab", both, strict=True)}
+        events = watch.events([look for name, (state, end) in states.items() for look in seen(name, state, end)], now_s)
+        for name, (state, end) in states.items():
+            late = state == "running" and end is not None and end - DEADLINE_S > AT_RISK_S
+            late_since = {**late_since, name: late_since.get(name, now_s)} if late else _without(late_since, name)
+            if state == "ended":
+                told[name] += number == 0  # before the first look: of an earlier life
+                over.add(name)
+        for event in events:
+            name = event.name
+            if event.event == "application_ended":
+                assert name in over
+                told[name] += 1
+            else:
+                assert now_s - late_since[name] >= AT_RISK_FOR_S
+                assert now_s - at_risk_s.get(name, -AT_RISK_FOR_S) >= AT_RISK_FOR_S
+                at_risk_s[name] = now_s
+    assert told == Counter(dict.fromkeys(over, 1))
+
+
+def _without(values: dict[str, float], name: str) -> dict[str, float]:
+    return {key: value for key, value in values.items() if key != name}
