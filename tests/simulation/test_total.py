@@ -55,8 +55,8 @@ MORE = 2.5
 
 
 def overrun_s(seed: int) -> float:
-    """Return the seconds after the deadline of a chain whose last task takes `MORE` times what its profile says. Nothing comes
-    after that task to repay what it takes, so what is left of it must be foreseen while there is time."""
+    """Return the seconds after the deadline of a chain whose last task takes `MORE` times what its profile says. Nothing
+    comes after that task to repay what it takes, so what is left of it must be foreseen while there is time."""
     rng = random.Random(seed)
     stages = tuple(SimStage((rng.uniform(0.5, 2.0),), gap_s=0.2) for _ in range(rng.randint(6, 12)))
     job = SimJob((*stages, SimStage((MORE * rng.uniform(1.0, 2.0),), gap_s=0.2)), startup_s=8.0, tail_s=0.3)
