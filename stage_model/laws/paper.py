@@ -53,12 +53,6 @@ class PaperSettings(Topic):
     )  # fmt: skip
 
 
-class PaperState(Struct, frozen=True):
-    """`csi`: the integral part, in cores. It starts as the initial cores."""
-
-    csi: float
-
-
 class PaperLimits(Struct, frozen=True):
     """Cores. `core_max` is the paper's coreMax: min(overscale * initial cores, slots); the executor's `tasks_left` cap it
     further. Demands are multiples of `quantum`."""
@@ -75,28 +69,29 @@ class PaperLimits(Struct, frozen=True):
 
 
 def control_step(
-    state: PaperState,
+    csi: float,
     planned: float,
     progress: float,
     limits: PaperLimits,
     dt_s: float,
     settings: PaperSettings,
-) -> tuple[float, PaperState]:
-    """Run one control period and return the cores asked for, and the state after it.
+) -> tuple[float, float]:
+    """Run one control period and return the cores asked for, and csi after it.
 
-    `planned` and `progress` are in [0, 1], `dt_s` is the time since the last step. Once the set-point has reached 1 the stage
-    is late and gets the most there is; csi then rests, because the law no longer runs. The cores are rounded up to whole
-    quanta, then held under the ceiling, which need not be a multiple (1.03 slots).
+    `csi` is the integral part, in cores; it starts as the initial cores. `planned` and `progress` are in [0, 1], `dt_s` is
+    the time since the last step. Once the set-point has reached 1 the stage is late and gets the most there is; csi then
+    rests, because the law no longer runs. The cores are rounded up to whole quanta, then held under the ceiling, which need
+    not be a multiple (1.03 slots).
     """
     error = planned - progress
     proportional = settings.k * error
     integral = settings.k * (dt_s / settings.ti_s) * error
     ceiling = limits.ceiling
     if planned >= 1:
-        return ceiling, state
-    cores = min(max(proportional + state.csi + integral, limits.core_min), ceiling)
+        return ceiling, csi
+    cores = min(max(proportional + csi + integral, limits.core_min), ceiling)
     cores = min(round_up(cores, limits.quantum), ceiling)
-    return cores, PaperState(cores - proportional)
+    return cores, cores - proportional
 
 
 def decide(view: View) -> Decision:
@@ -104,10 +99,10 @@ def decide(view: View) -> Decision:
     same time add up."""
     settings = PaperSettings.from_numbers(view.plan.settings)
     groups = control_groups(view.stages)
-    before: Mapping[StageKey, PaperState] = view.state.kept or {}
+    before: Mapping[StageKey, float] = view.state.kept or {}
     # a group may have nothing to run here for a while, and the one begun last may wait for its next stage
     kept = {*groups, *list(before)[-1:]}
-    states = {group: state for group, state in before.items() if group in kept}
+    csi = {group: integral for group, integral in before.items() if group in kept}
     cores, reasons = [], []
     for group, stages in groups.items():
         plan = stages[0].plan
@@ -123,13 +118,12 @@ def decide(view: View) -> Decision:
             quantum=view.quota.core_quantum,
         )
         progress = group_progress(stages)
-        state = states.get(group, PaperState(initial))
-        asked, states[group] = control_step(state, line, progress, limits, view.dt_s, settings)
+        asked, csi[group] = control_step(csi.get(group, initial), line, progress, limits, view.dt_s, settings)
         cores.append(asked)
         reasons.append(f"stage {stages[-1].plan.stage}: error {line - progress:+.3f}")
     return Decision(
         min(math.fsum(cores), float(view.slots)),
-        LawState(kept=states),
+        LawState(kept=csi),
         "; ".join(reasons) or "no stage with a deadline has a task to run here",
         planned=True,
         beyond_saving=view.left_s < 0,

@@ -15,7 +15,7 @@ from controller.agent.core.decide import ObservedExecutor, OwnStage, decide_dema
 from stage_model.deadlines import set_point
 from stage_model.history.stage_run import StageKey
 from stage_model.laws.base import Decision, LawState
-from stage_model.laws.paper import PaperLimits, PaperSettings, PaperState, control_step
+from stage_model.laws.paper import PaperLimits, PaperSettings, control_step
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.settings import QuotaSettings
 
@@ -27,49 +27,47 @@ pairs = st.tuples(unit, unit).map(sorted)
 
 def test_on_the_line_the_law_keeps_what_it_has() -> None:
     # e = 0: cs = csi = 2.4, csi' = 2.4 - 0
-    assert control_step(PaperState(2.4), 0.3, 0.3, WIDE, 1, SETTINGS) == (2.4, PaperState(2.4))
+    assert control_step(2.4, 0.3, 0.3, WIDE, 1, SETTINGS) == (2.4, 2.4)
 
 
 def test_behind_the_line_it_asks_for_more_and_integrates() -> None:
     # e = 0.02: K*e = 1; integral = 50 * 1/12 * 0.02 = 0.08333; cs = 1 + 2 + 0.08333 = 3.08333 -> 62 quanta = 3.1
     # csi' = 3.1 - 1 = 2.1
-    cores, state = control_step(PaperState(2.0), 0.32, 0.30, WIDE, 1, SETTINGS)
+    cores, csi = control_step(2.0, 0.32, 0.30, WIDE, 1, SETTINGS)
     assert cores == pytest.approx(3.1)
-    assert state.csi == pytest.approx(2.1)
+    assert csi == pytest.approx(2.1)
     fine = PaperLimits(core_min=0.1, core_max=16, tasks_left=100, quantum=1e-6)
-    assert control_step(PaperState(2.0), 0.32, 0.30, fine, 1, SETTINGS)[0] == pytest.approx(37 / 12, abs=1e-5)
+    assert control_step(2.0, 0.32, 0.30, fine, 1, SETTINGS)[0] == pytest.approx(37 / 12, abs=1e-5)
 
 
 def test_saturation_is_fed_back_so_nothing_winds_up() -> None:
     # e = 0.5: K*e = 25, far above coreMax 4: cs = 4, csi' = 4 - 25 = -21, however long it lasts.
     limits = PaperLimits(core_min=0.1, core_max=4, tasks_left=100)
-    state = PaperState(2.0)
+    csi = 2.0
     for _ in range(100):
-        cores, state = control_step(state, 0.6, 0.1, limits, 1, SETTINGS)
+        cores, csi = control_step(csi, 0.6, 0.1, limits, 1, SETTINGS)
         assert cores == 4
-    assert state.csi == pytest.approx(-21)
+    assert csi == pytest.approx(-21)
     # Back on the line the error term is gone: cs = -21 < least, so 0.1; no long tail of past errors.
-    cores, state = control_step(state, 0.6, 0.6, limits, 1, SETTINGS)
+    cores, csi = control_step(csi, 0.6, 0.6, limits, 1, SETTINGS)
     assert cores == pytest.approx(0.1)
-    assert state.csi == pytest.approx(0.1)
+    assert csi == pytest.approx(0.1)
 
 
 def test_tasks_left_cap_the_cores() -> None:
     limits = PaperLimits(core_min=0.1, core_max=8, tasks_left=3)
-    assert control_step(PaperState(6), 0.9, 0.5, limits, 1, SETTINGS)[0] == 3
-    assert control_step(PaperState(6), 0.9, 0.5, PaperLimits(0.1, 8, 0), 1, SETTINGS)[0] == 0
+    assert control_step(6, 0.9, 0.5, limits, 1, SETTINGS)[0] == 3
+    assert control_step(6, 0.9, 0.5, PaperLimits(0.1, 8, 0), 1, SETTINGS)[0] == 0
 
 
 def test_after_the_set_point_has_reached_1_everything_is_asked_for() -> None:
-    state = PaperState(1.0)
-    cores, after = control_step(state, 1.0, 0.95, PaperLimits(0.1, 8, 5), 1, SETTINGS)
-    assert (cores, after) == (5, state)
+    assert control_step(1.0, 1.0, 0.95, PaperLimits(0.1, 8, 5), 1, SETTINGS) == (5, 1.0)
     # Also when it is nearly there: the paper has no exception.
-    assert control_step(state, 1.0, 1.0, PaperLimits(0.1, 8, 5), 1, SETTINGS)[0] == 5
+    assert control_step(1.0, 1.0, 1.0, PaperLimits(0.1, 8, 5), 1, SETTINGS)[0] == 5
 
 
 def test_a_ceiling_that_is_no_multiple_of_the_quantum_still_holds() -> None:
-    assert control_step(PaperState(9), 0.5, 0.5, PaperLimits(0.1, 1.03, 9), 1, SETTINGS)[0] == 1.03
+    assert control_step(9, 0.5, 0.5, PaperLimits(0.1, 1.03, 9), 1, SETTINGS)[0] == 1.03
 
 
 def test_the_set_point_rises_linearly_to_1() -> None:
@@ -83,24 +81,24 @@ limits = st.builds(
     core_max=st.floats(0.5, 32),
     tasks_left=st.integers(0, 200).map(float),
 )
-states = st.builds(PaperState, csi=st.floats(-100, 100))
+integrals = st.floats(-100, 100)
 settings = st.builds(PaperSettings, k=st.floats(0.1, 100), ti_s=st.floats(0.5, 60))
 periods = st.floats(0.1, 5)
 
 
-@given(states, unit, unit, limits, periods, settings)
+@given(integrals, unit, unit, limits, periods, settings)
 def test_cores_stay_within_their_bounds(
-    state: PaperState, planned: float, progress: float, bounds: PaperLimits, dt_s: float, constants: PaperSettings
+    csi: float, planned: float, progress: float, bounds: PaperLimits, dt_s: float, constants: PaperSettings
 ) -> None:
-    cores, after = control_step(state, planned, progress, bounds, dt_s, constants)
+    cores, after = control_step(csi, planned, progress, bounds, dt_s, constants)
     # rounding up to whole quanta takes 0.1 + 2e-17 for 0.1
     assert min(bounds.core_min, bounds.ceiling) - 1e-9 <= cores <= bounds.ceiling
-    assert math.isfinite(after.csi)
+    assert math.isfinite(after)
 
 
-@given(states, pairs, pairs, limits, periods, settings)
+@given(integrals, pairs, pairs, limits, periods, settings)
 def test_less_progress_or_a_steeper_plan_never_means_fewer_cores(
-    state: PaperState,
+    csi: float,
     planned: list[float],
     progress: list[float],
     bounds: PaperLimits,
@@ -108,7 +106,7 @@ def test_less_progress_or_a_steeper_plan_never_means_fewer_cores(
     constants: PaperSettings,
 ) -> None:
     def cores(at: float, done: float) -> float:
-        return control_step(state, at, done, bounds, dt_s, constants)[0]
+        return control_step(csi, at, done, bounds, dt_s, constants)[0]
 
     (flat, steep), (behind, ahead) = planned, progress
     assert cores(steep, behind) >= cores(steep, ahead) - 1e-9
@@ -134,7 +132,7 @@ def decided(
     own = {(number, 0): OwnStage(0, count) for number, count in (done or {}).items()}
     if running:
         own[(stages[0].stage, 0)] = OwnStage(running)
-    state = LawState(None, {group: PaperState(cores) for group, cores in (csi or {}).items()})
+    state = LawState(None, dict(csi or {}))
     return decide_demand(plan, ObservedExecutor(4, own, 0.0), state, dt_s=1.0, quota=QuotaSettings())
 
 
@@ -166,7 +164,7 @@ def test_a_later_stage_goes_on_with_the_integrator_of_its_own_group() -> None:
     second = stage(6, planned=0.5, group=(5, 0), group_base=0.5, group_share=0.5)
     got = decided(other, second, done={3: 5}, csi={(3, 0): 0.3, (5, 0): 1.2})
     assert got.demand == pytest.approx(1.5)
-    assert {group: state.csi for group, state in got.state.kept.items()} == pytest.approx({(3, 0): 0.3, (5, 0): 1.2})
+    assert got.state.kept == pytest.approx({(3, 0): 0.3, (5, 0): 1.2})
 
 
 def test_a_stage_with_nothing_to_run_here_for_a_period_keeps_its_integrator() -> None:
@@ -174,16 +172,14 @@ def test_a_stage_with_nothing_to_run_here_for_a_period_keeps_its_integrator() ->
     busy = decided(stage(3, tasks=5, elsewhere_running=5), stage(4), csi={(3, 0): 0.8, (4, 0): 0.4})
     assert busy.demand == pytest.approx(0.4)
     # one has failed and may come here: 0.8 + 0.4, not the initial core + 0.4
-    kept = {group: state.csi for group, state in busy.state.kept.items()}
-    got = decided(stage(3, tasks=5, elsewhere_running=4), stage(4), csi=kept)
+    got = decided(stage(3, tasks=5, elsewhere_running=4), stage(4), csi=busy.state.kept)
     assert got.demand == pytest.approx(1.2)
 
 
 def test_between_two_stages_of_a_group_its_integrator_is_kept_although_another_stage_runs() -> None:
     alone = decided(stage(1), csi={(1, 0): 0.2, (5, 0): 1.2})
-    kept = {group: state.csi for group, state in alone.state.kept.items()}
     second = stage(6, planned=0.5, group=(5, 0), group_base=0.5, group_share=0.5)
-    assert decided(stage(1), second, csi=kept).demand == pytest.approx(0.2 + 1.2)
+    assert decided(stage(1), second, csi=alone.state.kept).demand == pytest.approx(0.2 + 1.2)
 
 
 def test_an_ended_stage_is_forgotten_once_another_has_begun() -> None:
@@ -208,14 +204,14 @@ def test_a_plan_that_names_no_group_is_one_of_its_own() -> None:
 def test_the_order_of_stages_does_not_matter(data: st.DataObject, done: list[tuple[int, int]]) -> None:
     """Groups of two stages each: first all firsts are under way, then all seconds."""
 
-    def run(order: list[int]) -> tuple[float, Mapping[StageKey, PaperState]]:
+    def run(order: list[int]) -> tuple[float, Mapping[StageKey, float]]:
         csi: dict[StageKey, float] = {}
         for turn in (0, 1):
             now = turn / 2
             begun = [2 * number for number in order]
             stages = [stage(n + turn, planned=0.4 + now, group=(n, 0), group_base=now, group_share=0.5) for n in begun]
             got = decided(*stages, done={n + turn: done[n // 2][turn] for n in begun}, csi=csi)
-            csi = {group: state.csi for group, state in got.state.kept.items()}
+            csi = got.state.kept
         return got.demand, got.state.kept
 
     places = list(range(len(done)))
