@@ -73,7 +73,8 @@ class User(NamedTuple):
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """The content of cluster.json. `options` are those of `up` as given, defaults included; `started` is epoch seconds, for
-    people only. `driver_host` is an address of this machine at which executors reach drivers (empty: Spark finds it)."""
+    people only. `driver_host` is an address of this machine at which executors reach drivers (empty: loopback where the
+    master listens there, else what Spark finds)."""
 
     cluster_id: str
     url: str

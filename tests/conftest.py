@@ -183,11 +183,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Schedu
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests with most jobs on real clusters first where several processes run tests, so that all processes end
-    together."""
+    """Put the groups and files with most jobs on real clusters first where several processes run tests, so that all processes
+    end together."""
     if hasattr(config, "workerinput"):
         of = {item: _together(item.nodeid) for item in items}
-        jobs = Counter(of[item] for item in items if item.get_closest_marker("spark") and item.get_closest_marker("docker"))
+        long = (item for item in items if item.get_closest_marker("docker") or of[item] in TOGETHER)
+        jobs = Counter(of[item] for item in long if item.get_closest_marker("spark"))
         items.sort(key=lambda item: (item.get_closest_marker("spark") is None, -jobs[of[item]]))
 
 

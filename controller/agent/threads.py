@@ -1,8 +1,8 @@
 """The agent's threads besides its loop: none of them ends or hangs without a word.
 
 An exception in a thread's work is reported to the master and counted, and the work begins again with back-off. `check`, the
-watchdog's look, is called every period: it names the threads that have hung for longer than their patience. Python cannot end
-a thread, so for a hung one the agent's child has to end and be started again (`child`).
+watchdog's look, is called every period: it names the threads that have hung for longer than their patience, or have ended all
+the same. Python cannot end a thread, so for such a thread the agent's child has to end and be started again (`child`).
 """
 
 from __future__ import annotations
@@ -48,8 +48,12 @@ class Threads:
         watched.thread.start()
 
     def check(self) -> list[str]:
-        """Return the names of the threads that hang."""
-        return [watched.name for watched in self._all if self._clock() - watched.beat_s > watched.patience_s]
+        """Return the names of the threads that hang or have ended."""
+        return [watched.name for watched in self._all if self._is_lost(watched)]
+
+    def _is_lost(self, watched: _Watched) -> bool:
+        ended = watched.thread is not None and not watched.thread.is_alive() and not self._stop.is_set()
+        return ended or self._clock() - watched.beat_s > watched.patience_s
 
     def _run(self, watched: _Watched, work: Callable[[Beat], None]) -> None:
         in_a_row = failures = 0

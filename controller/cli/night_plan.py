@@ -20,7 +20,7 @@ OF_ONE_APPLICATION = {"curve": "--curve", "cores": "--cores", "log_cores": "--lo
 
 
 def show_night(runs: Sequence[LoggedRun], two: str, given: Mapping[str, Any], zone: tzinfo, *, as_json: bool) -> bool:
-    """Show the night of runs of different applications, of which a clause names `two`. Return False if one of them would not
+    """Show the night of runs of different applications; the clause `two` names two of them. Return False if a job would not
     have ended by the deadline with all its cores."""
     if sentence := maybe_one_job(runs):  # before refusals, of which it may be the cause
         warn([sentence])

@@ -1,8 +1,8 @@
 """Declaration of the options of `sparkpace up`, `master` and `agent`.
 
-A `ServiceOption` is written once, in `service_options` or `master_options`. The command line and its help, the
-table of `sparkpace.toml`, the checks, the words that `up` hands on to a service, what the service gets, and the table of
-docs/reference/services.md follow.
+A `ServiceOption` is written once, in `service_options`, `master_options` or `growth_options`. The command line and its
+help, the table of `sparkpace.toml`, the checks, the words that `up` hands on to a service, what the service gets, and the
+table of docs/reference/services.md follow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The shapes of the tables that commands print, and tables that several of them do."""
+"""The shapes of the tables that commands print, and the tables that several commands print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_STAGE = 200
 
 
 def text_table(*headings: str) -> Table:
-    """Return a table of texts; a long one takes several lines."""
+    """Return a table of texts; a long text takes several lines."""
     table = Table(box=None, pad_edge=False)
     for heading in headings:
         table.add_column(heading, overflow="fold")

@@ -58,7 +58,7 @@ class Plan:
 
 
 class ReadyPlan(NamedTuple):
-    """A plan that this machine has all for. `why_not_better` says why its runtime is not a better one (`Choice`), and
+    """A plan for which this machine has everything. `why_not_better` says why its runtime is not a better one (`Choice`), and
     `java_home` is the JDK of drivers."""
 
     plan: Plan

@@ -1,4 +1,4 @@
-"""Driver of one submission, run as a child, whose application is watched until both have ended, or in the background.
+"""Driver of one submission: run as a child, with its application watched until both have ended, or started in the background.
 
 The driver's input, output and exit code pass through untouched. Signals are handed on; then the application is ended through
 the master too, so that no container outlives a driver that did not listen.
@@ -25,7 +25,7 @@ from controller.wire.command import ApplicationView
 from controller.wire.states import Outcome
 from stage_model.errors import OtherVersion, PaceError, Unavailable
 
-if TYPE_CHECKING:  # `kill` reads this module and carries nothing of submissions
+if TYPE_CHECKING:  # `kill` imports this module and needs nothing of submissions
     from controller.submit.submission import Submission
 
 LOOK_S = 1.0

@@ -44,7 +44,7 @@ class Failure(Message, frozen=True, kw_only=True):
 
 
 class Empty(Message, frozen=True, kw_only=True):
-    """The answer to a call that has nothing to say."""
+    """A message that has nothing to say: the body of a call, or the answer to one."""
 
 
 class PlanRequest(Message, frozen=True, kw_only=True):

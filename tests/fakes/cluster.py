@@ -39,9 +39,6 @@ from stage_model.history.events import (
 )
 from tests.fakes import views
 
-START_MS = 1_000_000
-
-
 T = TypeVar("T")
 
 

@@ -93,7 +93,6 @@ def metrics_changed(**fields: int | None) -> Change:
 
 
 def changed(kind: str, **fields: str) -> Change:
-
     def change(events: Events) -> Events:
         for event in events:
             if event["Event"].endswith(kind):
@@ -104,7 +103,6 @@ def changed(kind: str, **fields: str) -> Change:
 
 
 def later(by_ms: int) -> Change:
-
     def moved(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
             return {name: moved(one, name) for name, one in value.items()}

@@ -234,7 +234,7 @@ class LocalCluster:
 
     def start(self, words: Sequence[str], environment: Mapping[str, str] | None = None, cwd: Path = APPS) -> Job:
         """Start any command in the background, with this cluster's environment. Programs of others find the settings of jobs
-        in Spark's own folder."""
+        in the folder of SPARK_CONF_DIR."""
         number = len(self.jobs)
         out, err = (self.home.path.parent / f"job-{number}.{name}" for name in ("out", "err"))
         foreign = tuple(words[: len(self.program)]) != self.program

@@ -222,7 +222,7 @@ def test_stock_spark_submit_without_the_settings_file_is_refused_unless_it_says_
 
 
 def test_a_notebooks_session_is_an_application_by_a_folder_of_settings(cluster: LocalCluster) -> None:
-    """A session that gets them by a file keeps a deadline in `test_jupyter`."""
+    """A session whose settings come in a file keeps a deadline in `test_jupyter`."""
     variables = {"PYSPARK_PYTHON": sys.executable, "SPARK_CONF_DIR": str(cluster.properties().parent)}
     assert cluster.start([sys.executable, str(APPS / "notebook.py"), "600s"], variables).finish().ok().answer["ok"]
     summary = cluster.summary("notebook")

@@ -99,7 +99,7 @@ def test_nothing_of_others_is_read_or_reached(arena: Arena) -> None:
 
 def test_limits_hold_and_forged_progress_harms_only_the_forger(arena: Arena) -> None:
     child, sampled = arena.cluster.agent_child("w1").pid, len(arena.cluster.samples(arena.application_id))
-    plan = {"most_mb": 4096, "most_processes": 20_000, "log_mb": 60, "forge_s": 4}
+    plan = {"most_mb": 4096, "most_processes": 20_000, "log_mb": 60, "forge_s": 6}
     seen = arena.attack("root", "var", "tmp", "fork", "shout", "forge", **plan).ok().answer["seen"]
     assert (seen["root"]["mb"], seen["root"]["why"]) == (0, "Read-only file system")
     assert (seen["var"]["mb"], seen["var"]["why"]) == (0, "Read-only file system")

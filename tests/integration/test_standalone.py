@@ -106,9 +106,9 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
         cluster.submit("test", Order("left", ("rounds.py", f"{apps}/never"), options=OPTIONS), executors=1)
         eventually(lambda: joined(cluster, "left") == 1, "the last job's executor")
         left = cluster.jobs["left"].process
-    crashed.__exit__(None, None, None)
     assert left.poll() is not None
     assert containers(docker_engine, folder) == []
+    crashed.__exit__(None, None, None)  # last, because it would take away what the other one leaves behind
 
 
 def test_executors_of_one_worker_share_its_cores_by_weight(docker_engine: Any, apps: Path) -> None:

@@ -126,11 +126,11 @@ class DeadlineGrowth:
             state.further = replace(further, awaited=further.awaited[-missing:])
 
     def give_up(self, kind: WorkerType, why: str) -> None:
-        """Count on no further worker for the deadlines that wait for one such as that worker of `kind`, which does not come;
-        `why` completes "a further worker"."""
+        """Let each deadline that waits for such a worker as this one of `kind`, which does not come, count only on the
+        workers that are there; `why` completes "a further worker"."""
         for application in self.registry.applications.values():
             further = application.placement.further
-            if further is not None and kind.holds(further.kind):
+            if further is not None and not application.ended and kind.holds(further.kind):
                 self._count_on_none(application, why)
 
     def _count_on_none(self, application: Application, why: str) -> None:

@@ -111,7 +111,7 @@ class Growing:
         """Take in that a worker could not be started. The start is tried again later as long as an application wants it."""
         self.registry.changes.log(f"worker {action.name} was not started: {error}", "error")
         for application in self.registry.applications.values():
-            if any(action.kind.holds(kind) for kind in self._kinds(application)):
+            if not application.ended and any(action.kind.holds(kind) for kind in self._kinds(application)):
                 application.notify(f"a worker for it could not be started: {error}")
         self.deadlines.give_up(action.kind, "could not be started")
         self._begin(self.growth.failed(action.name, action.kind, now_s))

@@ -35,6 +35,8 @@ LISTED_S = 5.0
 """Longest wait of a new runtime for the first list of pods."""
 ENDED_S = 5.0
 """Longest wait at the end for a call that is under way."""
+HANGS_S = 120.0
+"""Time after which a watch hangs, because it is begun again every 20 s: the program that gives a token has no time-out."""
 STEADY_S = 10.0
 """Time after which a watch that ends is soon followed by the next one."""
 LOGGED = 4
@@ -68,6 +70,7 @@ class KubernetesRuntime(Adopter):
         self._away, self._pause = Pause(), Pause()
         """Failures to see pods, and the pause of all patches."""
         self._too_old = ""
+        self._beat()
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._watch, self._patch)]
         for thread in self._threads:
             thread.start()
@@ -174,11 +177,15 @@ class KubernetesRuntime(Adopter):
     # ---------------------------------------------------------------- in the background
 
     def alive(self) -> bool:
-        return all(thread.is_alive() for thread in self._threads)
+        return self._clock() - self._beat_s < HANGS_S and all(thread.is_alive() for thread in self._threads)
+
+    def _beat(self) -> None:
+        self._beat_s = self._clock()
 
     def _watch(self) -> None:
         """Keep the known pods as their API server has them."""
         while not self._closing:
+            self._beat()
             why, asked_s, listed_s = "", 0.0, math.inf
             try:
                 pods, version = self._api.pods()
@@ -187,7 +194,8 @@ class KubernetesRuntime(Adopter):
                     self._saw(dict.fromkeys(gone) | {pod.uid: pod for pod in pods})
                     self._listed, self._away.why, self._away.since_s = True, "", math.inf
                 listed_s = self._clock()
-                for uid, pod in self._api.changes(version):
+                for uid, pod in self._api.changes(version, self._beat):
+                    self._beat()
                     self._saw({uid: pod})
             except ServerLater as error:
                 why, asked_s = str(error), error.asked_s
@@ -226,6 +234,10 @@ class KubernetesRuntime(Adopter):
                 outcome = self._api.resize(pod, limit_m)
             except (PodLater, ServerLater) as error:
                 outcome = error
+            except Exception:
+                # trouble with one pod must not end the patching of all others
+                log.exception("the pod of executor %s was not patched", executor.record.key.text)
+                outcome = PodLater("its pod was not patched, for a reason that is in the agent's log; it is tried again")
             with self._changed:
                 now_s = self._clock()
                 executor.look(now_s)

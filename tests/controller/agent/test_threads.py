@@ -116,3 +116,18 @@ def test_every_thread_that_hangs_is_named(rig: Rig) -> None:
     again.set()
     assert beaten.wait(60)
     assert rig.threads.check() == ["starts"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ended_all_the_same_is_named(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_text: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(rig.threads, "_note", fails)
+    rig.threads.add("starts", lambda _: None, patience_s=PATIENCE_S)
+    thread = rig.threads._all[0].thread
+    assert thread is not None
+    thread.join(60)
+    assert rig.threads.check() == ["starts"]
+    rig.stop.set()
+    assert rig.threads.check() == []

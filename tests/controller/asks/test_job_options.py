@@ -119,14 +119,14 @@ def test_a_port_is_named_once_however_it_is_written() -> None:
 # ---------------------------------------------------------------- annotations of a driver's pod
 
 
-def annotations(**said: str) -> dict[str, str]:
+def annotated(**said: str) -> dict[str, str]:
     return {f"spark.kubernetes.driver.annotation.sparkpace.io/{name}": text for name, text in said.items()}
 
 
 def test_annotations_say_what_settings_say() -> None:
-    conf = annotations(deadline="10min", priority="high") | {"spark.app.name": "a"}
+    conf = annotated(deadline="10min", priority="high") | {"spark.app.name": "a"}
     assert with_annotations(conf) == conf | {"spark.pace.deadline": "10min", "spark.pace.priority": "high"}
-    said = with_annotations(annotations(deadline="10min") | {"spark.pace.deadline": "5min"})
+    said = with_annotations(annotated(deadline="10min") | {"spark.pace.deadline": "5min"})
     assert said["spark.pace.deadline"] == "5min", "a setting goes before an annotation"
 
 
@@ -137,5 +137,5 @@ def test_others_annotations_are_theirs() -> None:
 
 def test_an_annotation_that_says_nothing_is_refused() -> None:
     with pytest.raises(BadInput) as refused:
-        with_annotations(annotations(dedline="10min"))
+        with_annotations(annotated(dedline="10min"))
     assert_names(refused.value, "sparkpace.io/dedline", "sparkpace.io/deadline", "sparkpace.io/priority")

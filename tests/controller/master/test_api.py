@@ -19,7 +19,6 @@ from starlette.routing import Route
 from controller.master.access import bodies
 from controller.master.access.join_tokens import JoinTokens
 from controller.master.access.peer import Address, find_peer
-from controller.master.api import Api
 from controller.wire.driver import DriverSync, Registration
 from controller.wire.message import Message
 from controller.wire.version import SPOKEN

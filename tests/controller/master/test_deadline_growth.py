@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from controller.asks.user_limits import UserLimits
-from placement.growth import Growth, Limits, WorkerType
-from stage_model.errors import InfeasibleDeadline
+from placement.growth import Growth, Limits, StartWorker, WorkerType
+from stage_model.errors import InfeasibleDeadline, RuntimeFailed
 from tests.controller.master.test_growing import Provided, turn
 from tests.fakes.cluster import report, sample
 from tests.fakes.placed import Scene
@@ -243,6 +243,15 @@ class TestTheNextDeadline:
         said = "its deadline counts only on the workers that are there, because a further worker could not be started"
         assert said in taught.view(first).notices
         assert taught.cluster.plan(profile=PROFILE, deadline_s=12.0).feasible is True
+
+    def test_an_application_that_has_ended_learns_of_no_worker_that_cannot_be_started(self, taught: Scene) -> None:
+        grown_by(taught, Limits(workers=1))
+        first = taught.register("app", None, deadline="9s")
+        kind = taught.state.applications[first].placement.further.kind
+        taught.cluster.kill(first)
+        before = taught.view(first).notices
+        taught.state.growing.not_started(StartWorker("grown-1", kind), RuntimeFailed("no room"), taught.cluster.now_s)
+        assert taught.view(first).notices == before
 
     @pytest.mark.parametrize(("deadline", "limits"), [("9s", Limits()), ("10s", Limits(join_s=5.0))])
     def test_it_gets_the_cores_if_the_worker_comes_too_late(self, taught: Scene, deadline: str, limits: Limits) -> None:

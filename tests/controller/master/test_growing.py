@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,6 @@ from placement.growth import Growth, Limits, WorkerType
 from placement.resources import ResourceSet
 from stage_model.errors import BadInput, RuntimeFailed
 from tests.fakes.placed import Scene
-
-H = 1024 + 384
 
 
 class Provided:
@@ -70,6 +69,7 @@ def turn(scene: Scene, provider: Provided, asks: int) -> None:
         provider.done.clear()
         scene.state.tick(scene.cluster.now_s)
         assert provider.done.wait(120)
+        wait(scene.state.outside.providing.under_way)  # it is set a moment before the call is over
     scene.sync()
     scene.sync(1)
 

@@ -46,7 +46,7 @@ def made(conf: dict[str, str] | None = None, **options: object) -> ExecutorSpec:
 
 OFF_HEAP = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
 SIZES = ("spark.executor.memory", "spark.executor.memoryOverhead", "spark.memory.offHeap.size")
-NO_MACHINE_HAS = ("\u00b2", "4\u00b20", "9" * 5000, str(2**30 + 1) * 2)
+NO_MACHINE_HAS = ("\u00b2", "4\u00b20", "9" * 5000)
 
 
 class TestMemory:
@@ -102,6 +102,8 @@ class TestMemory:
             *((f"spark.executor.{name}", "much") for name in ("memory", "memoryOverhead", "pyspark.memory")),
             *(("spark.executor.memoryOverheadFactor", text) for text in ("much", "-1", "nan", "inf", "0", "1e308")),
             *((key, text) for key in SIZES for text in NO_MACHINE_HAS),
+            *((key, str(2**30 + 1)) for key in SIZES[:2]),
+            (SIZES[2], str(2**30 + 1) * 2),
         ],
     )
     def test_unreadable_sizes_and_factors_are_refused_by_name(self, key: str, text: str) -> None:

@@ -8,9 +8,9 @@ import re
 import pytest
 from msgspec import structs
 
-from controller.master.core.lesson import basis
 from controller.master.core.capacity import Capacity
 from controller.master.core.feasibility import feasibility
+from controller.master.core.lesson import basis
 from stage_model.forecast.bounds import StageBound
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.further import Grounds

@@ -130,7 +130,10 @@ def waited() -> Profile:
     return structs.replace(known, runs=(structs.replace(run, stages=stages),))
 
 
-def test_what_stages_wait_is_part_of_the_schedule_the_plan_and_the_promise(application: Application) -> None:
+def test_what_stages_wait_is_part_of_the_schedule_the_plan_and_the_promise(
+    cluster: FakeCluster, application: Application
+) -> None:
+    cluster.worker("w2")  # which gets an executor, too: two slots in all
     application.estimate = estimate(waited())
     submit(application, 0, now_s=108.0, count=2)
     plan = planning.application_plan(application, "w1", MOST, now_s=108.0)

@@ -16,7 +16,7 @@ import pytest
 from controller.agent.open_quotas import let_go_all, open_all
 from controller.runtime.base import ExecutorKey
 from controller.runtime.kubernetes.api import KubernetesApi, PodLater, ServerLater
-from controller.runtime.kubernetes.executors import KubernetesRuntime
+from controller.runtime.kubernetes.executors import HANGS_S, KubernetesRuntime
 from controller.runtime.kubernetes.pod_cpu import PodCpu
 from controller.runtime.kubernetes.pod_resize import LATE_S
 from controller.runtime.table import choose_runtime
@@ -379,6 +379,34 @@ def test_a_watch_that_ends_or_is_too_old_loses_nothing(standin: World) -> None:
         in_force(standin, round(1000 * cores))
         standin.until(lambda cores=cores: runtime.observe()[key].quota_cores == cores)  # type: ignore[misc]
     assert runtime.alive()
+
+
+def test_a_watch_that_is_not_begun_again_is_seen(standin: World) -> None:
+    runtime, key = settled(standin)
+    standin.until(lambda: runtime.observe()[key].quota_cores == 0.3)  # the last news of its pod
+    assert runtime.alive()
+    standin.skip(runtime, HANGS_S)
+    assert not runtime.alive()
+    standin.standin.end_watches()
+    standin.until(runtime.alive)
+
+
+def test_an_error_that_no_one_foresaw_holds_back_its_pod_only(standin: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime, key = settled(standin)
+    resize = runtime._api.resize
+
+    def odd(pod: PodCpu, limit_m: int) -> PodCpu:
+        if limit_m == 700:
+            raise RuntimeError("unforeseen")
+        return resize(pod, limit_m)
+
+    monkeypatch.setattr(runtime._api, "resize", odd)
+    runtime.set_quota(key, 0.7)
+    remark(standin, runtime, key, "the agent's log")
+    assert runtime.alive()
+    standin.skip(runtime, 31.0)
+    runtime.set_quota(key, 0.8)
+    in_force(standin, 800)
 
 
 STRANGE = [
