@@ -12,7 +12,7 @@ from experiments.simulator.jobs import SimJob, SimStage
 from experiments.simulator.learn import learned, pre_run
 from experiments.simulator.state import REAL
 from experiments.simulator.trials import SimCluster, all_cores, run
-from stage_model.forecast.budget import USUAL
+from stage_model.forecast.beyond_plan import USUAL
 from stage_model.history.profile import profile
 from tests.fakes import random_applications
 
