@@ -144,8 +144,8 @@ class Remaining:
     def _by_the_total(self, schedule: RemainingSchedule) -> tuple[float, Forecast]:
         """Return the bounds that the total CPU sets to the work left (`stage_model.forecast.beyond_plan`): the share of the
         work of the stages to come that has not come already, and the work that belongs to no known stage. CPU that stages
-        under way have used is taken off their work, because one report of an agent holds it together with the CPU of the whole
-        executor."""
+        under way have used is taken off their work, because one report of an agent holds it together with the CPU of the
+        whole executor."""
         estimate, matched, totals = self.estimate, self.matched, self.application.totals
         if estimate.used_core_s is None:
             return 1.0, Forecast(())
