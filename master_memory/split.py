@@ -7,15 +7,14 @@ waits where offHeap is below h.
 Where offHeap is below h and there are several priorities, applications of the lowest give first: they are brought down to
 their floors one after the other until offHeap is enough for the rest (document 003, preemption). So a newcomer may also join
 where applications of lower priority make room; no one loses work, because what is taken is evicted cache and memory that
-tasks give back. Not here: which application comes first (`queue`), how a running executor gets there (`resize`). See
-docs/decisions/0012-elastic-memory.md.
+tasks give back. Not here: which application comes first (`controller.master.core.queue`), how a running executor gets there
+(`resize`). See docs/decisions/0012-elastic-memory.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 HEADROOM = 1.25
 """Factor on a job's use: a job that uses all its budget asks for a quarter more; one that uses less keeps a quarter of its
@@ -45,15 +44,6 @@ class Need:
     def least_mb(self) -> int:
         """The smallest container that the executor can run in."""
         return self.fixed_mb + (self.floor_mb or 0)
-
-
-class SplitPolicy(Protocol):
-    """A policy that divides the memory left after the fixed needs. Every budget is at least its floor; together with the
-    fixed needs the budgets fit the worker whenever the least containers do; the order of `needs` does not matter."""
-
-    def __call__(self, memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
-        """Return the off-heap budget by key, of needs that have a floor."""
-        ...
 
 
 def equal(memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
@@ -92,7 +82,10 @@ def by_need(memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
     return wanted
 
 
-POLICIES: Mapping[str, SplitPolicy] = {"equal": equal, "by-need": by_need}
+POLICIES: Mapping[str, Callable[[int, Sequence[Need]], dict[str, int]]] = {"equal": equal, "by-need": by_need}
+"""Policies that divide the memory left after the fixed needs: the off-heap budget by key, of needs that have a floor. Every
+budget is at least its floor; together with the fixed needs the budgets fit the worker whenever the least containers do; the
+order of the needs does not matter."""
 
 
 def admits(memory_mb: int, present: Sequence[Need], newcomer: Need) -> bool:

@@ -13,28 +13,12 @@ from itertools import accumulate
 from stage_model.settings import CORE_QUANTUM
 
 
-def omega(remaining_s: Sequence[float], index: int, *, beta: float) -> float:
-    """Return how often stage `index` fits into the time left: beta * |R| + (1 - beta) * sum(durations) / its duration.
+def omega(count: int, total_s: float, duration_s: float, beta: float) -> float:
+    """Return how often a stage fits into the time left: beta * |R| + (1 - beta) * sum(durations) / its duration.
 
-    `remaining_s` are the profiled durations of the stages still to run, the one asked for included. A stage with duration 0
-    while others have some gets inf for beta < 1 (no share of the time); where all are 0, shares are equal. Raise `ValueError`
-    for an index outside, a negative duration or a beta outside [0, 1].
+    `count` stages are still to run, itself included, with profiled durations of `total_s` in all. A stage with duration 0
+    while others have some gets inf for beta < 1 (no share of the time); where all are 0, shares are equal.
     """
-    if not 0 <= index < len(remaining_s):
-        raise ValueError(f"index {index} is not one of the {len(remaining_s)} remaining stages")
-    _check(remaining_s, 1.0, beta)
-    return _omega(len(remaining_s), math.fsum(remaining_s), remaining_s[index], beta)
-
-
-def _check(durations_s: Sequence[float], alpha: float, beta: float) -> None:
-    if any(not 0 <= duration_s < math.inf for duration_s in durations_s):
-        raise ValueError("durations are finite and not negative")
-    for name, value in (("alpha", alpha), ("beta", beta)):
-        if not 0 <= value <= 1:
-            raise ValueError(f"{name} is {value}; it lies in [0, 1]")
-
-
-def _omega(count: int, total_s: float, duration_s: float, beta: float) -> float:
     if count == 1:
         # Exactly 1, whatever its duration: the last stage gets all the time left.
         return 1.0
@@ -51,11 +35,14 @@ def stage_deadline(
     """Return the seconds that stage `index` of the remaining stages may take, from its submission: never negative.
 
     `deadline_s` and `spent_s` are the application's, counted from submission. 0 means that no time is left (alpha * deadline
-    has passed) or that the profile gives the stage no share; the stage then gets all there is. Raise `ValueError` as `omega`
-    does, and for alpha outside [0, 1].
+    has passed) or that the profile gives the stage no share; the stage then gets all there is. Raise `ValueError` for
+    an index outside, a negative duration, and an alpha or beta outside [0, 1].
     """
-    _check((), alpha, beta)
-    return max(0.0, alpha * deadline_s - spent_s) / omega(remaining_s, index, beta=beta)
+    if not 0 <= index < len(remaining_s):
+        raise ValueError(f"index {index} is not one of the {len(remaining_s)} remaining stages")
+    _check(remaining_s, alpha, beta)
+    share = omega(len(remaining_s), math.fsum(remaining_s), remaining_s[index], beta)
+    return max(0.0, alpha * deadline_s - spent_s) / share
 
 
 def stage_deadlines(
@@ -67,7 +54,7 @@ def stage_deadlines(
     _check(durations_s, alpha, beta)
     left_s = [*accumulate(reversed(durations_s))][::-1]
     for index, duration_s in enumerate(durations_s):
-        share = _omega(len(durations_s) - index, left_s[index], duration_s, beta)
+        share = omega(len(durations_s) - index, left_s[index], duration_s, beta)
         lengths.append(max(0.0, alpha * deadline_s - spent_s) / share)
         spent_s += lengths[-1]
     return lengths
@@ -81,11 +68,11 @@ def set_point(elapsed_s: float, length_s: float) -> float:
     return max(0.0, elapsed_s / length_s)
 
 
-def initial_cores(cores: float, executors: int, *, core_quantum: float = CORE_QUANTUM) -> float:
+def initial_cores(cores: float, executors: int) -> float:
     """Return the cores of one executor: its share of the stage's, rounded up to whole quanta."""
     if executors < 1:
         raise ValueError(f"{executors} executors share no cores")
-    return round_up(cores / executors, core_quantum)
+    return round_up(cores / executors)
 
 
 def round_up(cores: float, core_quantum: float = CORE_QUANTUM) -> float:
@@ -94,3 +81,11 @@ def round_up(cores: float, core_quantum: float = CORE_QUANTUM) -> float:
     quanta = math.ceil(cores / core_quantum - 1e-9)
     # Ten decimals: 3 * 0.05 reads 0.15, not 0.15000000000000002.
     return round(quanta * core_quantum, 10)
+
+
+def _check(durations_s: Sequence[float], alpha: float, beta: float) -> None:
+    if any(not 0 <= duration_s < math.inf for duration_s in durations_s):
+        raise ValueError("durations are finite and not negative")
+    for name, value in (("alpha", alpha), ("beta", beta)):
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name} is {value}; it lies in [0, 1]")

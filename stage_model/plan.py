@@ -100,10 +100,10 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     `future_busy` and `future_fixed_s` are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their
     profiled work times `work_ratio`; `future_task_sd_s` is how much a task of the last of them may differ from the mean, 0
     when no stage is to come; `future_doubt` is the relative standard error of their work. `further_s` seconds before the
-    deadline are kept for work beyond the plan, which a run with other arguments may have (`stage_model.forecast.reserve`).
+    deadline are kept for work beyond the plan, which a run with other arguments may have (`forecast.beyond_plan`).
     `slots` and `executors` count over all workers, `cores` is the most that the executors can get together, `speed_limit` the
     most one task can use; `pace` is how much longer this run's stages took than the schedule of their work says
-    (`stage_model.forecast.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
+    (`stage_model.forecast.match.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
     `evict`: executors of lower priority may be ended for it.
     """
 

@@ -72,11 +72,11 @@ class Topic:
     def from_numbers(cls, numbers: Mapping[str, float]) -> Self:
         """Return this topic from {"paper.alpha": 0.95, ...}, as plans carry it. A missing name has its default; other names
         are not looked at, because a newer peer may send some."""
-        return cls(**{name: numbers[key] for key, name in cls._numbers() if key in numbers})
+        return cls(**{name: numbers[key] for key, name in cls.plan_names() if key in numbers})
 
     @classmethod
     @cache
-    def _numbers(cls) -> tuple[tuple[str, str], ...]:
+    def plan_names(cls) -> tuple[tuple[str, str], ...]:
         """Return the names that plans use for the fields, and the fields."""
         return tuple((cls.PREFIX.removeprefix(LAW_PREFIX) + rule.name, name) for name, rule in rules(cls))
 

@@ -2,16 +2,20 @@
 
 The program counts in seconds, cores and MiB; only this module knows how people write them. Every refusal is a `BadInput` that
 names the option, the value and what would be accepted. Not covered: settings (`stage_model.settings`).
+
+A deadline may be a clock time, as people say it: "by 07:00", "saturday 6:30", "weekdays 07:00 Europe/Berlin". It is the next
+such moment. The clocks of the zone count: where summer time skips a time, the time shown an hour later is meant; of a time
+that comes twice, the first.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
-from stage_model import clock_times
 from stage_model.errors import BadInput
 
 PRIORITIES = {"backfill": -1, "low": 0, "normal": 50, "high": 100}
@@ -35,6 +39,16 @@ _LONGEST_S = 366 * 86_400.0
 _LONGEST_TEXT = 100
 """Longest input that is taken: longer input is no duration, and refusals quote what they refuse."""
 _DURATIONS = "a duration like 90s, 10min or 1h30m"
+_CLOCK_TIMES = "a time like 'by 07:00' or 'weekdays 07:00 Europe/Berlin'"
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_SETS = {
+    "daily": frozenset(range(7)),
+    "weekdays": frozenset(range(5)),
+    "weekends": frozenset((5, 6)),
+    **{day: frozenset((number,)) for number, day in enumerate(_DAYS)},
+}
+_ZONE = r"[a-z][\w+-]*(?:/[\w+-]+)*"
+_SAID = re.compile(rf"(?:by\s+)?(?:([a-z]+)\s+)?(\d{{1,2}}):(\d{{2}})(?:\s+({_ZONE}))?", re.ASCII | re.IGNORECASE)
 
 
 def comma_separated(text: str) -> list[str]:
@@ -51,16 +65,15 @@ def parse_duration(text: str, *, option: str = "duration") -> float:
 
 
 def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> float:
-    """Return the seconds from `now` to the deadline: `text` is a duration, an ISO time or a clock time
-    (`stage_model.clock_times`).
+    """Return the seconds from `now` to the deadline: `text` is a duration, an ISO time or a clock time.
 
     `now` must be aware; a time without a zone is taken in that of `now` (the user's, with its rules of summer time). Raise
     `BadInput` for anything that is not a moment after `now`, at most 366 days away.
     """
     if now.tzinfo is None:
         raise ValueError("now must be an aware datetime")
-    accepted = f"{_DURATIONS}, {clock_times.ACCEPTED}, or {now + timedelta(days=1):%Y-%m-%d}T18:00"
-    at = clock_times.next_time(text, now, option=option) or _iso_time(text)
+    accepted = f"{_DURATIONS}, {_CLOCK_TIMES}, or {now + timedelta(days=1):%Y-%m-%d}T18:00"
+    at = next_time(text, now, option=option) or _iso_time(text)
     if at is None:
         return _positive_duration(text, option, accepted, "is neither a duration nor a time")
     if at.tzinfo is None:
@@ -101,7 +114,31 @@ def parse_new_deadline(text: str, now: datetime, *, option: str = "--deadline") 
 
 def is_time(text: str) -> bool:
     """Check that a deadline is a moment rather than a duration."""
-    return clock_times.is_clock_time(text) or _iso_time(text) is not None
+    return is_clock_time(text) or _iso_time(text) is not None
+
+
+def is_clock_time(text: str) -> bool:
+    return _clock_parts(text) is not None
+
+
+def next_time(text: str, now: datetime, *, option: str) -> datetime | None:
+    """Return the next moment after `now` (aware) of a clock time, in UTC; None for a text of another kind. Without a zone
+    that of `now` is meant. Raise `BadInput` for a day, time or zone that does not exist."""
+    if (parts := _clock_parts(text)) is None:
+        return None
+    day, hour, minute, zone_name = parts
+    if day.lower() not in _SETS:
+        raise BadInput(f"{option} {text!r} names a day {day!r}; accepted: {', '.join(_SETS)}")
+    if not (hour < 24 and minute < 60):
+        raise BadInput(f"{option} {text!r} is no time of a day; accepted: 00:00 to 23:59")
+    zone = now.tzinfo if not zone_name else _zone(zone_name, f"{option} {text!r}")
+    today = now.astimezone(zone).date()
+    # A week and a day: today's time may have passed.
+    for date in (today + timedelta(days=number) for number in range(9)):
+        at = datetime.combine(date, time(hour, minute), zone).astimezone(UTC)
+        if date.weekday() in _SETS[day.lower()] and at > now:
+            return at
+    raise AssertionError("each day comes once a week")
 
 
 def format_duration(seconds: float) -> str:
@@ -211,6 +248,19 @@ def _iso_time(text: str) -> datetime | None:
         return datetime.fromisoformat(word)
     except ValueError:
         return None
+
+
+def _clock_parts(text: str) -> tuple[str, int, int, str] | None:
+    """Return the day, hour, minute and zone."""
+    said = _SAID.fullmatch(text.strip()) if len(text) <= _LONGEST_TEXT else None
+    return (said[1] or "daily", int(said[2]), int(said[3]), said[4] or "") if said else None
+
+
+def _zone(name: str, given: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:  # the last for "Europe", which is a folder
+        raise BadInput(f"{given} names a zone {name!r} that is not known here; give one like Europe/Berlin") from error
 
 
 def _two_parts(total: int, large: int, large_name: str, small: int, small_name: str) -> str:

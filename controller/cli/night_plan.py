@@ -11,10 +11,9 @@ from controller.cli.log_plan import core_hours
 from controller.cli.tables import figures_table
 from controller.runs.log_profile import LoggedRun, logged_profile, maybe_one_job
 from controller.runs.plot_runs import plot_night
-from stage_model.clock_times import is_clock_time
 from stage_model.errors import BadInput
 from stage_model.forecast.night import LATEST_S, Night, first_start_s, night
-from stage_model.units import is_time, parse_deadline
+from stage_model.units import is_clock_time, is_time, parse_deadline
 
 MOMENT = "%a %H:%M:%S"
 OF_ONE_APPLICATION = {"curve": "--curve", "cores": "--cores", "log_cores": "--log-cores", "law": "--law"}

@@ -17,8 +17,7 @@ from stage_model.errors import BadInput
 from stage_model.forecast.fixed import with_cores
 from stage_model.history.gaps import log_gaps, remarks, why_incomplete, why_unusable
 from stage_model.history.held import Held, cores_held
-from stage_model.history.like_named import like_named
-from stage_model.history.profile import Profile, RunRecord, parse_profile, profile, profile_json, profile_key
+from stage_model.history.profile import Profile, RunRecord, like_named, parse_profile, profile, profile_json, profile_key
 
 
 class LoggedRun(NamedTuple):

@@ -1,7 +1,7 @@
 """Savings of the runs that were only watched, from their records and profiles. No master is needed.
 
 Each executor held the cores that it could use, from its first sample to its last one, and used its CPU until then. Not
-covered: what pacing would have saved (`stage_model.forecast.watched`).
+covered: what pacing would have saved (`stage_model.forecast.saving`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from controller.runs.run_folders import RunFolder, dated_records, ended_folders,
 from controller.wire.course import Money, RunSavings, Savings, SavingsReply
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput
-from stage_model.forecast.watched import WatchedSaving, watched_saving
+from stage_model.forecast.saving import WatchedSaving, watched_saving
 from stage_model.history.held import Held, cores_over
 from stage_model.history.profile import Profile
 

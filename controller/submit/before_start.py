@@ -20,8 +20,7 @@ from controller.submit.progress_line import note
 from controller.submit.submission import Submission
 from controller.wire.command import PlanReply, PlanRequest, StartRequest
 from stage_model.errors import PaceError, Unavailable
-from stage_model.history.like_named import like_named
-from stage_model.history.profile import profile_key
+from stage_model.history.profile import like_named, profile_key
 
 ASK_S = 2.0
 INTERRUPTED = 130

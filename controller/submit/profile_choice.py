@@ -9,8 +9,7 @@ from pathlib import Path
 from controller.machine.files import local_path, why_unreadable
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
-from stage_model.history.like_named import main_in
-from stage_model.history.profile import parse_profile, profile_key
+from stage_model.history.profile import main_in, parse_profile, profile_key
 
 
 @dataclass(frozen=True, slots=True)

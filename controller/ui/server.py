@@ -93,6 +93,7 @@ class Page:
             Route(f"{path}runs", self._handler(self.runs), methods=["GET"]),
             Route(f"{path}savings", self._handler(self.savings), methods=["GET"]),
             Route(f"{path}plan", self._handler(self.plan), methods=["GET"]),
+            Route(f"{path}applications/{{id}}/explain", self._handler(self.explain), methods=["GET"]),
             Route(f"{path}applications/{{id}}/set", self._handler(self.change, changes=True), methods=["POST"]),
             Route(f"{path}applications/{{id}}/kill", self._handler(self.kill, changes=True), methods=["POST"]),
             Route(f"{path}{{name}}", self._handler(self.file, signed_in=False), methods=["GET"]),
@@ -196,6 +197,11 @@ class Page:
             curve=True,
         )
         return _answer({"deadline_s": asked.deadline_s, "plan": await asyncio.to_thread(self.client.plan, asked)})
+
+    async def explain(self, request: Request) -> Response:
+        """Answer with the part of an application's explanation that the page shows."""
+        found = await asyncio.to_thread(self.client.explain, request.path_params["id"])
+        return _answer({"largest_stages": found.largest_stages})
 
     async def change(self, request: Request) -> Response:
         asked = await self._asked(request)

@@ -135,7 +135,7 @@ def _waits(recorded: Recorded, spans: Sequence[StageCourse], works: Sequence[flo
             continue
         begun_s = max(spans[group[0]].start_s, recorded.first_task_s)
         held = use_between(recorded.samples, begun_s, until_s).allocated_core_s / max(until_s - begun_s, 1e-3)
-        busy = stages_busy([(spans[n].tasks, works[n], task_cv) for n in group], slots)
+        busy = stages_busy(tuple([(spans[n].tasks, works[n], task_cv) for n in group]), slots)
         explained_s = Forecast(busy, speed_limit=min(1.0, cluster.cores)).time_s(max(held, 1e-3))
         waves = math.ceil(sum(spans[n].tasks for n in group) / slots)
         for n in group:

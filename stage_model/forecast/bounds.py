@@ -1,4 +1,5 @@
-"""The bounds of an application's largest stages: which of them more cores would shorten, and what holds the others. Pure.
+"""The bounds of an application's largest stages, which of them more cores would shorten and what holds the others; and what
+takes most of the time that no number of cores shortens. Pure.
 
 All follows from the estimate of each stage: the driver's time before it, its fixed time with Spark's metrics of its waiting,
 and its work as a schedule on the slots that there are. Times are those of the runs that the estimate is from.
@@ -7,7 +8,7 @@ and its work as a schedule on the slots that there are. Times are those of the r
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -17,6 +18,7 @@ from stage_model.forecast.fixed import MOST_SLOTS
 from stage_model.forecast.overlap import overlapping
 from stage_model.forecast.virtual_time import stages_busy
 from stage_model.history.profile import RunRecord, profile
+from stage_model.units import format_duration
 
 LARGEST = 5
 """Number of stages that are shown."""
@@ -26,6 +28,12 @@ EXPLAINED = 0.5
 """Share of a stage's fixed time: waiting that Spark measured is named as the stage's bound if it is more."""
 
 Bound = Literal["CPU", "too few tasks", "disk", "network", "waiting", "driver"]
+_WORDS: Mapping[Bound, str] = {
+    "disk": "waiting for the disk",
+    "network": "waiting for the network",
+    "waiting": "waiting",
+    "driver": "start-up and pauses of the driver",
+}
 
 
 class StageBound(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +81,22 @@ def driver_share(expected: ApplicationEstimate, duration_s: float) -> float:
     return _share(idle_s, duration_s)
 
 
+def hindrance(expected: ApplicationEstimate, slots: int, deadline_s: float) -> str:
+    """Return the words that follow a duration if no number of cores keeps the deadline (seconds after submission): the
+    largest part of the time that no cores shorten. Return an empty text if that time is not longer than the deadline."""
+    parts: dict[Bound, float] = {"driver": expected.startup_s + expected.tail_s, "waiting": expected.rest_s}
+    for group in overlapping(expected.stages):
+        # as a schedule has it: fixed times of stages side by side pass together
+        longest = max(group, key=lambda stage: stage.fixed_s)
+        bound = waits_for(longest, slots)
+        parts["driver"] += group[0].gap_s
+        parts[bound] = parts.get(bound, 0.0) + longest.fixed_s
+    if sum(parts.values()) <= deadline_s:
+        return ""
+    largest = max(parts, key=lambda name: parts[name])
+    return f", of which {format_duration(parts[largest])} are {_WORDS[largest]}, which more cores do not shorten"
+
+
 def _time_s(stage: StageEstimate) -> float:
     return stage.gap_s + stage.duration_s
 
@@ -109,6 +133,6 @@ def _idle(group: Sequence[StageEstimate], slots: int) -> bool:
         return True
     # with more slots than MOST_SLOTS, a part of them with its part of the tasks is as busy as all of them
     part, slots = max(1.0, slots / MOST_SLOTS), min(slots, MOST_SLOTS)
-    busy = stages_busy([(math.ceil(s.tasks / part), s.work_core_s / part, s.task_cv) for s in group], slots)
+    busy = stages_busy(tuple([(math.ceil(s.tasks / part), s.work_core_s / part, s.task_cv) for s in group]), slots)
     work_core_s = math.fsum(k * lasting for k, lasting in enumerate(busy, 1))
     return work_core_s < LEAST_BUSY * slots * sum(busy)

@@ -1,4 +1,5 @@
-"""Curves of how long an application takes with each number of cores: T(c) of `virtual_time` over a range, with an interval.
+"""Forecasts of the stages to come and of whole applications, and curves of how long an application takes with each number of
+cores: T(c) of `virtual_time` over a range, with an interval.
 
 The interval reaches from the least to the most that a single run of the profile lets expect, and holds the forecast of all of
 them. The interval is a spread, no probability. One run gives no interval. See docs/profiles.md. Pure.
@@ -6,13 +7,15 @@ them. The interval is a spread, no probability. One run gives no interval. See d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from stage_model.errors import BadInput
-from stage_model.forecast.estimate import ApplicationEstimate, estimate, reference_run
+from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate, estimate, reference_run
+from stage_model.forecast.overlap import overlapping
 from stage_model.forecast.scaling import DISTINCT_SIZES
-from stage_model.forecast.schedule import to_come
-from stage_model.forecast.virtual_time import Forecast
+from stage_model.forecast.virtual_time import Busy, Forecast, add, side_by_side, stages_busy, with_waiting
 from stage_model.history.profile import Profile, profile
 
 POINTS = 8
@@ -37,6 +40,21 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     runs: int
     points: tuple[CurvePoint, ...]
+
+
+def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float, speed_limit: float = 1.0) -> tuple[Busy, float]:
+    """Return the busy tuple and fixed seconds of stages that follow, their works times `ratio`. Stages that overlapped in the
+    profile run at the same time, the others one after the other. `speed_limit` is as in `Forecast`."""
+    busy: Busy = (0.0,) * slots
+    fixed_s = 0.0
+    for group in overlapping(stages):
+        # all works times the ratio: the same schedule, stretched
+        computing = stages_busy(tuple((s.tasks, s.work_core_s, s.task_cv) for s in group), slots)
+        latency_s, waiting_s = side_by_side([(s.fixed_s, s.waiting_s) for s in group])
+        lasting, more_s = with_waiting(tuple([ratio * seconds for seconds in computing]), waiting_s, speed_limit)
+        busy = add(busy, lasting)
+        fixed_s += group[0].gap_s + latency_s + more_s
+    return busy, fixed_s
 
 
 def whole(expected: ApplicationEstimate, slots: int, speed_limit: float = 1.0, spent_s: float = 0.0) -> Forecast:

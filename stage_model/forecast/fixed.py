@@ -1,26 +1,26 @@
 """Fixed times of stages: the part of a duration that work and cores do not explain and that no core shortens.
 
 Shuffle waits, task launch, result transfer and the like show up as the difference between a stage's real duration and the
-virtual-time schedule of its work on the cores it had (docs/control.md, What goes in).
+virtual-time schedule of its work on the cores it had (docs/control.md, What goes in). Where executors came and went, the most
+cores at one time do not explain how long a stage took, so its tasks are put on the slots that were there at each moment
+(`lasting_s`). Not covered: cores that a quota shares among more tasks than cores (`virtual_time`).
 """
 
 from __future__ import annotations
 
+import heapq
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
-from functools import lru_cache
 
 from msgspec import structs
 
 from stage_model.forecast.overlap import overlapping
-from stage_model.forecast.varying import lasting_s
-from stage_model.forecast.virtual_time import Busy, Forecast, stage_busy, stages_busy, with_waiting
+from stage_model.forecast.virtual_time import Busy, Forecast, Sized, queued, stages_busy, with_waiting
 from stage_model.history.profile import RunRecord, StageRecord
 
 LEAST_CORES = 1e-6
 """Least cores with which anything ran: a profile may claim what no quota can be, and what divides to nothing."""
-Sized = tuple[int, float, float]
-"""A stage's tasks, core-seconds and coefficient of variation of a task's work."""
 MOST_SLOTS = 1024
 """A profile may claim any number of slots and tasks; the time to model a stage must not grow with them."""
 
@@ -72,7 +72,7 @@ def side_by_side_s(stages: Sequence[Sized], since_s: float, run: RunRecord) -> f
         return 0.0
     tasks = sum(count for count, _, _ in stages)
     slots, part = max(1, run.slots), max(1.0, min(run.slots, tasks) / MOST_SLOTS)
-    fewer = [(math.ceil(count / part), work_core_s / part, cv) for count, work_core_s, cv in stages]
+    fewer = tuple([(math.ceil(count / part), work_core_s / part, cv) for count, work_core_s, cv in stages])
     speed = min(1.0, run.cores / slots)
     if not run.cores_there:
         return Forecast(stages_busy(fewer, min(round(slots / part), MOST_SLOTS)), 0.0, speed).time_s(run.cores / part)
@@ -121,14 +121,48 @@ def _stretch(tasks: int, cv: float, cores: float, slots: int) -> float:
 
 
 def _part_busy(tasks: int, cv: float, slots: int) -> tuple[Busy, float]:
-    """Return the busy tuple of one core-second. More slots than tasks change nothing; of more than `MOST_SLOTS` one part,
-    with its part of the tasks and cores, takes as long as all: how many parts there are is the second number."""
+    """Return the busy tuple of one core-second, which every work stretches, so runs of one profile share it. More slots than
+    tasks change nothing; of more than `MOST_SLOTS` one part, with its part of the tasks and cores, takes as long as all: how
+    many parts there are is the second number."""
     slots = max(1, slots)
     part = max(1.0, min(slots, tasks) / MOST_SLOTS)
-    return _unit_busy(round(tasks / part), cv, min(round(slots / part), MOST_SLOTS)), part
+    return stages_busy(((round(tasks / part), 1.0, cv),), min(round(slots / part), MOST_SLOTS)), part
 
 
-@lru_cache(maxsize=4096)
-def _unit_busy(tasks: int, cv: float, slots: int) -> Busy:
-    """Return the busy tuple of one core-second: every work stretches the same schedule, so runs of one profile share it."""
-    return stage_busy(tasks, 1.0, cv, slots)
+def lasting_s(stages: Sequence[Sized], since_s: float, steps: Sequence[tuple[float, int]], speed: float) -> float:
+    """Return the seconds that stages, begun at `since_s`, take side by side, the earlier stage's tasks first.
+
+    `steps` are (second, slots from then on), in order; the first holds before it, too. A task uses `speed` cores, more than
+    0. Seconds without any slot are left out, because more cores would not have shortened them. If there is no slot any more,
+    it is the time until then.
+    """
+    steady_core_s, works = queued(stages, max(slots for _, slots in steps))
+    changes = [*(second for second, _ in steps[1:]), math.inf]
+    at, clock, idle_s = bisect_right(changes, since_s), since_s, 0.0
+    while steady_core_s > 0:
+        rate = steps[at][1] * speed
+        left_s = changes[at] - clock
+        if rate * left_s >= steady_core_s:  # false where it is not a number: no slot for ever
+            clock += steady_core_s / rate
+            break
+        if math.isinf(left_s):
+            return clock - since_s - idle_s
+        idle_s += 0.0 if rate else left_s
+        steady_core_s -= rate * left_s
+        clock, at = changes[at], at + 1
+    ends: list[float] = []
+    for work in works:
+        while True:
+            while changes[at] <= clock:
+                at += 1
+            while ends and ends[0] <= clock:
+                heapq.heappop(ends)
+            if len(ends) < steps[at][1]:
+                break
+            following = min(changes[at], ends[0] if ends else math.inf)
+            if math.isinf(following):
+                return clock - since_s - idle_s
+            idle_s += 0.0 if ends else following - clock
+            clock = following
+        heapq.heappush(ends, clock + work / speed)
+    return max(ends, default=clock) - since_s - idle_s

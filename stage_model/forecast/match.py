@@ -29,6 +29,10 @@ RATIO_PRIOR_SHARE = 0.05
 RATIO_PRIOR_CORE_S = 1.0
 """The ratio counts as 1 over this much work (the larger of both) besides what was seen: shrinkage while little is
 known."""
+PACE_PRIOR_S = 10.0
+"""Seconds over which the pace counts as 1 besides what was seen: one short stage is no evidence."""
+PACE_LIMITS = (0.8, 2.0)
+"""Range of the pace: beyond it the stages are other ones than the profile's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,3 +232,15 @@ def _work_ratio(
         profiled += expected
         finished.append(expected)
     return real / profiled, as_equal(finished)
+
+
+def pace(stages: Iterable[tuple[float, float]]) -> float:
+    """Return how much longer this run's stages took than the model says: (prior + real) / (prior + modelled) over finished
+    stages given as (real, modelled) seconds, within `PACE_LIMITS`. A busy or throttled machine shows here, because work is
+    measured in core-seconds and does not show whether the cores granted could be used."""
+    real = modelled = PACE_PRIOR_S
+    for real_s, modelled_s in stages:
+        if real_s > 0 and modelled_s > 0:
+            real += real_s
+            modelled += modelled_s
+    return min(PACE_LIMITS[1], max(PACE_LIMITS[0], real / modelled))

@@ -21,6 +21,8 @@ from statistics import NormalDist
 from msgspec import Struct
 
 Busy = tuple[float, ...]
+Sized = tuple[int, float, float]
+"""A stage's tasks, core-seconds and coefficient of variation of a task's work."""
 
 STEADY_WAVES = 16
 """Waves of tasks beyond which tasks are taken as a steady flow on all slots: the tail's shape no longer depends on them."""
@@ -73,10 +75,11 @@ def _log_normal(count: int, cv: float) -> tuple[tuple[float, ...], float]:
     return raw, sum(raw)
 
 
-def schedule(running: Iterable[float], waiting: Sequence[float], slots: int) -> Busy:
+def schedule(running: Iterable[float], waiting: Sequence[float], slots: int, steady_core_s: float = 0.0) -> Busy:
     """List-schedule `waiting` works (core-seconds, in order) after the `running` remainders on `slots` slots.
 
     Return the busy tuple of length `slots`. More running tasks than slots are accepted (they count as slots of their own).
+    `steady_core_s` more core-seconds keep all slots busy.
     """
     ends = [r for r in running if r > 0]
     first = max(0, slots - len(ends))
@@ -97,26 +100,22 @@ def schedule(running: Iterable[float], waiting: Sequence[float], slots: int) -> 
     for running_now, end in zip(range(len(ends), 0, -1), ends, strict=True):
         busy[running_now - 1] += end - clock
         clock = end
+    if steady_core_s:
+        busy[slots - 1] += steady_core_s / slots
     return tuple(busy)
 
 
-def stage_busy(tasks: int, work_core_s: float, cv: float, slots: int) -> Busy:
-    """Return the busy tuple of a whole stage of `tasks` tasks with `work_core_s` core-seconds in all."""
-    return stages_busy([(tasks, work_core_s, cv)], slots)
-
-
-def stages_busy(stages: Sequence[tuple[int, float, float]], slots: int) -> Busy:
-    """Return the busy tuple of stages (tasks, core-seconds, cv) that run at the same time: parallel branches share the slots,
-    the earlier stage's tasks first, as Spark's FIFO scheduler has it."""
+@lru_cache(maxsize=8192)
+def stages_busy(stages: tuple[Sized, ...], slots: int) -> Busy:
+    """Return the busy tuple of stages that run at the same time: parallel branches share the slots, the earlier stage's tasks
+    first, as Spark's FIFO scheduler has it. The same is asked every period while nothing of these stages has begun."""
     steady_core_s, works = queued(stages, slots)
-    busy = list(schedule((), works, slots))
-    busy[slots - 1] += steady_core_s / slots
-    return tuple(busy)
+    return schedule((), works, slots, steady_core_s)
 
 
-def queued(stages: Sequence[tuple[int, float, float]], slots: int) -> tuple[float, list[float]]:
-    """Return the queue of stages (tasks, core-seconds, cv) in order: core-seconds that keep all slots busy at first, and then
-    the works of tasks that wait for a slot."""
+def queued(stages: Sequence[Sized], slots: int) -> tuple[float, list[float]]:
+    """Return the queue of stages in order: core-seconds that keep all slots busy at first, and then the works of tasks that
+    wait for a slot."""
     steady_core_s, works = 0.0, list[float]()
     for tasks, work_core_s, cv in stages:
         if tasks <= 0 or work_core_s <= 0:
@@ -157,6 +156,13 @@ def with_waiting(busy: Busy, waiting_s: float, speed_limit: float) -> tuple[Busy
         lasting[below] += v / share * (1 - part)
         lasting[min(below + 1, k)] += v / share * part
     return tuple(lasting[1:]), lasting[0] / speed_limit
+
+
+def side_by_side(fixed: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the latency and waiting of stages that run at the same time, from each one's fixed time and the part of it that
+    is waiting. These times pass together, so the longest latency and the longest fixed time count."""
+    latency_s = max([fixed_s - waiting_s for fixed_s, waiting_s in fixed], default=0.0)
+    return latency_s, max([fixed_s for fixed_s, _ in fixed], default=0.0) - latency_s
 
 
 class Forecast(Struct, frozen=True):

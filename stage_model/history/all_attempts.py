@@ -14,7 +14,6 @@ from stage_model.history.amounts import Amounts
 from stage_model.history.profile import StageWaits
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageKey, StageRun
-from stage_model.history.waits import of_attempts
 
 
 class AllAttempts:
@@ -48,7 +47,17 @@ class AllAttempts:
 
     @property
     def waits(self) -> StageWaits | None:
-        return of_attempts([attempt.waits for attempt in self.attempts], self._scale)
+        """The waiting of the tasks by Spark's own metrics; None if the metrics of one attempt are not known."""
+        known = [attempt.waits for attempt in self.attempts if attempt.waits is not None]
+        if len(known) < len(self.attempts):
+            return None
+        return StageWaits(
+            fetch_s=self._scale * sum(waits.fetch_ms for waits in known) / 1e3,
+            remote_bytes=round(self._scale * sum(waits.remote_bytes for waits in known)),
+            write_s=self._scale * sum(waits.write_ns for waits in known) / 1e9,
+            memory_spilled_bytes=round(self._scale * sum(waits.memory_spilled_bytes for waits in known)),
+            disk_spilled_bytes=round(self._scale * sum(waits.disk_spilled_bytes for waits in known)),
+        )
 
     @cached_property
     def run_s(self) -> float:

@@ -125,7 +125,6 @@ def read_event_log(lines: Iterable[bytes], source: str) -> EventLog:
     log = EventLog()
     living = _Living()
     broken: tuple[int, str] | None = None
-    number = 0
     for number, line in enumerate(lines, 1):
         if broken is not None:
             raise BadInput(f"{source} is corrupt: line {broken[0]} is no Spark event ({broken[1]}); {_ACCEPTED}")

@@ -1,8 +1,8 @@
 """Profiles: the lessons of pre-runs, as a versioned JSON file that is a set of run records (the last 20).
 
 Everything else is derived from the records (`estimate`), so merging two profiles is set union. The schema is documented in
-docs/profiles.md and docs/profile-schema.json. Not covered: making records (`run_record`), keeping files
-(`controller.runs.profile_store`).
+docs/profiles.md and docs/profile-schema.json. A profile has a key, by which a job finds it. Not covered: making records
+(`run_record`), keeping files (`controller.runs.profile_store`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import shlex
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Annotated, Literal
 
 import msgspec
@@ -23,6 +25,10 @@ from stage_model.history.driver_command import base_name
 VERSION = 1
 RUNS_KEPT = 20
 _LONGEST_KEY = 120
+_DIGEST = re.compile(r"-[0-9a-f]{8}$")
+"""The end of a key in which characters had to be replaced (`profile_key`)."""
+_CHANGING = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]*\d)[0-9a-f]{8,}|\d+", re.IGNORECASE)
+"""UUIDs, other ids in hexadecimal, and numbers."""
 MOST_STEPS = 500
 """Largest number of changes of the executors that a record keeps, so that the model's cost is bounded."""
 
@@ -235,3 +241,37 @@ def profile_key(explicit: str | None, name: str, main: str | None) -> str:
     if safe == wanted and len(safe) <= _LONGEST_KEY:
         return safe
     return f"{safe[: _LONGEST_KEY - 9]}-{hashlib.blake2b(wanted.encode(), digest_size=4).hexdigest()}"
+
+
+def like_named(key: str, known: Iterable[str]) -> str:
+    """Return a clause that ends a sentence with the profile that may belong to the job, out of the `known` keys.
+
+    A name that holds a date, a time or an id is another name in each run, and a log does not always hold the main file. So
+    candidates have the same main file, or the same name except for numbers and ids. The candidate with the longest common
+    beginning wins, and among equals the last in order. Empty without a candidate, or if the key is known."""
+    keys = set(known)
+    alike = [other for other in keys if _may_be(key, other)]
+    if key in keys or not alike:
+        return ""
+    nearest = max(alike, key=lambda other: (_begin_in_common(key, other), other))
+    return f"; if it is the job of profile {nearest!r} under another name, give --profile {shlex.quote(nearest)}"
+
+
+def main_in(key: str) -> str:
+    """Return the main file or class that a key holds, its unfit characters replaced; empty where it holds neither."""
+    _, at, main = _DIGEST.sub("", key).rpartition("@")
+    return main if at else ""
+
+
+def _may_be(key: str, other: str) -> bool:
+    return any(part(key) == part(other) != "" for part in (main_in, _name_in))
+
+
+def _name_in(key: str) -> str:
+    """Return the name without the parts that change from run to run."""
+    name, at, rest = _DIGEST.sub("", key).rpartition("@")
+    return _CHANGING.sub("", name if at else rest)
+
+
+def _begin_in_common(left: str, right: str) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))

@@ -45,6 +45,8 @@ class Run:
         """Ends of tasks whose stage was never submitted, as far as is known."""
         self.ends_unknown = 0
         """Ends of stages that were never submitted and of jobs that never started, as far as is known."""
+        self.lossy = False
+        """True if events of the run were lost."""
         self._signatures = Signatures()
         self._infos: dict[int, StageInfo] = {}
         self._job_of_stage: dict[int, int] = {}
@@ -56,7 +58,6 @@ class Run:
         self._open_jobs: set[int] = set()
         self._slots: dict[str, int] = {}
         self._slots_in_all = 0
-        self._lossy = False
         self._parts = 0
 
     # ------------------------------------------------------------ questions
@@ -75,7 +76,7 @@ class Run:
     def complete(self) -> bool:
         """True if all of the run is known: it has jobs, it ended, and no event was lost. How its driver ended is another
         question."""
-        return self.ended and not self._lossy and bool(self.jobs)
+        return self.ended and not self.lossy and bool(self.jobs)
 
     @property
     def seems_well(self) -> bool:
@@ -83,11 +84,6 @@ class Run:
         and the last job did not fail. After a job that failed earlier the program went on."""
         last = None if self._last_ended_job is None else self.jobs[self._last_ended_job]
         return self.ended and not self.jobs_cut_short and (last is None or last.ok is True or last.cancelled)
-
-    @property
-    def lossy(self) -> bool:
-        """True if events of the run were lost."""
-        return self._lossy
 
     def cut_off(self, stage: StageRun) -> bool:
         """Return True if the stage did not end well, because its job was cancelled or because the application ended first."""
@@ -142,7 +138,7 @@ class Run:
         from this run.
         """
         events = tuple(snapshot)
-        self._lossy = True
+        self.lossy = True
         jobs = {event.job for event in events if isinstance(event, JobStart)}
         stages = {(e.info.stage, e.info.attempt) for e in events if isinstance(e, StageSubmitted)}
         last_ms = max((stage.submitted_ms for stage in self.attempts.values()), default=0)

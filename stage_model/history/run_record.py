@@ -59,17 +59,10 @@ def to_record(run: Run, facts: RunFacts, use: ContainerUse = UNKNOWN_USE, *, end
     first_ms = min((stage.first.submitted_ms for stage in stages), default=facts.started_ms)
     last_ms = max((s.last_ms for s in run.attempts.values() if not run.cut_off(s)), default=facts.started_ms)
     end_ms = run.ended_ms if run.ended_ms is not None else last_ms
+    known = structs.asdict(facts)
+    del known["started_ms"]
     return RunRecord(
-        id=facts.id,
-        name=facts.name,
-        main=facts.main,
-        when_ms=facts.when_ms,
-        arguments=facts.arguments,
-        spark_version=facts.spark_version,
-        cores=facts.cores,
-        cores_there=facts.cores_there,
-        slots=facts.slots,
-        executors=facts.executors,
+        **known,
         startup_s=_seconds(first_ms - facts.started_ms),
         tail_s=_seconds(end_ms - last_ms),
         duration_s=_seconds(end_ms - facts.started_ms),

@@ -10,13 +10,29 @@ from dataclasses import dataclass, field
 from stage_model.history.amounts import NOTHING, Amounts
 from stage_model.history.events import StageInfo, TaskEnd, TaskWaits
 from stage_model.history.signature import Names, of_python_rdds
-from stage_model.history.waits import NO_WAITS, with_task
 
 StageKey = tuple[int, int]
 """(stage id, attempt)."""
+NO_WAITS = TaskWaits()
 CLOCKS_DIFFER_MS = 1000
 """Milliseconds: a task that ran longer than its stage by more shows that the driver's clock was set back; less is
 rounding."""
+
+
+def with_task(sums: TaskWaits | None, task: TaskEnd) -> TaskWaits | None:
+    """Return the sums with a further task's metrics; None from the first task on whose metrics are not known. No task waits
+    for longer than it runs; an amount below 0, which only a broken driver reports, counts as 0."""
+    more = task.waits
+    if sums is None or more is None:
+        return None
+    run_ms = max(0, task.run_ms)
+    return TaskWaits(
+        fetch_ms=sums.fetch_ms + min(max(0, more.fetch_ms), run_ms),
+        remote_bytes=sums.remote_bytes + max(0, more.remote_bytes),
+        write_ns=sums.write_ns + min(max(0, more.write_ns), 1_000_000 * run_ms),
+        memory_spilled_bytes=sums.memory_spilled_bytes + max(0, more.memory_spilled_bytes),
+        disk_spilled_bytes=sums.disk_spilled_bytes + max(0, more.disk_spilled_bytes),
+    )
 
 
 @dataclass(slots=True, eq=False)

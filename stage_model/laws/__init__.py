@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from stage_model.errors import BadInput
 from stage_model.laws import constant, forecast, paper
 from stage_model.laws.base import Law
-from stage_model.settings import LAW_PREFIX, parse, rules, unknown_key
+from stage_model.settings import LAW_PREFIX, parse, unknown_key
 
 LAWS: Mapping[str, Law] = {
     "paper": paper.LAW,
@@ -28,13 +28,9 @@ def parse_constants(conf: Mapping[str, str]) -> dict[str, float]:
     """Return the constants of every law from an application's conf, as plans carry them: {"paper.alpha": 0.95, ...}. Raise
     `BadInput` as `parse`, for any `spark.pace.law.*`."""
     topics = [law.settings for law in LAWS.values()]
-    known = [topic.PREFIX + rule.name for topic in topics for _, rule in rules(topic)]
+    known = [LAW_PREFIX + key for topic in topics for key, _ in topic.plan_names()]
     for key in conf:
         if key.startswith(LAW_PREFIX) and key not in known:
             raise unknown_key(key, known)
-    return {
-        topic.PREFIX.removeprefix(LAW_PREFIX) + rule.name: getattr(constants, name)
-        for topic in topics
-        for constants in [parse(topic, conf)]
-        for name, rule in rules(topic)
-    }
+    given = [(topic, parse(topic, conf)) for topic in topics]
+    return {key: getattr(constants, name) for topic, constants in given for key, name in topic.plan_names()}

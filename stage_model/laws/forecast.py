@@ -13,8 +13,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from stage_model.forecast.schedule import side_by_side
-from stage_model.forecast.virtual_time import STEADY_WAVES, Forecast, add, schedule, task_works, with_waiting
+from stage_model.forecast.virtual_time import STEADY_WAVES, Forecast, add, schedule, side_by_side, task_works, with_waiting
 from stage_model.laws.base import Decision, Law, View, least_cores
 from stage_model.live import StageLive, tasks_worth
 from stage_model.plan import ApplicationPlan
@@ -113,10 +112,9 @@ def outlook(stages: Sequence[StageLive], plan: ApplicationPlan, left_s: float) -
         waiting += left.waiting
         steady_core_s += left.steady_core_s
         fixed.append((left.fixed_s, left.waiting_s))
-    busy = list(schedule(running, waiting, slots))
-    busy[slots - 1] += steady_core_s / slots
+    busy = schedule(running, waiting, slots, steady_core_s)
     latency_s, waiting_s = side_by_side(fixed)
-    lasting, more_s = with_waiting(tuple(busy), waiting_s, speed_limit)
+    lasting, more_s = with_waiting(busy, waiting_s, speed_limit)
     now = Forecast(lasting, latency_s + more_s, speed_limit)
     forecast = Forecast(add(now.busy, plan.future_busy), now.fixed_s + plan.future_fixed_s, speed_limit)
     cores = forecast.least_cores(left_s)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -53,14 +53,9 @@ class PaperSettings(Topic):
     )  # fmt: skip
 
 
-class PaperState(Struct, frozen=True):
-    """`csi`: the integral part, in cores. It starts as the initial cores."""
-
-    csi: float
-
-
 class PaperLimits(Struct, frozen=True):
-    """Cores. `core_max`: see `core_max()`; the executor's `tasks_left` cap it further. Demands are multiples of `quantum`."""
+    """Cores. `core_max` is the paper's coreMax: min(overscale * initial cores, slots); the executor's `tasks_left` cap it
+    further. Demands are multiples of `quantum`."""
 
     core_min: float
     core_max: float
@@ -73,54 +68,30 @@ class PaperLimits(Struct, frozen=True):
         return max(0.0, min(self.tasks_left, self.core_max))
 
 
-class PaperParts(Struct, frozen=True):
-    """The parts of the demand, in cores (for plots and the decision log). `error` has no unit."""
-
-    error: float
-    proportional: float
-    previous: float
-    integral: float
-    unlimited: float
-
-
-class Step(NamedTuple):
-    """The result of one control period: the cores asked for, the state after it, and the parts of the cores."""
-
-    cores: float
-    state: PaperState
-    parts: PaperParts
-
-
-def core_max(initial_cores: float, *, overscale: float, slots: float) -> float:
-    """Return the paper's coreMax: min(overscale * initial cores, slots)."""
-    return min(overscale * initial_cores, slots)
-
-
 def control_step(
-    state: PaperState,
+    csi: float,
     planned: float,
     progress: float,
     limits: PaperLimits,
     dt_s: float,
     settings: PaperSettings,
-) -> Step:
-    """Run one control period and return its result.
+) -> tuple[float, float]:
+    """Run one control period and return the cores asked for, and csi after it.
 
-    `planned` and `progress` are in [0, 1], `dt_s` is the time since the last step. Once the set-point has reached 1 the stage
-    is late and gets the most there is; csi then rests, because the law no longer runs. The cores are rounded up to whole
-    quanta, then held under the ceiling, which need not be a multiple (1.03 slots).
+    `csi` is the integral part, in cores; it starts as the initial cores. `planned` and `progress` are in [0, 1], `dt_s` is
+    the time since the last step. Once the set-point has reached 1 the stage is late and gets the most there is; csi then
+    rests, because the law no longer runs. The cores are rounded up to whole quanta, then held under the ceiling, which need
+    not be a multiple (1.03 slots).
     """
     error = planned - progress
     proportional = settings.k * error
     integral = settings.k * (dt_s / settings.ti_s) * error
-    unlimited = proportional + state.csi + integral
-    parts = PaperParts(error, proportional, state.csi, integral, unlimited)
     ceiling = limits.ceiling
     if planned >= 1:
-        return Step(ceiling, state, parts)
-    cores = min(max(unlimited, limits.core_min), ceiling)
+        return ceiling, csi
+    cores = min(max(proportional + csi + integral, limits.core_min), ceiling)
     cores = min(round_up(cores, limits.quantum), ceiling)
-    return Step(cores, PaperState(cores - proportional), parts)
+    return cores, cores - proportional
 
 
 def decide(view: View) -> Decision:
@@ -128,10 +99,10 @@ def decide(view: View) -> Decision:
     same time add up."""
     settings = PaperSettings.from_numbers(view.plan.settings)
     groups = control_groups(view.stages)
-    before: Mapping[StageKey, PaperState] = view.state.kept or {}
+    before: Mapping[StageKey, float] = view.state.kept or {}
     # a group may have nothing to run here for a while, and the one begun last may wait for its next stage
     kept = {*groups, *list(before)[-1:]}
-    states = {group: state for group, state in before.items() if group in kept}
+    csi = {group: integral for group, integral in before.items() if group in kept}
     cores, reasons = [], []
     for group, stages in groups.items():
         plan = stages[0].plan
@@ -142,19 +113,17 @@ def decide(view: View) -> Decision:
         initial = plan.initial_cores or view.quota.floor
         limits = PaperLimits(
             core_min=view.quota.floor,
-            core_max=core_max(initial, overscale=settings.overscale, slots=float(view.slots)),
+            core_max=min(settings.overscale * initial, float(view.slots)),
             tasks_left=float(runnable if settings.quota_cap > 0 else view.slots),
             quantum=view.quota.core_quantum,
         )
         progress = group_progress(stages)
-        state = states.get(group, PaperState(initial))
-        out = control_step(state, line, progress, limits, view.dt_s, settings)
-        cores.append(out.cores)
-        states[group] = out.state
+        asked, csi[group] = control_step(csi.get(group, initial), line, progress, limits, view.dt_s, settings)
+        cores.append(asked)
         reasons.append(f"stage {stages[-1].plan.stage}: error {line - progress:+.3f}")
     return Decision(
         min(math.fsum(cores), float(view.slots)),
-        LawState(kept=states),
+        LawState(kept=csi),
         "; ".join(reasons) or "no stage with a deadline has a task to run here",
         planned=True,
         beyond_saving=view.left_s < 0,

@@ -235,9 +235,9 @@ def sample(application_id: str, executor_id: str, time_s: float, **changed: Any)
     return views.sample(time_s, executor_id, **(plain | changed))
 
 
-def one_stage_run(start_ms: int, tasks: int = 4, task_ms: int = 2000) -> list[AnyEvent]:
+def one_stage_run(start_ms: int, tasks: int = 4, task_ms: int = 2000, name: str = "collect at /x/app.py:1") -> list[AnyEvent]:
     """Make the events of a job of one stage whose tasks run one after the other, and of the application's end."""
-    info = StageInfo(stage=0, name="collect at /x/app.py:1", tasks=tasks)
+    info = StageInfo(stage=0, name=name, tasks=tasks)
     events: list[AnyEvent] = [
         JobStart(job=0, time_ms=start_ms, stages=(info,)),
         StageSubmitted(info=info, time_ms=start_ms),

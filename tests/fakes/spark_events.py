@@ -104,3 +104,17 @@ class Story:
 
     def end(self) -> None:
         self.tell(ApplicationEnd(time_ms=self.ms))
+
+
+def begun(*stages: StageInfo) -> Story:
+    """Begin a story with a job of these stages."""
+    story = Story()
+    story.job(0, *stages)
+    return story
+
+
+def submitted(stage: StageInfo) -> Story:
+    """Begin a story with a job of one stage, which is submitted."""
+    story = begun(stage)
+    story.submit(stage)
+    return story

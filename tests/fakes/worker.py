@@ -66,6 +66,14 @@ def make_bridge(path: Path, said: str = "") -> None:
         jar.writestr(SETTINGS, said)
 
 
+def spark_in(folder: Path) -> dict[str, str]:
+    """Make the files of Spark and of the bridge that executors are shown; return where a registration says they are."""
+    jars, bridge = folder / "spark" / "jars", folder / "bridge.jar"
+    jars.mkdir(parents=True)
+    make_bridge(bridge)
+    return {"jars_dir": str(jars), "bridge_jar": str(bridge), "working_dir": str(folder)}
+
+
 class FakeWorker:
     """A worker whose `host` outlives `agent`: `restart` begins another life of the agent on the same machine and
     directory."""

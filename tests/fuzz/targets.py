@@ -40,6 +40,7 @@ from controller.master.topology_file import read_topology
 from controller.runs.eventlog_files import read_event_log_file
 from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import SAMPLES, STAGES, SUMMARY, read_samples, read_stages, read_summary
+from controller.runtime.base import ExecutorKey
 from controller.runtime.claimed_process import Serves
 from controller.runtime.executor_record import ContainerRecord, Record, read_all, write
 from controller.runtime.kubernetes.pod_cpu import pod_cpu
@@ -49,6 +50,7 @@ from placement.dependencies import parse_after
 from placement.labels import parse_labels, parse_requirements
 from placement.resources import parse_advertised, parse_asked
 from placement.scores import parse_weights
+from stage_model.decoding import UNREADABLE
 from stage_model.errors import BadInput, PaceError
 from stage_model.forecast.advice import advice
 from stage_model.forecast.curve import reference_slots
@@ -68,8 +70,6 @@ from tests.fuzz.api import Conversation, conversations
 
 LOGS = Path(__file__).parents[1] / "data" / "eventlogs"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Errors that decoding JSON raises; whoever decodes has to handle all three."""
 
 
 @dataclass(frozen=True)
@@ -129,21 +129,14 @@ def _agent(data: bytes) -> None:
     """Run an agent whose executor says that, and another that goes on."""
     with folder() as path:
         here = FakeWorker(path)
-        mine, other = spec("app"), spec("other")
-        here.want([mine, other])
+        mine, other = ExecutorKey("app", "1"), ExecutorKey("other", "1")
+        here.want([spec(key.application_id) for key in (mine, other)])
         here.tick()
-        (path / "home").exists()
-        here.progress_file(_key(mine)).write_bytes(data)
+        here.progress_file(mine).write_bytes(data)
         for cores in (1, 2):
             here.tick(cores)
-        assert _key(other) in here.running(), "another executor does not run"
+        assert other in here.running(), "another executor does not run"
         assert not here.agent.outbox._troubles, here.agent.outbox._troubles
-
-
-def _key(one: worker.ExecutorSpec) -> Any:
-    from controller.runtime.base import ExecutorKey
-
-    return ExecutorKey(one.application_id, one.executor_id)
 
 
 def _progress_of(*stages: StageProgress, memory: MemoryProgress | None = None) -> bytes:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.browser]
 LINK = "Open this within 5 minutes: "
 STAGES = ("stages.py", "--work", "4", "--tasks", "6", "--rounds", "3")
+ATTEMPTS = re.compile("^Stages$")  # not "Largest stages"
 ALL, BEFORE_FILE = 6, 4
 """Two stages a round; the last round waits for the file."""
 
@@ -50,7 +51,7 @@ def wait_for_figure(tab: Page, key: str, pattern: str) -> None:
     tab.locator(f"[data-figure={key}]").filter(has_text=re.compile(pattern)).wait_for()
 
 
-def rows(tab: Page, region: str) -> Locator:
+def rows(tab: Page, region: str | re.Pattern[str]) -> Locator:
     return tab.get_by_role("region", name=region).locator("tbody tr")
 
 
@@ -82,7 +83,7 @@ def test_a_job_is_watched_from_its_start_to_its_end_and_kept(
         wait_for_figure(tab, "progress", "^[1-9]")
         rows(tab, "Changes of CPU quotas").first.wait_for()
         assert figure(tab, "state") == "running"
-        assert rows(tab, "Stages").count() >= BEFORE_FILE
+        assert rows(tab, ATTEMPTS).count() >= BEFORE_FILE
         stop_file.touch()
         assert running.finish().ok().answer["ok"]
 
@@ -92,11 +93,17 @@ def test_a_job_is_watched_from_its_start_to_its_end_and_kept(
         # The driver has gone; also who comes now sees it.
         for _ in range(2):
             rows(tab, "Changes of CPU quotas").first.wait_for()
-            rows(tab, "Stages").nth(ALL - 1).wait_for()
+            rows(tab, ATTEMPTS).nth(ALL - 1).wait_for()
             assert figure(tab, "state") == "succeeded"
             assert not tab.get_by_role("button", name="End it…").is_visible()
             tab.reload()
             wait_for_figure(tab, "state", "^succeeded$")
+
+        said = process_cluster.sparkpace().need("explain", summary["app_id"], "--output", "json")
+        bounds = [[one["name"], one["bound"], str(one["tasks"])] for one in json.loads(said)["largest_stages"]]
+        rows(tab, "Largest stages").first.wait_for()
+        shown_bounds = [row.locator("th, td").all_inner_texts()[:3] for row in rows(tab, "Largest stages").all()]
+        assert shown_bounds == bounds
 
         tab.get_by_role("link", name="History").click()
         tab.get_by_role("region", name="Jobs, by profile").get_by_role("link", name="watched").click()

@@ -1,4 +1,4 @@
-"""The policies against the documents' worked examples, and what each promises."""
+"""The policies and the weights of their scores, against the documents' worked examples, and what each promises."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from placement.policies import (
     sample,
     smooth,
 )
-from placement.scores import Largest, Weights, available, largest, total
+from placement.scores import Largest, Weights, available, largest, parse_weights, total
 from placement.worker import WorkerState
+from stage_model.errors import BadInput
 from tests.fakes.fleet import CPU_ONLY, names, occupied, request, worker
 
 CORES_ONLY = Weights(cpu=1.0, gpu=0.0)
@@ -161,3 +162,14 @@ def test_every_policy_chooses_one_of_the_fitting_and_decides_alike_with_one_seed
         runs.append([policy(request(), nodes, most, CPU_ONLY).worker_id for _ in range(5)])
     assert runs[0] == runs[1]
     assert set(runs[0]) <= set(names(nodes))
+
+
+@pytest.mark.parametrize("text", ["data", "data=-1", "date=1", "cpu=0.5,gpu=0.6", "cpu=2", "data=nan", "data=1,data=2"])
+def test_weights_that_cannot_be_are_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="--placement-weights"):
+        parse_weights(text)
+
+
+def test_cpu_and_gpu_say_each_other() -> None:
+    assert parse_weights("gpu=0.25") == Weights(cpu=0.75, gpu=0.25)
+    assert parse_weights("") == Weights()

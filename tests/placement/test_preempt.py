@@ -41,11 +41,6 @@ def test_an_executor_that_stays_gives_no_way() -> None:
     assert fewest([one], 100, needs(500)) is None
 
 
-def test_only_lower_priority_gives_way() -> None:
-    assert fewest([holding("a", (50, 900))], 50, needs(500)) is None
-    assert fewest([holding("a", (50, 900), (0, 50))], 50, needs(500)) is None
-
-
 def test_the_lowest_priority_goes_first_and_nobody_in_vain() -> None:
     a = holding("a", (50, 500), (0, 400), (10, 100))
     victims = fewest([a], 100, needs(400))

@@ -14,23 +14,16 @@ from controller.master.core.changes import Changes
 from controller.master.core.executor_state import Executor, ExecutorRecord
 from controller.master.core.executors import gone
 from controller.wire.states import ExecutorState
-from controller.wire.worker import ExecutorReport, ExecutorSpec
+from controller.wire.worker import ExecutorReport
 from stage_model.forecast.estimate import estimate
-from stage_model.history.events import (
-    AnyEvent,
-    ApplicationEnd,
-    JobEnd,
-    JobStart,
-    StageCompleted,
-    StageInfo,
-    StageSubmitted,
-    TaskEnd,
-)
+from stage_model.history.events import AnyEvent, ApplicationEnd, StageInfo
 from stage_model.history.profile import Profile, profile
 from stage_model.history.run import Run
 from stage_model.history.run_record import ContainerUse, to_record
 from tests.fakes.cluster import application_record, registration, use
 from tests.fakes.records import facts
+from tests.fakes.spark_events import Story
+from tests.fakes.worker import spec
 
 STAGES, TASKS, TASK_MS = 4, 3, 2000
 MOST = Capacity(cores=2.0, slots=2, speed_limit=1.0, executors=2)
@@ -43,29 +36,20 @@ def info(stage: int) -> StageInfo:
 def events() -> list[AnyEvent]:
     """Return the events of stages one after the other; of every other one the last task's end is reported after the
     stage's."""
-    found: list[AnyEvent] = [JobStart(job=0, time_ms=0, stages=tuple(info(i) for i in range(STAGES)))]
-    now_ms = 0
-    for stage in range(STAGES):
-        found.append(StageSubmitted(info=info(stage), time_ms=now_ms))
-        for task in range(TASKS):
-            now_ms += TASK_MS
-            found.append(
-                TaskEnd(
-                    stage=stage,
-                    attempt=0,
-                    task=task,
-                    index=task,
-                    executor="1",
-                    launch_ms=now_ms - TASK_MS,
-                    finish_ms=now_ms,
-                    ok=True,
-                    run_ms=TASK_MS,
-                    cpu_ns=TASK_MS * 1_000_000,
-                    input_records=10,
-                )
-            )
-        found.insert(len(found) - stage % 2, StageCompleted(stage=stage, attempt=0, time_ms=now_ms))
-    return [*found, JobEnd(job=0, time_ms=now_ms, ok=True)]
+    story = Story()
+    story.job(0, *map(info, range(STAGES)))
+    for stage in map(info, range(STAGES)):
+        late = stage.stage % 2
+        story.submit(stage)
+        for index in range(TASKS):
+            story.ms += TASK_MS
+            if late and index == TASKS - 1:
+                story.complete(stage)
+            story.task(stage, index, run_ms=TASK_MS, cpu_s=TASK_MS / 1000, records=10)
+        if not late:
+            story.complete(stage)
+    story.job_end(0)
+    return story.events
 
 
 EVENTS = events()
@@ -76,11 +60,7 @@ def taught() -> Profile:
     for event in (*EVENTS, ApplicationEnd(time_ms=60_000)):
         run.apply(event)
     works = {(stage, 0): TASKS * TASK_MS / 1000 for stage in range(STAGES)}
-    record = to_record(
-        run,
-        facts(executors=2),
-        ContainerUse(container_core_s=works, allocated_core_s=works),
-    )
+    record = to_record(run, facts(executors=2), ContainerUse(container_core_s=works, allocated_core_s=works))
     return profile("app@app.py", [record])
 
 
@@ -94,19 +74,7 @@ def application() -> Application:
         record=record, started_s=0.0, profile_key="app", profile_runs=1, estimate=estimate(PROFILE), profile=PROFILE
     )
     for number in ("1", "2"):
-        spec = ExecutorSpec(
-            application_id="app",
-            executor_id=number,
-            java_home="",
-            java_args=(),
-            environment={},
-            mounts=(),
-            slots=1,
-            memory_mb=1,
-            uid=0,
-            gid=0,
-        )
-        kept = ExecutorRecord(executor_id=number, worker_id=f"w{number}", profile_id="0", spec=spec)
+        kept = ExecutorRecord(executor_id=number, worker_id=f"w{number}", profile_id="0", spec=spec("app", number, slots=1))
         made.executors[number] = Executor(kept)
     return made
 

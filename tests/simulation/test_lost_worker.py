@@ -16,7 +16,7 @@ from controller.master.core.core import ClusterOptions
 from controller.runtime.base import ExecutorKey
 from controller.wire.driver import ExecutorWish
 from tests.fakes.served import ServedMaster, threaded
-from tests.fakes.worker import FakeWorker, make_bridge
+from tests.fakes.worker import FakeWorker, spark_in
 
 LOST_S = int(ClusterOptions().lost_after_s)
 NAMES = ("w1", "w2")
@@ -47,16 +47,9 @@ class World:
     def __init__(self, place: Path, master: ServedMaster) -> None:
         self.master, self.cluster = master, master.cluster
         self.workers = {name: Linked(place, master, name) for name in NAMES}
-        (place / "spark" / "jars").mkdir(parents=True)
-        make_bridge(place / "bridge.jar")
         self.job, self.gone = "", set[str]()
         self.pass_by(1)
-        spark = {
-            "jars_dir": str(place / "spark" / "jars"),
-            "bridge_jar": str(place / "bridge.jar"),
-            "working_dir": str(place),
-        }
-        self.job = self.cluster.register(wanted=self.wish, **spark)
+        self.job = self.cluster.register(wanted=self.wish, **spark_in(place))
         self.pass_by(3)
 
     @property

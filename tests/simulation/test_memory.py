@@ -17,7 +17,7 @@ from controller.runtime.base import ExecutorKey
 from controller.wire.command import ApplicationView
 from stage_model.progress import MemoryProgress
 from tests.fakes.cluster import FakeCluster, answered, registration
-from tests.fakes.worker import FakeWorker, make_bridge
+from tests.fakes.worker import FakeWorker, spark_in
 
 MB = 1 << 20
 M = 8000
@@ -39,9 +39,7 @@ class World:
     """A world in which a second is a period; each party hears of the others once in it."""
 
     def __init__(self, place: Path) -> None:
-        self.place = place
-        (place / "spark" / "jars").mkdir(parents=True)
-        make_bridge(place / "bridge.jar")
+        self.spark = spark_in(place)
         (place / "master").mkdir()
         self.cluster = FakeCluster(place / "master")
         self.worker = FakeWorker(place / "worker")
@@ -53,14 +51,7 @@ class World:
 
     def submit(self, name: str, mb_per_s: int = 10_000) -> str:
         self.cluster.now_s += 0.001  # no two come at the same moment
-        facts = registration(
-            name=name,
-            instance=name,
-            conf=ELASTIC,
-            jars_dir=str(self.place / "spark" / "jars"),
-            bridge_jar=str(self.place / "bridge.jar"),
-            working_dir=str(self.place),
-        )
+        facts = registration(name=name, instance=name, conf=ELASTIC, **self.spark)
         application_id = answered(self.cluster.state.drivers.register(facts, self.cluster.clock)).application_id
         self.speeds[application_id] = mb_per_s
         return application_id

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stage_model.clock_times import is_clock_time, next_time
 from stage_model.errors import BadInput
+from stage_model.units import is_clock_time, next_time
 
 BERLIN = ZoneInfo("Europe/Berlin")
 # A Thursday.

@@ -21,9 +21,9 @@ from controller.wire.command import PlanReply
 from controller.wire.worker import WorkerInfo
 from placement.growth import WorkerType
 from stage_model.deadlines import round_up
+from stage_model.forecast.bounds import hindrance
 from stage_model.forecast.curve import whole
 from stage_model.forecast.estimate import ApplicationEstimate
-from stage_model.forecast.floor import hindrance
 from stage_model.forecast.promises import NOTHING_PROMISED, Claim, Promised, fits, least_deadline_s
 from stage_model.forecast.virtual_time import Forecast
 from stage_model.settings import CORE_QUANTUM

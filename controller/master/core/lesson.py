@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from controller.wire.basis import Basis, Untaught
 from stage_model.forecast.further import Grounds
-from stage_model.history.like_named import like_named
+from stage_model.history.profile import like_named
 from stage_model.history.run import Run
 from stage_model.units import format_duration
 

@@ -1,8 +1,8 @@
 """Applications that wait for a worker, in order, and the workers that they want: kept up to date, so that no application is
 counted again for each of the others.
 
-A change of what counts here is noted in `Changes.dirty_applications`, and looked at with the next question. The order is
-the memory manager's (`master_memory.queue`)."""
+Higher priority comes first, then earlier submission; no one overtakes (docs/decisions/0012-elastic-memory.md). A change of
+what counts here is noted in `Changes.dirty_applications`, and looked at with the next question."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from controller.master.core.application import Application
 from controller.master.core.guard import guarded
 from controller.master.core.needs import counts
 from controller.master.core.registry import Registry
-from master_memory import queue
-from master_memory.queue import Rank
 
 Workers = frozenset[str]
+Rank = tuple[int, float, str]
+"""A smaller rank comes first; the last part is the application's id."""
 
 
 def by_rank(applications: Iterable[Application]) -> list[Application]:
@@ -26,7 +26,7 @@ def by_rank(applications: Iterable[Application]) -> list[Application]:
 
 
 def rank_of(application: Application) -> Rank:
-    return queue.rank(application.priority(), application.started_s, application.id)
+    return -application.priority(), application.started_s, application.id
 
 
 def waits(application: Application) -> bool:
@@ -62,12 +62,12 @@ class Queue:
         """Return the place, from 1, among the applications that wait; None for an application that does not."""
         self._refresh()
         entry = self._entries.get(application.id)
-        return None if entry is None else 1 + queue.ahead(entry.rank, self._waiting)
+        return None if entry is None else 1 + bisect_left(self._waiting, entry.rank)
 
     def ahead(self, application: Application) -> int:
         """Return the number of applications in line before this one."""
         self._refresh()
-        return queue.ahead(self._rank(application), self._in_line)
+        return bisect_left(self._in_line, self._rank(application))
 
     def before(self, application: Application) -> list[str]:
         """Return the ids of the applications in line before this one."""

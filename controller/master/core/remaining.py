@@ -14,15 +14,13 @@ from msgspec import structs
 from controller.master.core.application import Application, Target
 from controller.master.core.capacity import Capacity
 from controller.master.core.plan_state import PlanCache, RemainingSchedule
-from stage_model.forecast.budget import come_already_core_s, like, untold_core_s
+from stage_model.forecast.beyond_plan import come_already_core_s, like, reserve_s, untold_core_s
+from stage_model.forecast.curve import to_come
 from stage_model.forecast.doubt import doubt
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
 from stage_model.forecast.fixed import modelled_s
-from stage_model.forecast.match import Matched, match
-from stage_model.forecast.pace import pace
+from stage_model.forecast.match import Matched, match, pace
 from stage_model.forecast.promises import Claim
-from stage_model.forecast.reserve import reserve_s
-from stage_model.forecast.schedule import to_come
 from stage_model.forecast.virtual_time import Busy, Forecast, add
 from stage_model.history.stage_run import StageKey
 
@@ -144,10 +142,10 @@ class Remaining:
         return round(min(1.0, max(0.0, 1 - left / total)), 4) if total > 0 else None
 
     def _by_the_total(self, schedule: RemainingSchedule) -> tuple[float, Forecast]:
-        """Return the bounds that the total CPU sets to the work left (`stage_model.forecast.budget`): the share of the work
-        of the stages to come that has not come already, and the work that belongs to no known stage. CPU that stages under
-        way have used is taken off their work, because one report of an agent holds it together with the CPU of the whole
-        executor."""
+        """Return the bounds that the total CPU sets to the work left (`stage_model.forecast.beyond_plan`): the share of the
+        work of the stages to come that has not come already, and the work that belongs to no known stage. CPU that stages
+        under way have used is taken off their work, because one report of an agent holds it together with the CPU of the
+        whole executor."""
         estimate, matched, totals = self.estimate, self.matched, self.application.totals
         if estimate.used_core_s is None:
             return 1.0, Forecast(())

@@ -5,6 +5,7 @@ import uPlot from "./uPlot.esm.js";
 const POINT = { time: 0, stage: 1, setPoint: 2, progress: 3, demand: 4, granted: 5, used: 6, debt: 7 };
 const MOST_LAYERS = 11; // applications with a colour of their own; the rest is one layer
 const MOST_ROWS = 200; // of a table
+const LONGEST_STAGE = 200; // characters of a stage's name, as in a terminal
 const KEPT_LOOKS = 900;
 const RETRY_MS = 2000;
 const PRIORITIES = { "-1": "backfill", 0: "low", 50: "normal", 100: "high" };
@@ -55,6 +56,7 @@ function duration(seconds) {
   return sign + parts.slice(first, first + 2).filter(([number]) => number > 0).map((part) => part.join("")).join("");
 }
 
+const cut = (text) => (text.length > LONGEST_STAGE ? `${text.slice(0, LONGEST_STAGE)}…` : text);
 const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 const moment = (epoch_s) => new Date(1000 * epoch_s).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
 const ended = (view) => view.state === "ended";
@@ -450,6 +452,12 @@ class ApplicationPage {
     const heads = ["Stage", "Name", "Tasks", "From", "To", "When"].map((name) => element("th", { scope: "col" }, name));
     this.ganttCaption = element("caption", {}, "No stage has begun.");
     const gantt = element("table", { class: "gantt" }, this.ganttCaption, element("thead", {}, element("tr", {}, ...heads)), this.gantt);
+    this.bounds = new Table("Largest stages in the runs that it is planned from, and what bounds each", [
+      ["Stage", (bound) => element("span", { class: "long" }, cut(bound.name))], ["Bound by", (bound) => bound.bound],
+      ["Tasks", (bound) => String(bound.tasks), true], ["Time", (bound) => duration(bound.time_s), true],
+      ["Share of the run", (bound) => share(bound.share), true],
+    ], "No earlier run shows what bounds its largest stages.");
+    this.bounds.node.hidden = true;
     this.quotaTable = new Table("Changes of CPU quotas, the newest first, and why", [
       ["At", (quota) => duration(quota.time_s)], ["Executor", (quota) => quota.executor_id],
       ["From", (quota) => (quota.before == null ? "no limit" : cores(quota.before)), true], ["To", (quota) => cores(quota.cores), true],
@@ -457,7 +465,7 @@ class ApplicationPage {
     ], "No quota was changed yet.");
     this.details = element("div", {}, this.buttons, this.list, this.notices,
       element("h2", {}, "Progress"), this.progress.node, element("h2", {}, "Cores"), this.use.node,
-      element("h2", {}, "Stages"), element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Stages" }, gantt),
+      element("h2", {}, "Stages"), element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Stages" }, gantt), this.bounds.node,
       element("h2", {}, "Quota changes"), this.quotaTable.node);
     this.list.hidden = this.details.hidden = true;
     this.node = element("div", {}, this.heading, this.reason, this.problem, this.details);
@@ -474,6 +482,7 @@ class ApplicationPage {
     this.buttons.hidden = !view || ended(view);
     if (!view) return;
     if (this.view && this.view.state !== view.state) announce(`${view.name}: ${view.state}. ${view.reason}`);
+    if (view.profile_runs && !this.view?.profile_runs) this.loadBounds();
     this.view = view;
     say(this.heading, view.name || view.application_id);
     document.title = `${view.name} · Sparkpace`;
@@ -485,6 +494,18 @@ class ApplicationPage {
     }
     this.list.hidden = this.details.hidden = false;
     this.drawCurves();
+  }
+
+  // Asked once only: the answer follows from the runs before.
+  async loadBounds() {
+    let largest = [];
+    try {
+      ({ largest_stages: largest } = await call(`applications/${encodeURIComponent(this.id)}/explain`));
+    } catch (failure) {
+      say(this.bounds.empty, `What bounds its largest stages is not known: ${failure.message}`);
+    }
+    this.bounds.show(largest, (bound) => largest.indexOf(bound));
+    this.bounds.node.hidden = false;
   }
 
   course({ first, points, quotas, stages, loading, problem }) {

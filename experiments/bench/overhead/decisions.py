@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from controller.agent.core.step import ExecutorInput, LoopState, Snapshot, TimedPlan, step
 from controller.runtime.base import ExecutorKey, Observed
-from stage_model.forecast.virtual_time import add, stage_busy
+from stage_model.forecast.virtual_time import add, stages_busy
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
@@ -42,7 +42,7 @@ def _one(number: int, rng: random.Random) -> One:
     busy = (0.0,) * slots
     for _ in range(STAGES_TO_COME):
         count = rng.randint(4 * slots, 12 * slots)
-        busy = add(busy, stage_busy(count, count * task_core_s, cv, slots))
+        busy = add(busy, stages_busy(((count, count * task_core_s, cv),), slots))
     work = task_core_s * (tasks - done) + sum(k * v for k, v in enumerate(busy, 1))
     stage = StagePlan(
         stage=3,

@@ -1,4 +1,4 @@
-"""Executors that are only watched, through the whole agent; with any state: `tests/properties/test_quota_bounds.py`."""
+"""Executors that are only watched, through the whole agent; with any state: `tests/properties/test_periods.py`."""
 
 from __future__ import annotations
 

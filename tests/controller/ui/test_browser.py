@@ -81,6 +81,7 @@ def test_it_shows_what_the_api_says_and_names_are_texts(page: ServedPage, jobs: 
     assert shown == {key: f"{getattr(view, key):.2f}" for key in shown}
     assert tab.locator("[data-figure=state]").inner_text() == view.state
     assert tab.title() == f"{HOSTILE} · Sparkpace"
+    assert not any(call.endswith("/explain") for call in page.master.calls), "no run teaches its largest stages"
 
 
 def test_a_job_is_ended_from_the_keyboard_once_that_is_confirmed(page: ServedPage, jobs: list[str], tab: Page) -> None:
@@ -160,6 +161,28 @@ def test_quota_changes_of_several_executors_are_sorted_by_time(page: ServedPage,
         page.look()
         tab.get_by_role("cell", name="no limit").nth(3).wait_for()
         assert [row[0] for row in cells(tab, "Changes of CPU quotas")] == ["5.5s", "4.5s", "3.5s", "1.5s"]
+
+
+def test_what_bounds_the_largest_stages_is_asked_for_once_and_long_names_are_cut(page: ServedPage, chromium: Path) -> None:
+    name = HOSTILE + "x" * 300
+    ended_run(page.master.cluster, "nightly", 0, stage=name)
+    job = page.master.cluster.register(name="nightly", main="nightly.py")
+    [bound] = page.master.client().explain(job).largest_stages
+    page.master.calls.clear()
+    with tab_of(chromium) as tab:
+        open_page(page, tab, f"#/application/{job}")
+        table = tab.get_by_role("table", name="Largest stages")
+        table.get_by_role("rowheader", name=HOSTILE).wait_for()
+        heads = ["Stage", "Bound by", "Tasks", "Time", "Share of the run"]
+        assert table.get_by_role("columnheader").all_inner_texts() == heads
+        figures = [str(bound.tasks), f"{bound.time_s:.1f}s", f"{bound.share:.0%}"]
+        assert cells(tab, "Largest stages") == [[f"{name[:200]}…", bound.bound, *figures]]
+        page.look()
+        page.look()
+        page.master.client().kill(job)
+        page.look()
+        tab.locator("#reason", has_text="it was killed").wait_for()
+    assert [call.endswith("/explain") for call in page.master.calls].count(True) == 1
 
 
 def test_how_applications_ended_and_who_will_be_late_is_said_in_words(page: ServedPage, chromium: Path) -> None:

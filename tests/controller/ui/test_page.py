@@ -20,6 +20,7 @@ from controller.wire.command import ApplicationView, PlanRequest, WorkerView
 from controller.wire.course import EndedRun, RunSavings, Savings
 from controller.wire.worker import OrderedQuota
 from stage_model.errors import BadInput, Denied
+from stage_model.forecast.bounds import StageBound
 from tests.controller.ui.made_runs import ended_run
 from tests.fakes.cluster import one_stage_run, report, sample
 from tests.fakes.served import ServedPage, Stream, served
@@ -71,9 +72,20 @@ def test_a_link_that_is_too_old_is_refused_and_a_new_one_is_printed(page: Served
     assert page.signed_in()
 
 
-@pytest.mark.parametrize("path", ["events", "runs", "savings", "plan?profile=x", "applications/x/set", "applications/x/kill"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "events",
+        "runs",
+        "savings",
+        "plan?profile=x",
+        "applications/x/explain",
+        "applications/x/set",
+        "applications/x/kill",
+    ],
+)
 def test_nothing_of_the_master_is_told_to_who_has_not_signed_in(page: ServedPage, path: str) -> None:
-    method = "POST" if "applications" in path else "GET"
+    method = "POST" if path.endswith(("set", "kill")) else "GET"
     for cookie in ("", "sparkpace=guess", "sparkpace="):
         answer, said = page.call(path, method=method, body=b"{}", Origin=f"http://{page.host}", Cookie=cookie)
         assert (answer.status, json.loads(said)["exit_code"]) == (401, Denied.exit_code)
@@ -97,6 +109,7 @@ def test_another_pages_calls_are_refused_whatever_their_cookie(page: ServedPage,
         ("runs", "GET"),
         ("savings", "GET"),
         ("plan?profile=x", "GET"),
+        ("applications/x/explain", "GET"),
         ("", "GET"),
         ("applications/x/kill", "POST"),
     ):
@@ -128,7 +141,7 @@ def test_the_masters_tokens_are_in_nothing_that_is_served(page: ServedPage) -> N
     page.look()
     told = b"".join(stream.next()[1] for _ in range(3))
     stream.close()
-    for path in ("", *STATIC, "runs", "savings"):
+    for path in ("", *STATIC, "runs", "savings", f"applications/{job}/explain"):
         answer, body = page.call(path, Cookie=cookie)
         told += body + str(answer.getheaders()).encode()
     assert job.encode() in told
@@ -252,6 +265,19 @@ def test_a_plan_is_the_masters_and_what_it_cannot_answer_is_said(page: ServedPag
     assert (answer.status, plan["known"], plan["curve"]) == (200, False, None)
 
 
+def test_the_bounds_of_the_largest_stages_are_the_masters(page: ServedPage) -> None:
+    cookie = page.signed_in()
+    first = ended_run(page.master.cluster, "nightly", 0)
+    second = page.master.cluster.register(name="nightly", main="nightly.py")
+    for job, known in ((first, 0), (second, 1)):
+        answer, said = page.call(f"applications/{job}/explain", Cookie=cookie)
+        found = page.master.client().explain(job).largest_stages
+        assert (answer.status, len(found)) == (200, known)
+        assert json.loads(said) == {"largest_stages": json.loads(msgspec.json.encode(found))}
+    answer, said = page.call("applications/missing/explain", Cookie=cookie)
+    assert (answer.status, json.loads(said)["exit_code"]) == (400, BadInput.exit_code)
+
+
 def test_savings_are_the_masters_and_only_watched_runs_have_any(page: ServedPage) -> None:
     ended_run(page.master.cluster, "paced", 0)
     watched = ended_run(page.master.cluster, "watched", 0, observe=True)
@@ -332,6 +358,7 @@ def test_the_page_names_nothing_of_elsewhere_and_makes_no_html_of_texts() -> Non
         ("worker", WorkerView),
         ("run", EndedRun),
         ("quota", OrderedQuota),
+        ("bound", StageBound),
         ("saved", RunSavings),
         ("savings", Savings),
     ],

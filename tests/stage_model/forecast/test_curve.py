@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from controller.cli.main import main
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
-from stage_model.forecast.curve import Curve, curve, reference_slots, whole
-from stage_model.forecast.estimate import estimate
+from stage_model.forecast.curve import Curve, curve, reference_slots
 from stage_model.history.profile import Profile, profile
 from tests.fakes.records import run, stage
 
@@ -40,12 +39,6 @@ def test_more_cores_never_end_later_and_the_interval_holds_the_end(works: list[f
     assert min(ends) >= 0
     assert all(later <= earlier + 1e-9 for earlier, later in pairwise(ends))
     assert all(p.least_s is None or p.most_s is None or p.least_s <= p.end_s <= p.most_s for p in points)
-
-
-@given(WORKS, st.floats(0.05, 1.95))
-def test_the_least_cores_for_an_end_are_those_it_was_of(works: list[float], cores: float) -> None:
-    forecast = whole(estimate(known(*works)), 2)
-    assert forecast.least_cores(forecast.time_s(cores)) == pytest.approx(cores, rel=1e-3)
 
 
 def test_a_run_without_slots_is_refused() -> None:

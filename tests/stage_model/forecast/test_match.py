@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
+
+import msgspec
 import pytest
 from msgspec import structs
 
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.match import match
+from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import RunRecord, profile
 from stage_model.history.run import Run
 from stage_model.history.run_record import ContainerUse, to_record
 from stage_model.history.stage_run import StageKey
 from tests.fakes.records import facts
-from tests.fakes.spark_events import Story, info
+from tests.fakes.spark_events import Story, begun, info
 
 READ = info(0, "map at /x/app.py:1")
 SORT = info(1, "sort at /x/app.py:2", parents=(0,))
@@ -21,8 +26,7 @@ UNKNOWN = info(9, "other at /x/app.py:5", parents=(0,), tasks=7)
 
 def learned(container: bool = True) -> ApplicationEstimate:
     """Return what a run teaches: READ 10 core-s, SORT 20, COUNT 30 in one job, then SAVE 40 in another."""
-    story = Story()
-    story.job(0, READ, SORT, COUNT)
+    story = begun(READ, SORT, COUNT)
     for stage in (READ, SORT, COUNT):
         story.whole(stage, cpu_s=5.0 * (stage.stage + 1))
     story.job_end(0)
@@ -46,11 +50,7 @@ def batches(count: int) -> Story:
 
 
 def _record(run: Run, container_core_s: dict[StageKey, float] | None = None) -> RunRecord:
-    return to_record(
-        run,
-        facts(),
-        ContainerUse(container_core_s=container_core_s),
-    )
+    return to_record(run, facts(), ContainerUse(container_core_s=container_core_s))
 
 
 def names(stages: object) -> list[str]:
@@ -64,8 +64,7 @@ def test_before_the_first_stage_all_is_to_come_and_nothing_is_known_of_the_match
 
 
 def test_active_stages_are_found_by_signature() -> None:
-    story = Story()
-    story.job(0, READ, SORT, COUNT)
+    story = begun(READ, SORT, COUNT)
     story.whole(READ)
     story.submit(SORT)
     found = match(learned(), story.run)
@@ -77,8 +76,7 @@ def test_active_stages_are_found_by_signature() -> None:
 
 
 def test_an_unknown_stage_is_the_mean_of_its_neighbours() -> None:
-    story = Story()
-    story.job(0, READ, UNKNOWN)
+    story = begun(READ, UNKNOWN)
     story.whole(READ)
     story.submit(UNKNOWN)
     found = match(learned(), story.run)
@@ -96,8 +94,7 @@ def test_an_unknown_stage_is_the_mean_of_its_neighbours() -> None:
 
 def test_unknown_stages_count_by_the_work_that_they_do() -> None:
     """One unknown stage next to small ones does half of all the work."""
-    story = Story()
-    story.job(0, READ, UNKNOWN)
+    story = begun(READ, UNKNOWN)
     story.whole(READ)
     assert match(learned(), story.run, {(0, 0): 10.0}).matched_share == 1.0
     story.submit(UNKNOWN)
@@ -129,8 +126,7 @@ def test_a_stage_of_which_only_the_parents_changed_stands_for_the_expected_one()
 
 
 def test_stages_passed_over_are_not_waited_for() -> None:
-    story = Story()
-    story.job(0, READ, SORT, COUNT)
+    story = begun(READ, SORT, COUNT)
     story.submit(COUNT)  # READ and SORT were skipped: their shuffle files are there
     assert names(match(learned(), story.run).to_come) == ["save"]
     story.complete(COUNT)
@@ -139,8 +135,7 @@ def test_stages_passed_over_are_not_waited_for() -> None:
 
 
 def test_an_ended_job_has_nothing_to_come() -> None:
-    story = Story()
-    story.job(0, READ)
+    story = begun(READ)
     story.whole(READ)
     assert names(match(learned(), story.run).to_come) == ["sort", "count", "save"]
     story.job_end(0)
@@ -148,16 +143,14 @@ def test_an_ended_job_has_nothing_to_come() -> None:
 
 
 def test_a_retry_has_the_part_of_its_missing_tasks() -> None:
-    story = Story()
-    story.job(0, READ)
+    story = begun(READ)
     story.whole(READ)
     story.submit(info(0, "map at /x/app.py:1", tasks=1, attempt=1))
     assert match(learned(), story.run).active[0, 1].work_core_s == 5.0  # one of two tasks
 
 
 def test_the_work_ratio_follows_finished_stages_as_evidence_grows() -> None:
-    story = Story()
-    story.job(0, READ, SORT, COUNT)
+    story = begun(READ, SORT, COUNT)
     assert match(learned(), story.run, {(0, 0): 0.0}).shown == 0
     story.whole(READ)
     first = match(learned(), story.run, {(0, 0): 20.0})
@@ -170,16 +163,50 @@ def test_the_work_ratio_follows_finished_stages_as_evidence_grows() -> None:
 
 
 def test_one_stage_far_off_does_not_carry_the_others_along() -> None:
-    story = Story()
-    story.job(0, READ)
+    story = begun(READ)
     story.whole(READ)
     assert match(learned(), story.run, {(0, 0): 9999.0}).work_ratio == pytest.approx((5 + 40) / (5 + 10))
 
 
 def test_container_cpu_is_not_compared_with_executor_cpu() -> None:
-    story = Story()
-    story.job(0, READ)
+    story = begun(READ)
     story.whole(READ, cpu_s=10.0)
     assert match(learned(), story.run).work_ratio == 1.0
     by_threads = match(learned(container=False), story.run).work_ratio
     assert by_threads == pytest.approx((5 + 20) / (5 + 10))  # 2 tasks of 10 s against 2 of 5 s
+
+
+# ---------------------------------------------------------------- recorded runs
+
+POOLS = Path(__file__).parents[2] / "data" / "pools"
+"""Two recorded runs of a program with a pool of threads."""
+
+
+def events(name: str) -> list[AnyEvent]:
+    lines = gzip.decompress((POOLS / f"{name}.gz").read_bytes()).splitlines()
+    return [msgspec.json.decode(line, type=AnyEvent) for line in lines]
+
+
+@pytest.mark.parametrize(("taught", "seen"), [("first", "second"), ("second", "first")])
+def test_what_is_left_of_a_pool_of_threads_is_right(taught: str, seen: str) -> None:
+    """Count what is left in tasks: the machine was busy, so the CPU of one and the same stage differs between the runs."""
+    profiled = Run()
+    for event in events(taught):
+        profiled.apply(event)
+    expected = estimate(profile("k", [to_record(profiled, facts(name="pool"))]))
+    told = events(seen)
+    whole = sum(isinstance(event, TaskEnd) for event in told)
+    live, done, last = Run(), 0, None
+    for number, event in enumerate(told):
+        live.apply(event)
+        done += isinstance(event, TaskEnd)
+        if number % 25:
+            continue
+        found = match(expected, live)
+        left = sum(stage.tasks for stage in found.to_come)
+        left += sum(stage.info.tasks - len(stage.done) for stage in live.active_stages())
+        assert found.matched_share in (None, pytest.approx(1.0, abs=0.01))
+        assert abs(left - (whole - done)) <= 0.03 * whole, (number, left, whole - done)
+        assert last is None or last[0] - left <= done - last[1] + 0.01 * whole
+        last = left, done
+    assert last is not None

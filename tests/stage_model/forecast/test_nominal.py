@@ -23,6 +23,8 @@ SORT = info(1, "sort at /x/app.py:2", parents=(0,), tasks=4)
 SAVE = info(2, "save at /x/app.py:3", parents=(1,), tasks=4)
 CHAIN = (READ, SORT, SAVE)
 SLOTS = 2
+SIZES = ({"records": 100, "written": 50}, {"shuffle": 50, "written": 10}, {"shuffle": 10})
+"""Amounts of each task of the chain, stage by stage."""
 
 
 def begun(*stages: StageInfo, slots: int = SLOTS) -> Story:
@@ -52,8 +54,7 @@ def chain(times: int = 1, record_bytes: int = 0) -> Story:
     """Run a chain: the first stage reads 400 records and writes 200, the second reads these and writes 40, the third reads
     these, each amount `times` over."""
     story = begun(*CHAIN)
-    sizes = ({"records": 100, "written": 50}, {"shuffle": 50, "written": 10}, {"shuffle": 10})
-    for stage, size in zip(CHAIN, sizes, strict=True):
+    for stage, size in zip(CHAIN, SIZES, strict=True):
         whole(story, stage, record_bytes=record_bytes, **{what: times * amount for what, amount in size.items()})
     return story
 
@@ -61,10 +62,7 @@ def chain(times: int = 1, record_bytes: int = 0) -> Story:
 def ended(story: Story, name: str = "run") -> RunRecord:
     story.job_end(0)
     story.end()
-    return to_record(
-        story.run,
-        facts(id=name, slots=SLOTS),
-    )
+    return to_record(story.run, facts(id=name, slots=SLOTS))
 
 
 def learned(*stories: Story) -> ApplicationEstimate:
@@ -79,9 +77,7 @@ def works(found: Matched) -> list[float]:
 def test_a_run_like_the_profiles_has_the_profiles_work_at_every_moment() -> None:
     what, story = learned(chain()), begun(*CHAIN)
     assert works(match(what, story.run)) == [4.0, 4.0, 4.0]
-    for stage, sizes in zip(
-        CHAIN, ({"records": 100, "written": 50}, {"shuffle": 50, "written": 10}, {"shuffle": 10}), strict=True
-    ):
+    for stage, sizes in zip(CHAIN, SIZES, strict=True):
         story.submit(stage)
         assert works(match(what, story.run)) == pytest.approx([4.0, 4.0, 4.0])
         part(story, stage, 4, **sizes)

@@ -6,15 +6,7 @@ import math
 
 import pytest
 
-from stage_model.forecast.virtual_time import (
-    STEADY_WAVES,
-    Forecast,
-    add,
-    schedule,
-    stage_busy,
-    stages_busy,
-    task_works,
-)
+from stage_model.forecast.virtual_time import STEADY_WAVES, Forecast, add, schedule, stages_busy, task_works
 
 
 class TestTaskWorks:
@@ -56,22 +48,18 @@ class TestSchedule:
     def test_nothing_to_do_is_not_busy(self) -> None:
         assert schedule((), (), 2) == (0.0, 0.0)
 
-    def test_a_busy_tuple_holds_all_work(self) -> None:
-        busy = schedule([0.5], [1.0, 2.0, 0.25], 3)
-        assert sum(k * v for k, v in enumerate(busy, 1)) == pytest.approx(3.75)
-
 
 class TestStages:
     def test_many_waves_are_a_steady_flow_with_the_same_work(self) -> None:
         tasks = 4 * STEADY_WAVES * 2
-        busy = stage_busy(tasks, 100.0, 0.4, 2)
+        busy = stages_busy(((tasks, 100.0, 0.4),), 2)
         assert sum(k * v for k, v in enumerate(busy, 1)) == pytest.approx(100.0)
         # equal tasks in full waves keep both slots busy all the time
-        assert stage_busy(tasks, 100.0, 0.0, 2) == pytest.approx((0.0, 50.0))
+        assert stages_busy(((tasks, 100.0, 0.0),), 2) == pytest.approx((0.0, 50.0))
 
     def test_parallel_branches_share_the_slots(self) -> None:
         # one task of 2 and one task of 1: both until 1, one until 2
-        assert stages_busy([(1, 2.0, 0.0), (1, 1.0, 0.0)], 2) == pytest.approx((1.0, 1.0))
+        assert stages_busy(((1, 2.0, 0.0), (1, 1.0, 0.0)), 2) == pytest.approx((1.0, 1.0))
 
     def test_stages_in_sequence_add_up_whatever_their_width(self) -> None:
         assert add((1.0,), (2.0, 3.0)) == (3.0, 3.0)

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stage_model.forecast.curve import whole
+from stage_model.forecast.curve import to_come, whole
 from stage_model.forecast.estimate import StageEstimate, estimate
 from stage_model.forecast.fixed import modelled_s
-from stage_model.forecast.schedule import side_by_side, to_come
-from stage_model.forecast.virtual_time import Forecast, with_waiting
+from stage_model.forecast.virtual_time import Forecast, side_by_side, with_waiting
 from stage_model.forecast.waiting import Shown, split
 from stage_model.history.profile import RunRecord, StageRecord, profile
 from tests.fakes.records import run, stage

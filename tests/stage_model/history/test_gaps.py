@@ -76,10 +76,7 @@ def test_each_gap_is_a_clause_and_no_time_is_negative(second: str, clauses: list
     for clause, said in zip(clauses, found, strict=True):
         assert said.startswith(clause)
     assert told.complete
-    record = to_record(
-        told,
-        facts(name="n", when_ms=1, started_ms=1000),
-    )
+    record = to_record(told, facts(name="n", when_ms=1, started_ms=1000))
     assert min(record.startup_s, record.tail_s, record.duration_s) >= 0
     assert all(min(one.duration_s, one.start_s, one.gap_s, one.work_core_s) >= 0 for one in record.stages)
 

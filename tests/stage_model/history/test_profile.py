@@ -4,10 +4,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stage_model.errors import BadInput
 from stage_model.history.profile import (
+    RUNS_KEPT,
     Profile,
+    like_named,
     merge,
     parse_profile,
     profile,
@@ -108,3 +112,75 @@ def test_the_documented_schema_is_current() -> None:
     documented = Path(__file__).parents[3] / "docs" / "profile-schema.json"
     schema = msgspec.json.format(msgspec.json.encode(msgspec.json.schema(Profile)), indent=2) + b"\n"
     assert documented.read_bytes() == schema, "write this schema to it"
+
+
+RECORDS = st.builds(
+    lambda number, when_ms, work: run(f"r{number}", when_ms, stage("s", work_core_s=work)),
+    st.integers(0, 40),
+    st.integers(0, 10),
+    st.sampled_from([1.0, 2.0]),
+)
+PROFILES = st.lists(RECORDS, max_size=30).map(lambda runs: profile("k", runs))
+
+
+@given(PROFILES, PROFILES, PROFILES)
+def test_merging_is_order_free(a: Profile, b: Profile, c: Profile) -> None:
+    assert merge(a, b) == merge(b, a)
+    assert merge(merge(a, b), c) == merge(a, merge(b, c))
+    assert merge(a, a) == a
+
+
+@given(PROFILES, PROFILES)
+def test_a_merged_profile_has_each_run_once_and_the_newest_of_all(a: Profile, b: Profile) -> None:
+    merged = merge(a, b)
+    ids = [r.id for r in merged.runs]
+    assert len(ids) == len(set(ids)) == min(RUNS_KEPT, len({r.id for r in (*a.runs, *b.runs)}))
+    assert [(r.when_ms, r.id) for r in merged.runs] == sorted((r.when_ms, r.id) for r in merged.runs)
+    if merged.runs:
+        assert merged.runs[-1].when_ms == max(r.when_ms for r in (*a.runs, *b.runs))
+
+
+# ---------------------------------------------------------------- the profile that may be meant
+
+
+@pytest.mark.parametrize(
+    ("key", "known", "nearest"),
+    [
+        # dates, times and ids in names
+        (
+            "load-2026-11-26@load.py",
+            ("load-2026-11-24@load.py", "load-2026-11-25@load.py", "other@o.py"),
+            "load-2026-11-25@load.py",
+        ),
+        ("taxi-1699999999", ("taxi-1699990000", "bus-1"), "taxi-1699990000"),
+        ("job-123e4567-e89b-12d3-a456-426614174000", ("job-00000000-e89b-12d3-a456-426614174abc",), None),
+        (profile_key(None, "load 2026-11-26", "load.py"), (profile_key(None, "load 2026-11-25", "load.py"),), None),
+        # the main file of a log, or the name of a program, is not always known
+        ("load@load.py", ("load", "store@store.py"), "load"),
+        ("load", ("load@load.py",), "load@load.py"),
+        ("load@org.x.Main", ("load@a.jar",), "load@a.jar"),
+        ("@load.py", ("one@load.py", "two@load.py"), "two@load.py"),
+        # nothing is like it, or it is there
+        ("load@load.py", ("store@store.py", "feed"), ""),
+        ("7", ("8", "9@x.py"), ""),
+        ("load@load.py", ("load@load.py", "load-1@load.py"), ""),
+        ("", ("a@a.py",), ""),
+        ("load@load.py", (), ""),
+    ],
+)
+def test_the_profile_that_may_be_meant_is_the_one_of_the_same_main_file_or_name(
+    key: str, known: tuple[str, ...], nearest: str | None
+) -> None:
+    nearest = known[0] if nearest is None else nearest
+    told = f"; if it is the job of profile {nearest!r} under another name, give --profile {nearest}"
+    assert like_named(key, known) == (told if nearest else "")
+
+
+def test_a_name_that_a_shell_would_read_is_quoted() -> None:
+    assert like_named("a@Main$", ["b@Main$"]).endswith("--profile 'b@Main$'")
+
+
+@given(st.dates(), st.dates(), st.sampled_from(["load-{}", "{}_load", "load {} again", "{}"]))
+def test_two_days_of_one_job_are_alike(one: object, other: object, name: str) -> None:
+    keys = [profile_key(None, name.format(day), "load.py") for day in (one, other)]
+    assert bool(like_named(keys[0], [keys[1]])) is (one != other)

@@ -7,7 +7,7 @@ from stage_model.history.gaps import gaps, why_incomplete
 from stage_model.history.profile import RunRecord
 from stage_model.history.run_record import ContainerUse, to_record
 from tests.fakes.records import facts
-from tests.fakes.spark_events import Story, info
+from tests.fakes.spark_events import Story, begun, info, submitted
 
 READ, COUNT = info(0, "map at /x/app.py:1"), info(1, parents=(0,))
 
@@ -24,8 +24,7 @@ def record(
 
 
 def test_active_stages_are_those_submitted_and_not_completed() -> None:
-    story = Story()
-    story.job(0, READ, COUNT)
+    story = begun(READ, COUNT)
     assert story.run.active_stages() == ()
     story.submit(READ)
     assert [stage.key for stage in story.run.active_stages()] == [(0, 0)]
@@ -35,9 +34,7 @@ def test_active_stages_are_those_submitted_and_not_completed() -> None:
 
 
 def test_tasks_count_once_and_failures_are_counted_apart() -> None:
-    story = Story()
-    story.job(0, READ)
-    story.submit(READ)
+    story = submitted(READ)
     story.task(READ, 0, records=10, shuffle=5)
     story.task(READ, 0, records=10)  # a speculative copy that ended well, too
     story.task(READ, 1, failure="ExecutorLostFailure")
@@ -48,9 +45,7 @@ def test_tasks_count_once_and_failures_are_counted_apart() -> None:
 
 
 def test_a_task_whose_output_was_lost_with_its_executor_counts_as_often_as_it_ended() -> None:
-    story = Story()
-    story.job(0, READ)
-    story.submit(READ)
+    story = submitted(READ)
     story.task(READ, 0, records=10)
     story.task(READ, 0, run_ms=0, cpu_s=0, failure="Resubmitted (resubmitted due to lost executor)")
     stage = story.run.attempts[0, 0]
@@ -65,8 +60,7 @@ def test_a_task_whose_output_was_lost_with_its_executor_counts_as_often_as_it_en
 
 
 def test_repeated_starts_change_nothing() -> None:
-    story = Story()
-    story.job(0, READ)
+    story = begun(READ)
     first = story.submit(READ)
     story.task(READ, 0)
     story.job(0, READ)
@@ -80,8 +74,7 @@ CANCELLED = "[SPARK_JOB_CANCELLED] Job 1 cancelled part of cancelled job group 5
 
 def test_a_run_is_complete_once_it_has_ended_however_its_jobs_did() -> None:
     for finish, well in (("", True), ("Job aborted due to stage failure", False), (CANCELLED, True), ("open", False)):
-        story = Story()
-        story.job(0, READ)
+        story = begun(READ)
         story.whole(READ)
         if finish != "open":
             story.job_end(0, failure=finish)
@@ -92,9 +85,7 @@ def test_a_run_is_complete_once_it_has_ended_however_its_jobs_did() -> None:
 
 
 def test_a_job_that_spark_cancels_after_the_application_s_end_was_under_way_then() -> None:
-    story = Story()
-    story.job(0, READ)
-    story.submit(READ)
+    story = submitted(READ)
     story.end()
     story.ms += 5
     story.job_end(0, failure="Job 0 cancelled because SparkContext was shut down")
@@ -103,8 +94,7 @@ def test_a_job_that_spark_cancels_after_the_application_s_end_was_under_way_then
 
 
 def test_a_job_that_the_program_cancelled_may_end_after_the_application() -> None:
-    story = Story()
-    story.job(0, READ)
+    story = begun(READ)
     story.whole(READ)
     story.job_end(0)
     story.job(1, info(1))
@@ -119,8 +109,7 @@ def test_a_job_that_the_program_cancelled_may_end_after_the_application() -> Non
 
 
 def test_a_job_that_failed_while_the_program_went_on_is_no_reason_to_learn_nothing() -> None:
-    story = Story()
-    story.job(0, READ)
+    story = begun(READ)
     story.whole(READ)
     story.job_end(0, failure="Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times")
     story.job(1, info(1))
@@ -200,9 +189,7 @@ def test_a_record_tells_gaps_start_up_and_tail() -> None:
 
 
 def test_a_record_tells_work_spread_and_allocation() -> None:
-    story = Story()
-    story.job(0, READ)
-    story.submit(READ)
+    story = submitted(READ)
     story.ms += 3000
     story.task(READ, 0, run_ms=1000, cpu_s=0.4, records=7)
     story.task(READ, 1, run_ms=3000, cpu_s=0.6, shuffle=5)
@@ -221,9 +208,7 @@ def test_a_record_tells_work_spread_and_allocation() -> None:
 
 
 def test_failed_tasks_take_their_part_of_container_cpu_with_them() -> None:
-    story = Story()
-    story.job(0, READ)
-    story.submit(READ)
+    story = submitted(READ)
     story.task(READ, 0, run_ms=1000, failure="ExceptionFailure")
     story.task(READ, 0, run_ms=1000)
     story.task(READ, 1, run_ms=2000)
@@ -233,15 +218,13 @@ def test_failed_tasks_take_their_part_of_container_cpu_with_them() -> None:
 
 def test_python_stages_without_container_cpu_count_run_time() -> None:
     stage = info(0, scopes=("textFile", "PythonRDD"))
-    story = Story()
-    story.job(0, stage)
+    story = begun(stage)
     story.whole(stage, ms=2000, cpu_s=0.1)
     assert record(story).stages[0].work_core_s == pytest.approx(4.0)  # two tasks of 2 s
 
 
 def test_failed_and_retried_attempts_do_not_teach() -> None:
-    story = Story()
-    story.job(0, READ, COUNT)
+    story = begun(READ, COUNT)
     story.whole(READ)
     story.submit(COUNT)
     story.complete(COUNT, failure="FetchFailed")
@@ -255,8 +238,7 @@ def test_failed_and_retried_attempts_do_not_teach() -> None:
 def lost_and_retried() -> Story:
     """Return a story in which both tasks of READ end. One task of COUNT ends; the other needs the output of a task of READ,
     which is done again first. A task takes a second."""
-    story = Story()
-    story.job(0, READ, COUNT)
+    story = begun(READ, COUNT)
     story.whole(READ)
     story.submit(COUNT)
     story.ms += 1000
@@ -285,21 +267,15 @@ def test_all_attempts_of_a_stage_count_together_as_if_they_had_followed_each_oth
 
 def test_container_cpu_of_all_attempts_counts_and_what_is_allocated_to_all() -> None:
     told = {(0, 0): 4.0, (0, 1): 2.5, (1, 0): 1.5, (1, 1): 1.0}
-    found = to_record(
-        lost_and_retried().run,
-        facts(),
-        ContainerUse(container_core_s=told, allocated_core_s=told),
-    )
+    found = to_record(lost_and_retried().run, facts(), ContainerUse(container_core_s=told, allocated_core_s=told))
     assert [stage.work_core_s for stage in found.stages] == [6.5, 2.5]
     assert [stage.cores_s for stage in found.stages] == [6.5, 2.5]
     assert [stage.throttled_s for stage in found.stages] == [None, None]
 
 
 def test_tasks_of_which_no_end_is_told_count_as_the_mean_of_the_others() -> None:
-    story = Story()
     stage = info(0, tasks=4)
-    story.job(0, stage)
-    story.submit(stage)
+    story = submitted(stage)
     story.ms += 3000
     story.task(stage, 0, run_ms=3000, cpu_s=2.0, records=30)
     story.task(stage, 1, run_ms=1000, cpu_s=1.0, records=31)
@@ -312,10 +288,8 @@ def test_tasks_of_which_no_end_is_told_count_as_the_mean_of_the_others() -> None
 
 
 def test_a_stage_that_failed_for_good_did_no_more_than_its_tasks_that_ended() -> None:
-    story = Story()
     stage = info(0, tasks=4)
-    story.job(0, stage)
-    story.submit(stage)
+    story = submitted(stage)
     story.task(stage, 0, cpu_s=2.0)
     story.complete(stage, failure="Job aborted")
     story.job_end(0, failure="Job aborted")
@@ -323,9 +297,7 @@ def test_a_stage_that_failed_for_good_did_no_more_than_its_tasks_that_ended() ->
 
 
 def test_tasks_without_cpu_time_count_with_their_run_time_unless_the_container_s_is_known() -> None:
-    story = Story()
-    story.job(0, READ)
-    story.submit(READ)
+    story = submitted(READ)
     story.task(READ, 0, run_ms=3000, cpu_s=0.0)
     story.task(READ, 1, run_ms=3000, cpu_s=2.0)
     story.complete(READ)
@@ -348,8 +320,7 @@ def test_a_skipped_parent_leads_to_the_stage_that_did_its_work() -> None:
 
 
 def test_a_snapshot_replaces_what_was_thought_active_and_ends_the_teaching() -> None:
-    story = Story()
-    story.job(0, READ, COUNT)
+    story = begun(READ, COUNT)
     story.submit(READ)
     again = JobStart(job=1, time_ms=9000, stages=(info(2),))
     story.run.replace_active((again, StageSubmitted(info=info(2), time_ms=9100)))
@@ -363,9 +334,7 @@ def test_a_snapshot_replaces_what_was_thought_active_and_ends_the_teaching() -> 
 
 @pytest.mark.parametrize(("clock_set_by_ms", "teaches"), [(0, True), (-3_600_000, False)])
 def test_a_stage_in_which_the_driver_s_clock_was_set_back_teaches_nothing(clock_set_by_ms: int, teaches: bool) -> None:
-    story = Story()
-    story.job(0, READ)
-    story.submit(READ)
+    story = submitted(READ)
     for index in range(READ.tasks):
         story.task(READ, index, run_ms=4000)
     story.ms += 8000 + clock_set_by_ms

@@ -15,9 +15,9 @@ from stage_model.history.eventlog_schema import TaskEndLine
 from stage_model.history.events import TaskEnd, TaskWaits
 from stage_model.history.profile import StageWaits, parse_profile, profile, profile_json
 from stage_model.history.run_record import to_record
-from stage_model.history.waits import NO_WAITS, with_task
+from stage_model.history.stage_run import NO_WAITS, with_task
 from tests.fakes.records import facts, run, stage
-from tests.fakes.spark_events import Story, info
+from tests.fakes.spark_events import info, submitted
 
 READ = info(0, "map at /x/app.py:1")
 WAITED = TaskWaits(fetch_ms=250, remote_bytes=1000, write_ns=500_000_000, memory_spilled_bytes=300, disk_spilled_bytes=100)
@@ -32,9 +32,8 @@ def task(waits: TaskWaits | None, run_ms: int = 1000) -> TaskEnd:
 
 def recorded(*waits: TaskWaits | None, tasks: int = 2) -> StageWaits | None:
     """Return what is recorded of a stage whose tasks waited so."""
-    story, read = Story(), info(0, READ.name, tasks=tasks)
-    story.job(0, read)
-    story.submit(read)
+    read = info(0, READ.name, tasks=tasks)
+    story = submitted(read)
     for index, one in enumerate(waits):
         story.task(read, index, waits=one)
     story.complete(read)
@@ -59,9 +58,7 @@ def test_one_task_without_metrics_leaves_those_of_its_stage_unknown() -> None:
 
 
 def test_all_attempts_of_a_stage_count() -> None:
-    story = Story()
-    story.job(0, READ)
-    story.submit(READ)
+    story = submitted(READ)
     story.task(READ, 0, waits=WAITED)
     story.complete(READ, failure="FetchFailed")
     again = info(0, READ.name, attempt=1)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from stage_model.forecast.virtual_time import Forecast, stage_busy
+from stage_model.forecast.virtual_time import Forecast, stages_busy
 from stage_model.laws import LAWS, parse_constants
 from stage_model.laws.base import Decision, LawState, View
 from stage_model.live import StageLive
@@ -59,7 +59,7 @@ def views(draw: st.DrawFn, law: str) -> View:
         left_s=left_s,
         elapsed_s=deadline_s - left_s,
         stages=tuple(stage.plan for stage in under_way),
-        future_busy=stage_busy(20, draw(st.floats(0, 300)), 0.3, 2 * SLOTS),
+        future_busy=stages_busy(((20, draw(st.floats(0, 300)), 0.3),), 2 * SLOTS),
         slots=2 * SLOTS,
         executors=2,
         cores=2.0 * SLOTS,
@@ -103,6 +103,6 @@ def test_constants_are_named_after_the_law(name: str) -> None:
 @pytest.mark.parametrize("name", LAWS)
 @given(st.floats(0, 5000), st.floats(1, 5000), st.floats(0.1, 100))
 def test_a_plan_gives_no_more_than_there_is(name: str, work_core_s: float, deadline_s: float, most: float) -> None:
-    forecast = Forecast(stage_busy(40, work_core_s, 0.3, 8), 1.0, 1.0)
+    forecast = Forecast(stages_busy(((40, work_core_s, 0.3),), 8), 1.0, 1.0)
     cores = LAWS[name].planned_cores(forecast, deadline_s, most, parse_constants({}))
     assert 0 <= cores <= math.ceil(most / 0.05) * 0.05 + 1e-9

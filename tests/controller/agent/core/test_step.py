@@ -1,6 +1,6 @@
 """One period of a worker as a pure function: what is granted, written and sampled, worked out by hand.
 
-Whole agents are in `test_loop`, bounds of quotas in `tests/properties/test_quota_bounds.py`.
+Whole agents are in `test_loop`, bounds of quotas in `tests/properties/test_periods.py`.
 """
 
 from __future__ import annotations

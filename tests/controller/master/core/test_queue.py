@@ -13,7 +13,7 @@ import pytest
 
 from controller.master.core import executors
 from controller.master.core.application import Application
-from controller.master.core.queue import rank_of, waits
+from controller.master.core.queue import by_rank, rank_of, waits
 from controller.wire.driver import ExecutorWish
 from placement.plan import ever_fitting
 from tests.fakes.placed import Scene
@@ -57,6 +57,17 @@ def something_happens(scene: Scene, rng: random.Random, number: int) -> None:
     else:
         scene.cluster.now_s += 5
     scene.sync()
+
+
+def test_higher_priority_comes_first_then_the_earlier_submission_then_the_id(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"memory_mb": 3000})
+    for name, priority in (("app0", "low"), ("app1", "normal"), ("app2", "high"), ("app3", "normal")):
+        scene.register(name, priority=priority)
+    applications = list(scene.state.applications.values())
+    assert [one.name for one in by_rank(applications)] == ["app2", "app1", "app3", "app0"]
+    early, late = (one for one in applications if one.name in ("app1", "app3"))
+    late.started_s = early.started_s
+    assert [one.id for one in by_rank([late, early])] == sorted([early.id, late.id])
 
 
 @pytest.mark.parametrize("seed", range(5))
