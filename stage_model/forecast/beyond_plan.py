@@ -1,5 +1,5 @@
-"""Work beyond the plan: what the CPU of the whole application shows of it, and the time kept for work that a run with other
-arguments may have. Pure.
+"""Work beyond the plan: the part that the CPU of the whole application shows, and the time kept for work that a run with
+other arguments may have. Pure.
 
 The CPU of a whole application bounds that of its parts. A profile may lack stages, and work may come in another stage than
 last time: an executor that runs a kind of code for the first time loads and compiles it. The container CPU of the whole run

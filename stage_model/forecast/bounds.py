@@ -1,5 +1,5 @@
-"""The bounds of an application's largest stages, which of them more cores would shorten and what holds the others; and what
-takes most of the time that no number of cores shortens. Pure.
+"""The bounds of an application's largest stages (which of them more cores would shorten, and what holds the others), and the
+largest part of the time that no number of cores shortens. Pure.
 
 All follows from the estimate of each stage: the driver's time before it, its fixed time with Spark's metrics of its waiting,
 and its work as a schedule on the slots that there are. Times are those of the runs that the estimate is from.

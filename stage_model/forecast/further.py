@@ -27,8 +27,8 @@ class Grounds(msgspec.Struct, frozen=True, kw_only=True):
 
     `further` is how much more than planned the run may need, as a share of the plan; it is 0 where a run with its arguments
     has taught, or where arguments are not known. `disturbed` are the stages that no run teaches, because in each run they
-    failed, were tried again or lack events. `others` are the complete runs that do not count, because
-    they had other stages."""
+    failed, were tried again or lack events. `others` are the complete runs that do not count, because they had other
+    stages."""
 
     runs: int
     same_arguments: int | None

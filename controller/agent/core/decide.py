@@ -75,16 +75,20 @@ def live_stages(plan: ApplicationPlan, executor: ObservedExecutor) -> list[Stage
     stages = []
     for s in plan.stages:
         own = executor.stages.get(s.key, NOTHING_DONE)
-        here = [own, *[there[s.key] for there in executor.others if s.key in there]]
+        others = [there[s.key] for there in executor.others if s.key in there]
         stages.append(
             StageLive(
                 plan=s,
-                running=s.elsewhere_running + sum([one.running for one in here]),
-                done=s.elsewhere_done + sum([one.done for one in here]),
-                records=s.elsewhere_records + sum([one.records for one in here]),
-                records_running=s.elsewhere_records_running + sum([one.records_running for one in here]),
-                cpu_core_s=s.elsewhere_cpu_core_s + sum([one.cpu_core_s for one in here]),
-                cpu_running_core_s=s.elsewhere_cpu_running_core_s + sum([one.cpu_running_core_s for one in here]),
+                running=s.elsewhere_running + sum([one.running for one in others]) + own.running,
+                done=s.elsewhere_done + sum([one.done for one in others]) + own.done,
+                records=s.elsewhere_records + sum([one.records for one in others]) + own.records,
+                records_running=s.elsewhere_records_running
+                + sum([one.records_running for one in others])
+                + own.records_running,
+                cpu_core_s=s.elsewhere_cpu_core_s + sum([one.cpu_core_s for one in others]) + own.cpu_core_s,
+                cpu_running_core_s=s.elsewhere_cpu_running_core_s
+                + sum([one.cpu_running_core_s for one in others])
+                + own.cpu_running_core_s,
                 own_running=own.running,
                 seen_records=own.seen_records,
                 seen_core_s=own.seen_core_s,
