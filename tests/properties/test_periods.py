@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from controller.agent.core.step import ExecutorInput, LoopState, Snapshot, TimedPlan, step
 from controller.agent.open_quotas import open_all
 from controller.runtime.base import ExecutorKey, Observed
+from stage_model.laws import LAWS
 from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
@@ -50,7 +51,7 @@ def plans(draw: st.DrawFn, application: str) -> ApplicationPlan:
     return ApplicationPlan(
         application_id=application,
         name=application,
-        law=draw(st.sampled_from(["forecast", "paper", "constant"])),
+        law=draw(st.sampled_from(list(LAWS))),
         priority=draw(st.sampled_from([0, 50, 100])),
         known=draw(st.booleans()),
         deadline_s=deadline_s,
