@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from controller.asks.job_options import JobOptions
 from controller.master.core.application import Application
 from controller.master.core.dependencies import STARTING_S, KnownJobs, Past, WaitingJob, past_of
+from controller.master.core.life import LifeState
 from controller.wire.command import PlanRequest
 from tests.fakes.cluster import application_record, registration
 
@@ -42,7 +43,8 @@ def test_a_job_starts_with_the_address_of_what_serves(history: list[tuple[str, i
         elif one is not None and kind == "serves" and not one.ended:
             one.record.serves = 10_000 + len(begun)
         elif one is not None and kind == "ends" and not one.ended:
-            one.end(1.0)
+            one.life.move(LifeState.ENDED)
+            one.record.ended_s = 1.0
         elif one is not None and kind == "is forgotten" and one.ended and one.id in applications:
             past[one.id] = past_of(applications.pop(one.id).record)
         live = [known for known in begun if known.uid == MINE and not known.ended]

@@ -145,16 +145,16 @@ class DeadlineGrowth:
         """Return the kind and number of the workers that are still to be started for the application's deadline, as it was
         last looked at, and the workers that could take an executor; None where none is to be. A running application asks
         here."""
-        state = application.placement
-        if (state.further is None and application.late_since_s() is None) or not _may_ask(application):
+        state, before = application.placement, application.placement.further
+        if (before is None and application.late_since_s() is None) or not _may_ask(application):
             return None
         there = self.placing.ever(application)
-        if state.further is None and self._may_be_helped(application, there, now_s):
+        if before is None and self._may_be_helped(application, there, now_s):
             state.further_judged_s = now_s
             self._help(application, now_s)
-            if state.further is not None:
-                self.registry.changes.application(application)
         asked = state.further
+        if asked is not before:
+            self.registry.changes.application(application)
         return None if asked is None else (asked.kind, asked.total - len(there), there)
 
     def _may_be_helped(self, application: Application, there: frozenset[str], now_s: float) -> bool:

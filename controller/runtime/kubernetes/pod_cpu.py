@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -82,7 +82,8 @@ def _fields(pod: Mapping[str, Any]) -> dict[str, Any]:
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     container = next((one for one in spec["containers"] if one["name"] == CONTAINER), spec["containers"][0])
     said = {one["name"]: one.get("value") or "" for one in container.get("env") or ()}
-    shown = next((one for one in status.get("containerStatuses") or () if one["name"] == container["name"]), {})
+    statuses: Sequence[Mapping[str, Any]] = status.get("containerStatuses") or ()
+    shown = next((one for one in statuses if one["name"] == container["name"]), {})
     asked = container.get("resources") or {}
     labels, version = metadata.get("labels") or {}, metadata.get("resourceVersion", "")
     return {

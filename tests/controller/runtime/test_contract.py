@@ -382,7 +382,7 @@ def _running(argument: str) -> list[int]:
     return found
 
 
-def test_a_missing_program_is_refused_or_ends_at_once(rig: AnyRig, runtime: Starter) -> None:
+def test_a_missing_program_is_refused_or_ends_at_once(rig: AnyRig, runtime: Any) -> None:
     launch = dataclasses.replace(rig.launch(rigs.IDLE), argv=["/no/such/program"])
     if isinstance(rig, rigs.DockerRig):  # what an image holds is known only inside
         runtime.start(launch)
