@@ -412,18 +412,14 @@ def test_a_container_as_yarns_node_manager_makes_it_can_be_removed_by_it_while_i
     try:
         (container / "cpu.shares").write_text("1024")
         (container / "cpu.cfs_quota_us").write_text("150000")
-        starts = [
-            "/bin/sh",
-            "-c",
-            '"$@" & wait',
-            "default_container_executor.sh",
-            *executor_command(IDLE, BACKENDS[1], grouped.SERVES),
-        ]
+        program = executor_command(IDLE, BACKENDS[1], grouped.SERVES)
+        starts = ["/bin/sh", "-c", '"$@" & wait', "default_container_executor.sh", *program]
         shell = subprocess.Popen(starts, start_new_session=True)
         grouped.processes.append(shell)
         grouped.until(lambda: bool(_children(shell.pid)))
         executor = int(_children(shell.pid)[0])
-        grouped.until(lambda: BACKENDS[1] in proc.command_line(executor))
+        # a child has its shell's command line, which names the program, too, until it becomes that program
+        grouped.until(lambda: proc.command_line(executor) == program)
         for pid in (shell.pid, executor):
             (container / "cgroup.procs").write_text(str(pid))
         runtime.adopt(Adoption(KEY, grouped.claim(executor), grouped.SERVES, 0.5))
