@@ -154,8 +154,8 @@ class LocalCluster:
     def record(
         self, job: SubmittedJob, workers: Mapping[ExecutorKey, str], arrived_epoch_s: float | None = None
     ) -> JobRecord:
-        """Return the record of a job that ended. Its output, without the folder's path, goes to the folder of its run. Raise
-        `SystemExit` when the job never became an application."""
+        """Return the record of a job that ended. Its output, without paths of this machine, goes to the folder of its run.
+        Raise `SystemExit` when the job never became an application."""
         view = find(self._client(), job.submission)
         if view is None:
             raise SystemExit(f"{job.order.job} never became an application; see {job.log}")
@@ -164,7 +164,7 @@ class LocalCluster:
         while not (folder / SUMMARY).exists() and time.monotonic() < until:
             time.sleep(LOOK_S)
         printed = job.output.read_text(errors="replace").replace(str(job.folder or self.folder), "{out}")
-        (folder / OUTPUT).write_text(printed)
+        (folder / OUTPUT).write_text(printed.replace(str(PROJECT), "{project}"))
         if job.folder is not None:
             shutil.rmtree(job.folder)
         return JobRecord(

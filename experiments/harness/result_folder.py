@@ -33,7 +33,7 @@ from msgspec import structs
 from controller.runs.log_profile import logged_run
 from controller.runs.run_folder import QUOTAS, SAMPLES, SUMMARY, read_samples, read_stages, write_stages
 from experiments.harness.packed import ARCHIVE, pack, unpack
-from experiments.harness.recorded import Data, RowStep, StepRecord, Withdrawn
+from experiments.harness.recorded import Data, JobRecord, RowStep, StepRecord, Withdrawn
 from experiments.workloads.inputs import EVENT_LOGS
 from stage_model.errors import BadInput
 from stage_model.history.profile import parse_profile, profile, profile_json
@@ -136,12 +136,15 @@ class ResultFolder:
     def add(self, record: StepRecord, home_runs: Path) -> None:
         """Keep the runs' own records first, so a step that is listed is whole. Stages lose the paths of their scripts,
         because these are this machine's."""
+        record = structs.replace(record, jobs=tuple(map(_without_paths, record.jobs)))
         for job in record.jobs:
             kept = self.runs / job.app_id
             kept.mkdir(parents=True, exist_ok=True)
-            for name in (SUMMARY, SAMPLES, QUOTAS, OUTPUT):
+            for name in (SAMPLES, QUOTAS, OUTPUT):
                 if (home_runs / job.app_id / name).exists():
                     shutil.copyfile(home_runs / job.app_id / name, kept / name)
+            if (home_runs / job.app_id / SUMMARY).exists():
+                (kept / SUMMARY).write_bytes(msgspec.json.format(msgspec.json.encode(job.summary)) + b"\n")
             if job.exit_code == 0:
                 self._keep_log(job.app_id)
             if stages := read_stages(home_runs / job.app_id):
@@ -212,6 +215,15 @@ def reading(path: Path) -> Iterator[ResultFolder]:
     with TemporaryDirectory(prefix="sparkpace-results-") as unpacked:
         unpack(path / ARCHIVE, Path(unpacked))
         yield ResultFolder(path, Path(unpacked))
+
+
+def _without_paths(job: JobRecord) -> JobRecord:
+    """Return the record with the call sites of its largest stages only."""
+    stages = job.summary.get("largest_stages")
+    if not stages:
+        return job
+    named = [{**stage, "name": call_site(stage["name"])} for stage in stages]
+    return structs.replace(job, summary={**job.summary, "largest_stages": named})
 
 
 def _is_packed(path: Path) -> bool:

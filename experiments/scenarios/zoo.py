@@ -216,6 +216,6 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return tables(self.parts(), self.halves(), told, bases, self.runs(data), self.limits)
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
-        """Return the runs that missed a goal, each in detail."""
-        missed = [run.step for run in self.runs(data) if run.misses(self.limits)]
-        return {step: [data.steps[step].jobs[0].app_id] for step in missed}
+        """Return the runs that were too late, each in detail."""
+        late = [run.step for run in self.runs(data) if "too late" in run.misses(self.limits)]
+        return {step: [data.steps[step].jobs[0].app_id] for step in late}

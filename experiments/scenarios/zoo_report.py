@@ -32,7 +32,7 @@ def tables(
         lines += table(RUNS, (_row(run, programs[run.program][1]) for run in mine))
         if missed := [run for run in mine if run.misses(limits)]:
             lines += ["Missed:", "", *table(MISSES, (_miss(run, limits) for run in missed))]
-        lines += ["By kind:", "", *_by_kind(mine)]
+        lines += ["By kind:", "", *_by_kind([run for run in mine if not run.failed])]
         lines += ["On all cores, without a deadline:", "", *_alone(names, programs, bases)]
     return "\n".join(lines)
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from controller.runs.log_profile import logged_run
-from controller.runs.run_folder import read_stages
+from controller.runs.run_folder import read_stages, read_summary
 from experiments.harness.packed import pack
 from experiments.harness.result_folder import Asked, ResultFolder, reading
 from experiments.workloads.inputs import EVENT_LOGS
@@ -69,6 +69,17 @@ def test_records_and_runs_are_kept_and_read_back(tmp_path: Path) -> None:
     assert list(data.samples["app-1"]) == samples_of([(1, 5, 0.5)])
     assert [stage.name for stage in read_stages(folder.runs / "app-1")] == ["map at app.py"]
     assert sorted(path.name for path in (folder.runs / "app-1").iterdir()) == ["samples.csv", "stages.csv", "summary.json"]
+
+
+def test_the_largest_stages_of_a_summary_lose_their_paths(tmp_path: Path) -> None:
+    folder, job = ResultFolder(tmp_path / "r"), job_record("long", "app-1", end_s=20)
+    job.summary["largest_stages"] = [{"name": "map at /home/me/app.py:9", "bound": "CPU"}]
+    folder.open(ASKED, None)
+    write_run(tmp_path / "home", job, samples_of([(1, 5, 0.5)]))
+    folder.add(step_record("base-0", job), tmp_path / "home")
+    [kept] = folder.data().steps["base-0"].jobs
+    assert kept.summary["largest_stages"] == [{"name": "map at app.py", "bound": "CPU"}]
+    assert read_summary(folder.runs / "app-1")["largest_stages"] == kept.summary["largest_stages"]
 
 
 def test_half_a_line_is_not_read_and_the_next_one_stands_alone(tmp_path: Path) -> None:
