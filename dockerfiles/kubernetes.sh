@@ -401,6 +401,15 @@ end_shims() {
     done
 }
 
+# A process that is ending keeps a mount busy for a moment.
+unmount() { # directory
+    for _ in {1..20}; do
+        umount "$1" 2>/dev/null && return
+        sleep 0.5
+    done
+    umount "$1"
+}
+
 stop_cluster() {
     local what name value
     end_daemons "${servers[@]}"
@@ -408,7 +417,7 @@ stop_cluster() {
     end_daemons containerd etcd
     end_shims
     awk -v data="$data/" -v state="$state/" 'index($2, data) == 1 || index($2, state) == 1 { print $2 }' /proc/mounts | sort -r |
-        while read -r name; do umount "$name"; done
+        while read -r name; do unmount "$name"; done
     for name in /sys/fs/cgroup/{,*/}kubepods; do
         [ ! -d "$name" ] || find "$name" -depth -type d -exec rmdir {} +
     done
