@@ -113,8 +113,8 @@ class Api(Handlers):
 def _endpoint(
     answer: Callable[..., Awaitable[object]], allow: Callable[[Request], str] | None, bodies: Bodies, durability: Durability
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return the endpoint of a call. `allow` refuses a caller without the right token, before the body is read, and says for
-    whom the connection counts; None: any caller is let in. `answer` is given the values that `types_of` names."""
+    """Return the endpoint of a call. `allow` refuses a caller without the right token, before the body is read, and returns
+    the owner of the connection; None: any caller is let in. `answer` is given the values that `types_of` names."""
     (kind, names), warned = types_of(answer), list[OtherVersion]()
 
     async def handle(request: Request) -> Response:
