@@ -109,8 +109,8 @@ class Pool:
         return sum(max(0, units) for units in self._free.values())
 
     def find(self, units: int) -> Held | None:
-        """Return a whole number of pieces or a share of one that are free; None where not that much is free. Raise
-        `ValueError` for an amount above 1 that is not whole."""
+        """Return free pieces, or a piece that has such a share free; None where not that much is free. Raise `ValueError` for
+        an amount above 1 that is not whole."""
         if units >= SCALE:
             if units % SCALE:
                 raise ValueError(f"{units} units are more than a piece and not whole")

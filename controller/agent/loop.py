@@ -98,7 +98,7 @@ class Agent:
 
     @property
     def is_overdue(self) -> bool:
-        """True if this agent was to end so long ago that it goes without an answer to its last report."""
+        """True once this agent has waited long enough for an answer to its last report, and ends without it."""
         return self._leaving_for_s > 2 * LEAVE_S
 
     def next_period_s(self) -> float:

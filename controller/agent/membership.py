@@ -27,8 +27,8 @@ from controller.runtime.table import RUNTIMES
 from stage_model.errors import Unavailable
 
 NOT_ALONE = (
-    "another agent with `--runtime adopt` runs on this machine; of one cluster, the one that joined first paces all "
-    "executors here, and of two, each those of its own; run one agent on a machine"
+    "another agent with `--runtime adopt` runs on this machine; if both are of one cluster, the first to join paces all "
+    "executors here, else each agent paces those of its own cluster; run one agent on a machine"
 )
 
 

@@ -72,8 +72,8 @@ def print_curve(found: Curve) -> None:
         table.add_row(f"{point.cores:g}", *map(duration_or_dash, (point.end_s, point.least_s, point.most_s)))
     console = table_console()
     console.print(table)
-    told = f"least and most are those of {found.runs} runs alone" if found.runs > 1 else "one run alone gives no interval"
-    console.print(told, soft_wrap=True)
+    note = f"least and most are those of only {found.runs} runs" if found.runs > 1 else "a single run gives no interval"
+    console.print(note, soft_wrap=True)
 
 
 def draw_plan(reply: PlanReply, out: Path, deadline_s: float | None) -> None:

@@ -66,8 +66,8 @@ def pod_settings(cluster: Cluster) -> dict[str, str]:
     templates need nothing. Raise `BadInput` for a master that no pod reaches."""
     if is_loopback(cluster.host) or cluster.host in ("0.0.0.0", "::"):
         raise BadInput(
-            f"the master's address is {cluster.host}, where a pod reaches only itself; give one that pods reach by "
-            "`up --host` or SPARKPACE_MASTER"
+            f"the master's address is {cluster.host}, where a pod reaches only itself; give an address that pods "
+            "reach by `up --host` or SPARKPACE_MASTER"
         )
     jar = f"{BRIDGE_PATH}/{JAR.name}"
     return {

@@ -303,8 +303,8 @@ def text(
 
 
 def _rows(conditions: Sequence[Condition]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the rows of the conditions. Where the same is asked of each step of any run, one row counts the steps for which
-    it holds; each step for which it does not has a row of its own."""
+    """Yield the rows of the conditions. If a condition is asked of many steps, one row counts the steps for which it holds,
+    and each step for which it does not hold has a row."""
     times = Counter(condition.name for condition in conditions if condition.always)
     held = Counter(condition.name for condition in conditions if condition.always and condition.holds)
     counted = {name for name in held if times[name] > 1}

@@ -157,7 +157,7 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
                 seen[place].append((record, run))
     startup_s, fixed = median(run.startup_s for run in runs), {run.id: fixed_times(run) for run in runs}
     measured = any(run.cpu_source == "container" for run in runs)
-    count = runs if arguments is None or reference.arguments == arguments else complete
+    counted = runs if arguments is None or reference.arguments == arguments else complete
     disturbed = sum(1 for records in seen if not any(record.teaches for record, _ in records))
     return ApplicationEstimate(
         startup_s=startup_s,
@@ -165,7 +165,7 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
         stages=_placed(reference, seen, startup_s, fixed),
         cpu_source="container" if measured else "executor",
         grounds=msgspec.structs.replace(
-            grounds(count, reference, arguments), disturbed=disturbed, others=len(complete) - len(count)
+            grounds(counted, reference, arguments), disturbed=disturbed, others=len(complete) - len(counted)
         ),
         used_core_s=_used_core_s(runs, reference, arguments),
         rest_s=0.0 if measured else median(_rest_s(run, fixed) for run in runs),

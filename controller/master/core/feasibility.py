@@ -57,7 +57,7 @@ def feasibility(
     forecast = whole_forecast(what, most, spent_s)
     alone_s = spent_s + (forecast.time_s(most.cores) if most.cores > 0 else float("inf"))
     new = Claim(forecast, (deadline_s or 0.0) - spent_s, priority)
-    others = replace(promised.to_rank(priority), cores=promised.cores or most.cores)
+    others = alongside(promised, priority, most)
     feasible = None if deadline_s is None else alone_s <= deadline_s and fits(new, others)
     least_s = alone_s if feasible or not others.claims else max(alone_s, spent_s + least_deadline_s(new, others))
     cores = None
@@ -80,6 +80,12 @@ def feasibility(
         cluster_cores=most.cores,
         reason=reason,
     )
+
+
+def alongside(promised: Promised, priority: int, most: Capacity) -> Promised:
+    """Return what is promised to that priority and above, on the cores of all workers; where no worker is known, on those
+    that the application can get."""
+    return replace(promised.to_rank(priority), cores=promised.cores or most.cores)
 
 
 def rounded_up(seconds: float) -> str:

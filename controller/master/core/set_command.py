@@ -10,7 +10,7 @@ from controller.asks.job_options import JobOptions
 from controller.master.core.application import Application, Target
 from controller.master.core.application_record import ApplicationRecord, AppliedChange
 from controller.master.core.capacity import Capacity
-from controller.master.core.feasibility import rounded_up
+from controller.master.core.feasibility import alongside, rounded_up
 from controller.master.core.goals import set_goal
 from controller.master.core.remaining import promise
 from controller.wire.command import Change
@@ -61,7 +61,7 @@ def claim_after(application: Application, asked: Change, most: Capacity, now_s: 
 
 def check_claim(claim: Claim, promised: Promised, most: Capacity, elapsed_s: float) -> None:
     """Raise `InfeasibleDeadline` when the work left cannot be done in time alongside what the others were `promised`."""
-    others = replace(promised.to_rank(claim.priority), cores=max(promised.cores, most.cores))
+    others = alongside(promised, claim.priority, most)
     if fits(claim, others):
         return
     least_s = elapsed_s + least_deadline_s(claim, others)

@@ -56,9 +56,9 @@ class Kept:
 def begin_life(path: Path, store: Store) -> Identity:
     """Return the identity of the master that starts now, one generation on. A file or a store that is lost is made again from
     the other; only without both is the cluster a new one."""
-    told = [one for one in (_of_store(store), _of_file(path)) if one is not None]
-    cluster_id = told[0].cluster_id if told else uuid.uuid4().hex[:8]
-    now = Identity(cluster_id=cluster_id, generation=1 + max((one.generation for one in told), default=0))
+    known = [one for one in (_of_store(store), _of_file(path)) if one is not None]
+    cluster_id = known[0].cluster_id if known else uuid.uuid4().hex[:8]
+    now = Identity(cluster_id=cluster_id, generation=1 + max((one.generation for one in known), default=0))
 
     def put() -> None:
         store.set_meta("cluster_id", now.cluster_id)
@@ -74,8 +74,8 @@ def begin_life(path: Path, store: Store) -> Identity:
 
 
 def _of_store(store: Store) -> Identity | None:
-    cluster_id, told = store.meta("cluster_id"), store.meta("generation") or ""
-    generation = int(told) if told.isdecimal() and len(told) < 19 else 0
+    cluster_id, counted = store.meta("cluster_id"), store.meta("generation") or ""
+    generation = int(counted) if counted.isdecimal() and len(counted) < 19 else 0
     return Identity(cluster_id=cluster_id, generation=generation) if cluster_id else None
 
 

@@ -139,12 +139,12 @@ class AdoptRuntime(Adopter):
         """Return the quota that the executor's owner gave it. An agent of another cluster may have paced the executor and
         left its own quota there, which is never more: then that agent's record has the owner's quota."""
         found = self._cgroups.read_quota(group)
-        told = [
+        recorded = [
             math.inf if record.before_cores is None else record.before_cores  # JSON has no infinity
             for _, record in executor_record.read_everybodys(self._state_dir, AdoptedRecord)
             if record.own and record.process == process and record.group is not None and record.group.cpu == group.cpu
         ]
-        return None if found is None else max([found, *told])
+        return None if found is None else max([found, *recorded])
 
     def _is_its_own(self, directory: Path, process: Process) -> bool:
         """Return True if the executor's group holds only what the executor has started, and what has started the executor and

@@ -87,7 +87,8 @@ class Pause:
 
 @dataclass(slots=True)
 class Bound:
-    """A limit that the cluster refused at `at_s`, with its `words`, and the highest one that it has allowed since."""
+    """A limit that the cluster refused at `at_s`, with its `words`. `allowed_m` is the highest limit that the cluster has
+    allowed since."""
 
     limit_m: int
     words: str

@@ -800,7 +800,7 @@ class WhatIfPage {
     const { points, runs } = curve;
     const of = (field) => points.map((point) => point[field]);
     const alone = runs < 2;
-    say(this.spread, alone ? "One run alone gives no interval." : `Least and most are those of ${runs} runs alone: a spread, no probability.`);
+    say(this.spread, alone ? "A single run gives no interval." : `Least and most are those of only ${runs} runs: a spread, no probability.`);
     const series = [{ label: "end", colour: () => colour("--progress"), points: true }];
     if (!alone) {
       series.push({ label: "least of its runs", colour: () => colour("--demand"), dash: "dotted" },

@@ -361,7 +361,7 @@ def test_what_if_shows_the_masters_curve_and_is_asked_from_the_keyboard(page: Se
         rows.nth(7).wait_for()
         shown = rows.nth(7).locator("th, td").all_inner_texts()
         assert shown[:2] == [f"{last.cores:.2f}", f"{last.end_s:.1f}s"]
-        assert "2 runs alone" in tab.get_by_role("region", name="What would be").inner_text()
+        assert "only 2 runs" in tab.get_by_role("region", name="What would be").inner_text()
         assert tab.locator("[data-figure=needed]").inner_text() == "–"
         assert (
             tab.get_by_role("img", name=re.compile(rf"with {last.cores:.2f} {last.end_s:.1f}s")).locator("canvas").count()
@@ -395,5 +395,5 @@ def test_a_jobs_history_leads_to_what_if(page: ServedPage, chromium: Path) -> No
         tab.get_by_role("link", name="History").click()
         page.look()
         tab.get_by_role("link", name="What if it had fewer cores?").press("Enter")
-        tab.get_by_text("One run alone gives no interval.").wait_for()
+        tab.get_by_text("A single run gives no interval.").wait_for()
         assert tab.get_by_label("Profile").input_value().startswith("_img_src_x")

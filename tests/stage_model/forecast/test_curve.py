@@ -53,7 +53,7 @@ def test_the_command_tells_the_same_as_json_and_for_people(tmp_path: Path) -> No
     told = CliRunner().invoke(main, [*words, "--output", "json"])
     assert msgspec.json.decode(told.stdout, type=Curve) == curve(known(10.0, 12.0), 2, 2.0)
     shown = CliRunner().invoke(main, [*words, "-o", str(tmp_path / "curve.png")])
-    assert "2 runs alone" in shown.stdout
+    assert "only 2 runs" in shown.stdout
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
