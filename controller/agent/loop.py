@@ -126,7 +126,8 @@ class Agent:
         for key, error in orders.troubles.items():
             self.outbox.note_trouble(key, error)
         if self.desired is not NOTHING_DESIRED or self.launcher.clock() >= self._begun_s + FIRST_WORD_S:
-            self.quota_writer.write(orders, observed, self.state.executors)
+            starting = {key: self.launcher.most_cores(key) for key in orders.grants if key not in observed}
+            self.quota_writer.write(orders, observed, self.state.executors, starting)
         self.timings.ended("write quotas")
         self._reconcile(observed, orders.grants)
         self.outbox.keep(orders.samples)
