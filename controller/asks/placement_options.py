@@ -78,9 +78,12 @@ class PlacementOptions:
     resources: dict[str, int] = _request(  # noqa: RUF009 - it makes a field
         dict, "placement.resources", by(parse_asked), "pieces of resources: gpu=0.5,ssd=1"
     )
-    ports: tuple[int, ...] = _request((), "placement.ports", _ports, "ports that no one else may ask for on that worker")
+    ports: tuple[int, ...] = _request((), "placement.ports", _ports, "ports that no other executor there may ask for")
     group: str = _request(
-        "", "placement.group", lambda text, at: "".join(_names(text, at, most=1)), "a name for the application's executors"
+        "",
+        "placement.group",
+        lambda text, at: "".join(_names(text, at, most=1)),
+        "name of the application's executors, by which others can keep apart from them",
     )
     apart: frozenset[str] = _request(
         frozenset(),
@@ -100,7 +103,13 @@ class PlacementOptions:
         "--after APP[:success|:up]",
         kind="application",
     )
-    wait: str | float = _request("forecast", "locality.wait", _wait, f"{', '.join(WAITS)} or a duration", choices=WAITS)
+    wait: str | float = _request(
+        "forecast",
+        "locality.wait",
+        _wait,
+        f"how long to wait for a worker that has the input: {', '.join(WAITS)} or a duration",
+        choices=WAITS,
+    )
     move_s: float = _request(
         DEFAULT_MOVE_S,
         "locality.move",

@@ -108,7 +108,7 @@ def join_token(home: Home, valid: str, uses: int, show: bool, revoke: str | None
         port = "PORT" if cluster is None else str(cluster.port)
         click.echo(
             f"sparkpace: good for {valid} and {uses} worker(s). Run `sparkpace join https://ADDRESS:{port}` on the other "
-            f"machine and paste the token; ADDRESS is one of this machine, at which the master listens.",
+            f"machine and paste the token; ADDRESS is an address of this machine on which the master listens.",
             err=True,
         )
 
