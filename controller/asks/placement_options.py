@@ -33,7 +33,7 @@ def _ports(text: str, at: Reading) -> tuple[int, ...]:
     for word in comma_separated(text):
         number = int(word) if re.fullmatch(r"[0-9]{1,5}", word) else 0
         if not 0 < number < 65536 or number in ports:
-            raise BadInput(f"{at.named} {word[:20]!r} is no port; accepted: numbers of 1 to 65535, each once")
+            raise BadInput(f"{at.named} {word[:20]!r} is not a port; accepted: numbers of 1 to 65535, each once")
         ports[number] = None
     return tuple(ports)
 

@@ -70,7 +70,7 @@ def _user(text: str) -> User:
         try:
             user = User(*pwd.getpwnam(text)[2:4])
         except (KeyError, ValueError):
-            raise BadInput(f"--user {text[:80]!r} is no user of this machine; give a user's name, or UID:GID") from None
+            raise BadInput(f"--user {text[:80]!r} is not a user of this machine; give a user's name, or UID:GID") from None
     if user.uid == 0:
         raise BadInput("--user of root cannot have a token; name another user (root's drivers run on the master's host)")
     return user
