@@ -64,7 +64,7 @@ def _take(context: click.Context, _parameter: click.Parameter, given: Path | Non
         key = option.name or OPTION
         values |= {key: [*values.get(key, ()), *texts]} if texts else {}
     if sentences := [*strange_tables(tables), *wrong]:
-        more = f" (and {len(sentences) - 1} more: `sparkpace config check` tells all)" if len(sentences) > 1 else ""
+        more = f" (and {len(sentences) - 1} more: `sparkpace config check` lists all)" if len(sentences) > 1 else ""
         raise BadInput(f"{path}: {sentences[0]}{more}")
     context.default_map = values
 

@@ -53,7 +53,7 @@ def logged_run(file: Path) -> LoggedRun:
             "give one of a run that succeeded"
         )
     if why := why_unusable(log):
-        raise BadInput(f"event log {file} tells {why}")
+        raise BadInput(f"event log {file} has {why}")
     record = log.record()
     try:
         msgspec.convert(msgspec.to_builtins(record), RunRecord)

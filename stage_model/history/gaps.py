@@ -41,13 +41,13 @@ def why_unusable(log: EventLog) -> str:
     whole = "; give one of a run of which no event was lost"
     if log.untimed and not log.run.attempts:
         return (
-            "of no stage when it was submitted (Submission Time), as logs of Spark 2.2 and older do not; "
+            "no times at which its stages were submitted (Submission Time), like all logs of Spark 2.2 and older; "
             "give one that Spark 2.3 or newer wrote"
         )
     if not log.slots:
-        return f"of no executor that could run a task (SparkListenerExecutorAdded), so its cores are not known{whole}"
+        return f"no executor that could run a task (SparkListenerExecutorAdded), so its cores are not known{whole}"
     if not any(stage.done for stage in log.run.attempts.values()):
-        return f"of no task that ended well with its run time (SparkListenerTaskEnd), so its work is not known{whole}"
+        return f"no task that ended well with its run time (SparkListenerTaskEnd), so its work is not known{whole}"
     return ""
 
 

@@ -50,7 +50,7 @@ def ensure(chains: Sequence[Chain]) -> None:
     _done(["iptables-restore", "--noflush", "--wait", LOCK_S], restore_text(chains))
     for chain in chains:
         if not any(_takes("-C", at, *chain.jump) or _takes("-I", at, *chain.jump) for at in chain.parents):
-            raise RuntimeFailed(f"packets cannot be led to the rules {chain.name}: iptables refuses; try later")
+            raise RuntimeFailed(f"iptables refuses to send packets to the rules {chain.name}; try later")
 
 
 def remove(name: str) -> None:
