@@ -41,7 +41,7 @@ def token(home: Home, worker_id: str | None, user: str | None, metrics: bool, re
     """
     if (worker_id is not None) + (user is not None) + metrics != 1:
         raise BadInput(
-            "`sparkpace token` wants one of WORKER_ID, --user and --metrics; give one of them, as in `sparkpace token w2`"
+            "`sparkpace token` needs one of WORKER_ID, --user and --metrics; give one of them, as in `sparkpace token w2`"
         )
     home.admin_token()
     made: Callable[[], Path] = home.make_metrics_token

@@ -59,7 +59,7 @@ def logged_run(file: Path) -> LoggedRun:
         msgspec.convert(msgspec.to_builtins(record), RunRecord)
     except msgspec.ValidationError as error:
         raise BadInput(
-            f"event log {file} is corrupt: its times or amounts cannot be ({error}); give one as Spark writes it"
+            f"event log {file} is corrupt: it has impossible times or amounts ({error}); give one as Spark writes it"
         ) from error
     held = cores_held(log.cores_held, record.when_ms, record.duration_s)
     return LoggedRun(file, record, held, log_gaps(log), remarks(log.run, record))

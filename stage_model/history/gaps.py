@@ -94,10 +94,10 @@ def gaps(run: Run) -> tuple[str, ...]:
         )
     if backward:
         found.append(
-            f"{_stages(backward)} with an end before the beginning, as the clock was set back; how long they took is unknown"
+            f"{_stages(backward)} with an end before the beginning, because the clock was set back; their duration is unknown"
         )
     if run.ended_ms is not None and any((stage.completed_ms or 0) > run.ended_ms for stage in ended):
-        found.append("stages with an end after the application's, as the clock was set back; its tail is not known")
+        found.append("stages with an end after the application's, because the clock was set back; its tail is not known")
     return tuple(found)
 
 

@@ -292,7 +292,7 @@ class AdoptRuntime(Adopter):
         there = "no quota is there" if quota is None else f"{quota:.2f} are there"
         return (
             f"another program writes its quota: {written:.2f} cores were written and {there}; run one agent on a machine, "
-            "and let no one else resize its executors"
+            "and let no other program resize its executors"
         )
 
     def alive(self) -> bool:

@@ -24,7 +24,7 @@ INTERFACES = Path("/sys/class/net")
 ADMIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Path with the folders of iptables: in some systems they are only on root's PATH."""
 BEYOND = (
-    "so authentication alone keeps executors from what listens on this machine, such as other drivers; for packet rules an "
+    "so only authentication keeps executors from what listens on this machine, such as other drivers; for packet rules an "
     "agent needs runtime docker, --network open or closed, root and iptables"
 )
 

@@ -282,8 +282,8 @@ class PacedPod:
             )
         if now_s - self.other_s <= SHOWN_S:
             return (
-                "somebody else writes its CPU limit, too, and quotas move to and fro; leave each pod to one agent, and let "
-                "no one else resize it"
+                "another program writes its CPU limit, too, and quotas move to and fro; leave each pod to one agent, and let "
+                "no other program resize it"
             )
         if self.parting or (pod.request_m or 0) < 1000 * self.record.slots:
             return ""
