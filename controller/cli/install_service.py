@@ -154,8 +154,8 @@ def _uninstall(home: Home, folder: Path, manager: str) -> None:
     for file in found:
         file.unlink()
         click.echo(f"Removed {file}.")
-    click.echo(f"Let them not start any more: {manager} disable {names}; {manager} daemon-reload")
-    click.echo("What runs goes on; `sparkpace down` ends it.")
+    click.echo(f"So that they do not start again: {manager} disable {names}; {manager} daemon-reload")
+    click.echo("Services that run go on; `sparkpace down` ends them.")
 
 
 def unit_text(service: Service, user: str | None) -> str:

@@ -44,7 +44,7 @@ class Failure(Message, frozen=True, kw_only=True):
 
 
 class Empty(Message, frozen=True, kw_only=True):
-    """A message that has nothing to say: the body of a call, or the answer to one."""
+    """A message without content: the body of a call, or the answer to a call."""
 
 
 class PlanRequest(Message, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ PeriodS = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 
 class Mount(Message, frozen=True, kw_only=True):
     """A mount. `path` is the same inside and outside. `asked`: the user named it, so the agent's allowed roots apply.
-    `bridge`: it is said to be the bridge jar."""
+    `bridge`: the sender calls it the bridge jar."""
 
     path: str
     writable: bool = False
@@ -173,9 +173,9 @@ class OrderedQuota(Message, frozen=True, kw_only=True):
 
 
 class Sample(Message, frozen=True, kw_only=True):
-    """One row of a run's table: one executor at one tick. Times are seconds since submission, cores are cores.
+    """One row of a run's table: one executor at one tick. Times are seconds since submission.
 
-    `cpu_core_s` is its container's CPU so far, so no life of an agent loses any; `usage` is its rate since the sample before,
+    `cpu_core_s` is its container's CPU so far, so an agent's restart loses none; `usage` is its rate since the sample before,
     None for the first one of an agent's life. `squeezed`: the executor got less than its law asked for because of others;
     `pressed`: its machine is under pressure, so it had to make room. `debt_core_s` is the master's, from these samples.
     `ordered`: the quotas since the sample before.

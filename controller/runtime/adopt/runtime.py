@@ -291,8 +291,8 @@ class AdoptRuntime(Adopter):
             return ""
         there = "no quota is there" if quota is None else f"{quota:.2f} are there"
         return (
-            f"somebody else writes its quota: {written:.2f} cores were written and {there}; run one agent on a machine, "
-            "and let no one else resize its executors"
+            f"another program writes its quota: {written:.2f} cores were written and {there}; run one agent on a machine, "
+            "and let no other program resize its executors"
         )
 
     def alive(self) -> bool:
