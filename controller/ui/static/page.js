@@ -571,7 +571,7 @@ class ApplicationPage {
       say(row.cells[4], span.end_s != null ? duration(span.end_s) : over ? `${duration(until)}, cut off` : "runs");
       const bar = row.cells[5].firstChild;
       bar.className = span.end_s == null && !over ? "bar active" : "bar";
-      bar.style.left = `${(100 * (span.start_s - from)) / width}%`;
+      bar.style.left = `min(${(100 * (span.start_s - from)) / width}%, 100% - 2px)`; // as wide as a bar is at least
       bar.style.width = `${(100 * Math.max(0, (span.end_s ?? until) - span.start_s)) / width}%`;
       if (this.gantt.rows[index] !== row) this.gantt.insertBefore(row, this.gantt.rows[index] ?? null);
     }
