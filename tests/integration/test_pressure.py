@@ -38,8 +38,8 @@ def test_only_the_job_of_low_priority_makes_room_for_a_program_that_eats_memory(
         for file in (begin, hold):
             file.unlink()
         low = cluster.submit("--name", "low", "--priority", "low", "sleeping.py")
-        low_id = cluster.running("low", executors=1).application_id
         high = cluster.submit("--priority", "high", "--deadline", "3min", *AIM, *important)
+        low_id = cluster.running("low", executors=1).application_id
         high_id = cluster.running("important", executors=1).application_id
 
         def low_cores() -> float:
