@@ -27,8 +27,8 @@ ONE = "local-cluster[1,1,1024]"
 """The same with one Worker, for a job that only has to run."""
 JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
 SMALL = ("stages.py", "--work", "1", "--tasks", "2", "--rounds", "1")
-LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "3")
-"""About 24 core-seconds in Python workers."""
+LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "2")
+"""About 16 core-seconds in Python workers."""
 
 
 def _attached(adopting: LocalCluster, name: str, executors: int) -> ApplicationView:
@@ -206,22 +206,23 @@ def to_workers(adopting: LocalCluster, workers: str) -> Callable[..., Job]:
 
 
 def test_a_job_of_high_priority_takes_the_cores_of_another_that_loses_nothing(
-    adopting: LocalCluster, to_workers: Callable[..., Job]
+    adopting: LocalCluster, to_workers: Callable[..., Job], stop_file: Path
 ) -> None:
+    """The last rounds of both begin together. The other one is late by then, so it asks for all that it can use. Neither is
+    refused on a machine that has become slower."""
     to_workers("--name", "long", *LONG).finish().ok()
     alone = adopting.summary("long")
     assert alone["executors"] == 2
-    profile = ("--profile", alone["profile"])
-    low = to_workers(
-        *("--name", "squeezed", "--priority", "low", "--deadline", f"{1.35 * alone['end_s']:.1f}s"), *profile, *LONG
-    )
-    before = _attached(adopting, "squeezed", 2)
-    eventually(lambda: adopting.client().application(before.application_id).used_cores > 0.1, "work of the first job")
-    easy = f"{1.12 * alone['end_s'] / AIM_SHARE:.1f}s"
-    high = to_workers("--name", "first", "--priority", "high", "--deadline", easy, *AIM, *profile, *LONG).finish().ok()
-    assert high.answer["ok"]
+    words = ("--profile", alone["profile"], "--force", *LONG, "--hold", str(stop_file))
+    late, easy = (f"{share * alone['end_s']:.1f}s" for share in (0.5, 1.12 / AIM_SHARE))
+    low = to_workers("--name", "squeezed", "--priority", "low", "--deadline", late, *words)
+    high = to_workers("--name", "first", "--priority", "high", "--deadline", easy, *AIM, *words)
+    ids = [_attached(adopting, name, 2).application_id for name in ("squeezed", "first")]
+    eventually(lambda: all(adopting.client().application(one).stages_done == 2 for one in ids), "the first rounds of both")
+    stop_file.touch()
+    assert high.finish().ok().answer["ok"]
     assert low.finish().ok().answer["ok"]
-    assert_squeezed(adopting.summary("squeezed"), adopting.samples(before.application_id), before.application_id)
+    assert_squeezed(adopting.summary("squeezed"), adopting.samples(ids[0]), ids[0])
     eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
 
 
@@ -237,15 +238,21 @@ def test_executors_of_dynamic_allocation_come_and_go_and_are_paced_while_they_ar
         "initialExecutors": "2",
     }
     settings = [word for key, value in dynamic.items() for word in ("--conf", f"spark.dynamicAllocation.{key}={value}")]
-    go_on = tmp_path / "go-on"
-    work = ("stages.py", "--work", "1200", "--tasks", "8", "--rounds", "2", "--hold", str(go_on))
-    job = to_workers("--name", "dynamic", *settings, *work)
+    first, go, second = (tmp_path / name for name in ("first", "go", "second"))
+    job = to_workers("--name", "dynamic", *settings, "waiting.py", *map(str, (first, go, second)))
     view = _attached(adopting, "dynamic", 2)
+
+    def paced() -> set[str]:
+        return {sample.executor_id for sample in adopting.samples(view.application_id) if sample.quota > 0}
+
+    eventually(lambda: len(paced()) >= 2, "quotas of both")
+    first.touch()
     _attached(adopting, "dynamic", 1)
-    go_on.touch()
+    before = paced()
+    go.touch()
+    eventually(lambda: paced() - before, "a quota of the one that comes again")
+    second.touch()
     assert job.finish().ok().answer["ok"]
     summary = adopting.summary("dynamic")
     assert (summary["app_id"], summary["executors_lost"], summary["tasks_failed"]) == (view.application_id, 0, 0)
-    paced = {s.executor_id for s in adopting.samples(view.application_id) if s.quota > 0}
-    assert paced - {"0", "1"}, "the one that came again is paced, too"
     eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
