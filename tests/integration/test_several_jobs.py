@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.docker]
 LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "2")
 """About 16 core-seconds in Python workers."""
 HANDED_ON_S = 4.0
-"""Seconds from a job's last task to a sample of another job with its cores: for two periods it keeps them for a next stage."""
+"""Seconds from a job's last task until a sample shows another job with its cores, which it keeps for two periods."""
 
 
 @pytest.fixture
