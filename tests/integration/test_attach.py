@@ -50,6 +50,19 @@ def submit(adopting: LocalCluster, python: Path) -> Callable[..., Finished]:
 
 
 @pytest.fixture(scope="module")
+def hold_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Provide the path of a file for which the last round of `work` waits."""
+    return tmp_path_factory.mktemp("hold") / "go-on"
+
+
+@pytest.fixture
+def work(hold_file: Path) -> tuple[str, ...]:
+    """Provide the words of a job that does not wait unless a test removes `hold_file`."""
+    hold_file.touch()
+    return (*JOB, "--hold", str(hold_file))
+
+
+@pytest.fixture(scope="module")
 def known() -> dict[str, dict[str, Any]]:
     """Records of first runs, by the name of the job."""
     return {}
@@ -57,23 +70,27 @@ def known() -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def taught(
-    adopting: LocalCluster, submit: Callable[..., Finished], python: Path, known: dict[str, dict[str, Any]]
+    adopting: LocalCluster,
+    submit: Callable[..., Finished],
+    python: Path,
+    work: tuple[str, ...],
+    known: dict[str, dict[str, Any]],
 ) -> dict[str, Any]:
-    """Provide the record of a run of `JOB` without a deadline, one for each Spark; its name is that of the profile's job."""
+    """Provide the record of a run of `work` without a deadline, one for each Spark; its name is that of the profile's job."""
     name = f"job-{python.parent.parent.name}"
     if name not in known:
-        assert submit("--name", name, *JOB).ok().answer["ok"]
+        assert submit("--name", name, *work).ok().answer["ok"]
         known[name] = adopting.summary(name)
     return known[name]
 
 
 @pytest.mark.parametrize("python", ["spark35"], indirect=True)
 def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
-    adopting: LocalCluster, submit: Callable[..., Finished], taught: dict[str, Any]
+    adopting: LocalCluster, submit: Callable[..., Finished], taught: dict[str, Any], work: tuple[str, ...]
 ) -> None:
     name = taught["name"]
     assert taught["executors"] == 2
-    assert submit("--name", name, "--deadline", f"{deadline_for(taught['end_s']):.0f}s", *AIM, *JOB).ok().answer["ok"]
+    assert submit("--name", name, "--deadline", f"{deadline_for(taught['end_s']):.0f}s", *AIM, *work).ok().answer["ok"]
     summary = adopting.summary(name)
     samples = adopting.samples(summary["app_id"])
     assert_paced(summary, samples)
@@ -84,17 +101,19 @@ def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
 
 @ONE_SPARK
 def test_a_watched_job_stays_in_its_groups_without_a_quota_and_its_savings_are_shown(
-    adopting: LocalCluster, taught: dict[str, Any]
+    adopting: LocalCluster, taught: dict[str, Any], work: tuple[str, ...], hold_file: Path
 ) -> None:
+    hold_file.unlink()
     watch = ("submit", "--master", SPARKS, "--name", "watched", "--profile", taught["profile"], "--observe")
-    job = adopting.start(adopting.sparkpace().command((*watch, "--deadline", "1s", *JOB)))
+    job = adopting.start(adopting.sparkpace().command((*watch, "--deadline", "1s", *work)))
     view = _attached(adopting, "watched", 2)
-    eventually(lambda: adopting.client().application(view.application_id).used_cores > 0.1, "work of the executors")
+    eventually(lambda: adopting.client().application(view.application_id).stages_done, "work of the executors")
     driver = job.driver().pid
     executors = [process.pid for process in psutil.process_iter() if _is_executor(process, driver)]
     assert len(executors) == 2
     groups = {Path(f"/proc/{pid}/cgroup").read_text() for pid in (driver, *executors)}
     assert (len(groups), adopted_groups(adopting)) == (1, [])
+    hold_file.touch()
     assert job.finish().ok().answer["ok"]
     summary = adopting.summary("watched")
     assert (summary["app_id"], summary["observed"], summary["violated"]) == (view.application_id, True, True)
@@ -109,15 +128,15 @@ def test_a_watched_job_stays_in_its_groups_without_a_quota_and_its_savings_are_s
 
 @ONE_SPARK
 def test_a_deadline_that_cannot_be_met_ends_the_driver_before_it_has_executors(
-    adopting: LocalCluster, submit: Callable[..., Finished], python: Path, taught: dict[str, Any]
+    adopting: LocalCluster, submit: Callable[..., Finished], python: Path, taught: dict[str, Any], work: tuple[str, ...]
 ) -> None:
     name = taught["name"]
-    refused = submit("--name", name, "--deadline", "1s", *JOB)
+    refused = submit("--name", name, "--deadline", "1s", *work)
     assert (refused.code, "cannot be met" in refused.err) == (75, True)
     attached = parse_properties(adopting.command("conf", "--attach").stdout)
     settings = attached | {"spark.pace.deadline": "1s", "spark.app.name": name, "spark.ui.enabled": "false"}
     job = adopting.start(
-        [str(python.parent / "spark-submit"), "--master", SPARKS, *conf_words(settings), *JOB],
+        [str(python.parent / "spark-submit"), "--master", SPARKS, *conf_words(settings), *work],
         {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))},
     ).finish()
     assert job.code != 0
