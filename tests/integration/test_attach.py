@@ -227,8 +227,8 @@ def to_workers(adopting: LocalCluster, workers: str) -> Callable[..., Job]:
 def test_a_job_of_high_priority_takes_the_cores_of_another_that_loses_nothing(
     adopting: LocalCluster, to_workers: Callable[..., Job], stop_file: Path
 ) -> None:
-    """The last rounds of both begin together. The other one is late by then, so it asks for all that it can use. Neither is
-    refused on a machine that has become slower."""
+    """The last rounds of both begin together. The squeezed job is late by then, so it asks for all that it can use. Neither
+    is refused on a machine that has become slower."""
     to_workers("--name", "long", *LONG).finish().ok()
     alone = adopting.summary("long")
     assert alone["executors"] == 2

@@ -35,8 +35,8 @@ def long(learned: Callable[..., Learned]) -> Learned:
 def test_a_job_of_high_priority_squeezes_another_that_loses_nothing_and_is_compensated(
     cluster: LocalCluster, engine: Engine, long: Learned, stop_file: Path
 ) -> None:
-    """The last rounds of both begin together. The other one is late by then, so it asks for all that it can use. Neither is
-    refused on a machine that has become slower."""
+    """The last rounds of both begin together. The squeezed job is late by then, so it asks for all that it can use. Neither
+    is refused on a machine that has become slower."""
     words = ("--profile", long.summary["profile"], "--force", *long.words, "--hold", str(stop_file))
     late, easy = (f"{share * long.end_s:.1f}s" for share in (0.5, 1.12 / AIM_SHARE))
     low = cluster.submit("--name", "squeezed", "--priority", "low", "--deadline", late, *words)
