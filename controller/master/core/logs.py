@@ -48,9 +48,7 @@ class Logs:
     def _place(self, record: ExecutorRecord) -> ExecutorPlace:
         worker = self.registry.workers.by_id.get(record.worker_id)
         host = "" if worker is None else worker.info.host
-        return ExecutorPlace(
-            executor_id=record.executor_id, worker_id=record.worker_id, host=host, log_dir=record.log_dir
-        )
+        return ExecutorPlace(executor_id=record.executor_id, worker_id=record.worker_id, host=host, log_dir=record.log_dir)
 
     def want(self, key: ExecutorKey, place: ExecutorPlace) -> None:
         """Have the worker's agent send the end of a log from now on. Raise `Unavailable` where it does not; a repeated wish
