@@ -142,7 +142,7 @@ class Home:
     def workers(self) -> dict[str, str]:
         """Return the sentence on the silence of each worker, empty where it reports."""
         shown = self.machine.json(self.command("top", "--output", "json"))
-        return {worker["worker_id"]: worker["silence"] for worker in shown["workers"]}
+        return {worker["worker_id"]: worker.get("silence", "") for worker in shown["workers"]}
 
 
 @dataclass(frozen=True, slots=True)

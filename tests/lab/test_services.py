@@ -89,7 +89,7 @@ def test_executors_and_their_groups_outlive_a_restart_of_the_units(home: Home) -
 
 def test_services_whose_main_process_is_killed_come_back_and_executors_go_on(home: Home) -> None:
     (pid,), before = executors(home.machine), main_pids(home)
-    home.machine.out(f"systemctl kill --kill-who=main -s KILL {' '.join(UNITS)}")
+    home.machine.out(f"systemctl kill --kill-whom=main -s KILL {' '.join(UNITS)}")
     come_back(home, before)
     assert_paced(home.machine, pid)
 
@@ -103,7 +103,7 @@ def test_services_that_are_killed_with_all_their_processes_come_back(home: Home)
 
 def test_services_that_stand_still_are_started_again(home: Home) -> None:
     before = main_pids(home)
-    home.machine.out(f"systemctl kill --kill-who=main -s STOP {' '.join(UNITS)}")
+    home.machine.out(f"systemctl kill --kill-whom=main -s STOP {' '.join(UNITS)}")
     come_back(home, before)
     for unit in UNITS:
         assert "watchdog" in home.journal(unit).lower()
