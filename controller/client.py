@@ -23,6 +23,9 @@ from controller.wire.command import (
     Change,
     DriverEnded,
     Empty,
+    ExecutorLog,
+    ExecutorPlace,
+    ExecutorPlaces,
     Explanation,
     Failure,
     Health,
@@ -71,6 +74,15 @@ class MasterClient:
 
     def explain(self, application_id: str) -> Explanation:
         return self._call(f"/v1/applications/{_quoted(application_id)}/explain", Explanation)
+
+    def executors(self, application_id: str) -> tuple[ExecutorPlace, ...]:
+        """Return where an application's executors are, or were."""
+        return self._call(f"/v1/applications/{_quoted(application_id)}/executors", ExecutorPlaces).executors
+
+    def executor_log(self, application_id: str, executor_id: str) -> ExecutorLog:
+        """Return the ends of an executor's log, which its worker's agent reads."""
+        path = f"/v1/applications/{_quoted(application_id)}/executors/{_quoted(executor_id)}/log"
+        return self._call(path, ExecutorLog)
 
     def course(self, application_id: str, samples: int, quotas: int, since_s: float) -> Course:
         """Return the records behind these offsets, and the stages that did not end before."""

@@ -304,7 +304,7 @@ def read_token(path: Path, maker: str = "sparkpace up") -> str:
     except FileNotFoundError:
         raise Unavailable(f"there is no token file {path}; `{maker}` makes it") from None
     except OSError as error:
-        raise Denied(f"token file {path} cannot be opened ({error.strerror}); it must be a file of yours") from error
+        raise Denied(f"token file {path} cannot be opened ({error.strerror}); it must be your own file") from error
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():

@@ -41,7 +41,7 @@ def _pieces(request: Request, worker: WorkerState) -> Reason:
     for name, units in request.pieces.items():
         if worker.pools[name].find(units) is None:
             split = worker.free_pieces(name) >= units and units < SCALE
-            return f"{amount(worker.free_pieces(name))} {name} is free{', of no one piece' if split else ''}"
+            return f"{amount(worker.free_pieces(name))} {name} is free{', but not in one piece' if split else ''}"
     return ""
 
 

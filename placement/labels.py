@@ -42,7 +42,7 @@ def parse_labels(text: str, *, option: str = "--labels") -> dict[str, str]:
     for word in comma_separated(text):
         name, equals, value = word.partition("=")
         if not equals or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value) or name in labels:
-            raise BadInput(f"{option} {word[:80]!r} is no label; give NAME=VALUE once for each name, as zone=a,disk=ssd")
+            raise BadInput(f"{option} {word[:80]!r} is not a label; give NAME=VALUE once for each name, as zone=a,disk=ssd")
         labels[name] = value
     return labels
 
@@ -55,7 +55,7 @@ def parse_requirements(text: str, *, option: str = "spark.pace.placement.labels"
         name, value = (parts["name"], parts["value"]) if parts else ("", None)
         doubled = parts is not None and bool(parts["not"]) and value is not None
         if doubled or not _NAME.fullmatch(name) or (value is not None and not _VALUE.fullmatch(value)):
-            raise BadInput(f"{option} {word[:80]!r} is no requirement; accepted: NAME=VALUE, NAME!=VALUE, NAME or !NAME")
+            raise BadInput(f"{option} {word[:80]!r} is not a requirement; accepted: NAME=VALUE, NAME!=VALUE, NAME or !NAME")
         assert parts is not None
         found.append(Requirement(name, value, wanted=not parts["not"] and parts["sign"] != "!="))
     asked = {label.name: label.value for label in found if label.wanted and label.value is not None}

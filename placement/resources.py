@@ -138,7 +138,7 @@ def parse_advertised(text: str, *, option: str = "--resources") -> ResourceSet:
     found = _parse(text, option)
     for name, units in found.items():
         if units % SCALE:
-            raise BadInput(f"{option} {name}={amount(units)} is no whole number; give the number of whole pieces")
+            raise BadInput(f"{option} {name}={amount(units)} is not a whole number; give the number of whole pieces")
         if units > MOST_PIECES * SCALE:
             raise BadInput(f"{option} {name}={amount(units)} is too large; give {MOST_PIECES} at most")
     return found
@@ -161,7 +161,7 @@ def check_piece(units: int, what: str) -> None:
 def parse_amount(text: str, what: str) -> int:
     """Return the units of "2" or "0.5"; raise `BadInput` for anything else, negative numbers included."""
     if not _NUMBER.fullmatch(text):
-        raise BadInput(f"{what}={text[:40]} is no amount; give a number of 0 or more, with four decimals at most")
+        raise BadInput(f"{what}={text[:40]} is not an amount; give a number of 0 or more, with four decimals at most")
     return round(float(text) * SCALE)
 
 
@@ -170,7 +170,7 @@ def _parse(text: str, option: str) -> ResourceSet:
     for word in comma_separated(text):
         name, equals, number = word.partition("=")
         if not equals or not _NAME.fullmatch(name) or name in units:
-            raise BadInput(f"{option} {word[:60]!r} is no resource; give NAME=AMOUNT once for each, as gpu=1,ssd=2")
+            raise BadInput(f"{option} {word[:60]!r} is not a resource; give NAME=AMOUNT once for each, as gpu=1,ssd=2")
         if name in PLAIN:
             raise BadInput(f"{option} {word[:60]!r}: {name} has options of its own; use gpu or names of your own")
         units[name] = parse_amount(number, f"{option} {name}")

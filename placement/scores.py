@@ -45,7 +45,7 @@ def parse_weights(text: str, *, option: str = "--placement-weights") -> Weights:
             weight = -1.0
         if name not in known or name in found or not 0 <= weight <= 1000:
             accepted = f"NAME=WEIGHT of 0 to 1000, each once; names: {', '.join(sorted(known))}"
-            raise BadInput(f"{option} {word[:60]!r} is no weight; accepted: {accepted}")
+            raise BadInput(f"{option} {word[:60]!r} is not a weight; accepted: {accepted}")
         found[name] = weight
     if "cpu" in found or "gpu" in found:
         # one of the two gives the other

@@ -117,7 +117,7 @@ def rules(topic: type[Topic]) -> Iterator[tuple[str, Rule]]:
 
 def unknown_key(key: str, known: Iterable[str]) -> BadInput:
     """Return the refusal of a key that no one reads, naming the closest known keys."""
-    return BadInput(f"{key[:100]} is no setting; {nearest_names(key, known)}")
+    return BadInput(f"{key[:100]} is not a setting; {nearest_names(key, known)}")
 
 
 def _value(key: str, text: str, rule: Rule) -> float:
@@ -126,7 +126,7 @@ def _value(key: str, text: str, rule: Rule) -> float:
         value = float(word)
     except ValueError:
         if rule.unit != "s" or not word[:1].isdigit():
-            raise BadInput(f"{key} is {text[:100]!r}, which is no number; give {rule.accepted}.") from None
+            raise BadInput(f"{key} is {text[:100]!r}, which is not a number; give {rule.accepted}.") from None
         value = parse_duration(word, option=key)
     # nan fails every comparison, hence is accepted by no range; inf is no constant either.
     if math.isinf(value) or not rule.accepts(value):

@@ -83,7 +83,7 @@ def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> f
         left_s = (at.astimezone(UTC) - now.astimezone(UTC)).total_seconds()
     except OverflowError as error:
         # within a day of the first or the last year that there is
-        raise BadInput(f"{option} {_quoted(text)} is no time that can be reckoned with; give {accepted}.") from error
+        raise BadInput(f"{option} {_quoted(text)} is not a usable time; give {accepted}.") from error
     if left_s <= 0:
         raise BadInput(
             f"{option} {_quoted(text)} is in the past (it is {now.isoformat(timespec='seconds')}); give {accepted}."
@@ -130,7 +130,7 @@ def next_time(text: str, now: datetime, *, option: str) -> datetime | None:
     if day.lower() not in _SETS:
         raise BadInput(f"{option} {text!r} names a day {day!r}; accepted: {', '.join(_SETS)}")
     if not (hour < 24 and minute < 60):
-        raise BadInput(f"{option} {text!r} is no time of a day; accepted: 00:00 to 23:59")
+        raise BadInput(f"{option} {text!r} is not a time of day; accepted: 00:00 to 23:59")
     zone = now.tzinfo if not zone_name else _zone(zone_name, f"{option} {text!r}")
     today = now.astimezone(zone).date()
     # A week and a day: today's time may have passed.
@@ -180,7 +180,7 @@ def parse_priority(text: str, *, option: str = "--priority") -> int:
     if re.fullmatch(r"-1|\d{1,3}", word, re.ASCII) and int(word) <= 100:
         return int(word)
     raise BadInput(
-        f"{option} {_quoted(text)} is no priority; give low (0), normal (50), high (100) or a whole number, 0 to 100; or "
+        f"{option} {_quoted(text)} is not a priority; give low (0), normal (50), high (100) or a whole number, 0 to 100; or "
         "backfill (-1)."
     )
 
@@ -192,7 +192,7 @@ def parse_memory_mb(text: str, *, option: str = "memory") -> int:
         mb = math.ceil(float(match[1]) * _MEMORY_MB[match[2]])
         if 0 < mb <= 2**30:
             return mb
-    raise BadInput(f"{option} {_quoted(text)} is no amount of memory; give one like 512m or 2g.")
+    raise BadInput(f"{option} {_quoted(text)} is not an amount of memory; give one like 512m or 2g.")
 
 
 def parse_cores(text: str, *, option: str = "cores") -> float:
@@ -200,7 +200,7 @@ def parse_cores(text: str, *, option: str = "cores") -> float:
     word = text.strip()
     if _PLAIN.fullmatch(word) and 0.01 <= float(word) <= 4096:
         return float(word)
-    raise BadInput(f"{option} {_quoted(text)} is no number of cores; give one of 0.01 to 4096, like 2 or 1.5.")
+    raise BadInput(f"{option} {_quoted(text)} is not a number of cores; give one of 0.01 to 4096, like 2 or 1.5.")
 
 
 # ---------------------------------------------------------------- parts of the above

@@ -125,8 +125,9 @@ class Child:
         if self.agent.worker.adopts:
             log.warning("executors are let go: the agent was stopped")
             return let_go_all(self.runtime, self._beat)
-        released = open_all(self.runtime, self.options.cores)
-        log.warning("quotas opened to %.2f cores: the agent was stopped", self.options.cores)
+        cores = self.agent.executors.node_cores
+        released = open_all(self.runtime, cores)
+        log.warning("quotas opened to %.2f cores: the agent was stopped", cores)
         return released
 
     def _wait_until(self, due_s: float) -> None:

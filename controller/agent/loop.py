@@ -18,6 +18,7 @@ from controller.agent.core.step import ExecutorInput, LoopState, Snapshot, Timed
 from controller.agent.executors.known import KnownExecutor, KnownExecutors
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.local_use import OVER_CODE
+from controller.agent.executors.log_tails import log_tails
 from controller.agent.executors.resizing import Resizing
 from controller.agent.executors.starting import Spec, Start
 from controller.agent.quota_writer import QuotaWriter
@@ -126,7 +127,8 @@ class Agent:
         for key, error in orders.troubles.items():
             self.outbox.note_trouble(key, error)
         if self.desired is not NOTHING_DESIRED or self.launcher.clock() >= self._begun_s + FIRST_WORD_S:
-            self.quota_writer.write(orders, observed, self.state.executors)
+            starting = {key: self.launcher.most_cores(key) for key in orders.grants if key not in observed}
+            self.quota_writer.write(orders, observed, self.state.executors, starting)
         self.timings.ended("write quotas")
         self._reconcile(observed, orders.grants)
         self.outbox.keep(orders.samples)
@@ -255,6 +257,7 @@ class Agent:
             timings=self.timings.message(),
             relief_steps=self.relieving.steps_taken,
             leaves=self.leave_s is not None and (not self.known or self._leaving_for_s > LEAVE_S),
+            logs=log_tails(self.desired.logs, self.launcher.site),
         )
 
     def _standing(self, key: ExecutorKey, seen: Observed | None) -> Standing:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from controller.agent.executors.watching import make_runtime
 from controller.agent.membership import claim_machine, recall_cluster
+from controller.agent.site import cores_here
 from controller.asks.options import AgentOptions
 from controller.home import Home
 from controller.machine.service_log import log_to_stderr
@@ -109,7 +110,7 @@ def main() -> int:
         log.error("the quotas were not opened: %s", error)
         return error.exit_code
     try:
-        return 0 if open_all(runtime, options.cores) else 1
+        return 0 if open_all(runtime, cores_here(options)) else 1
     finally:
         runtime.close()
 

@@ -13,7 +13,7 @@ from controller.agent.executors.watching import Watching
 from controller.agent.link import Link, OrderFilter
 from controller.agent.loop import Agent, Looks
 from controller.agent.relieving import MachineRoom
-from controller.agent.site import make_site, make_worker
+from controller.agent.site import make_site, make_worker, why_fewer_cores
 from controller.asks.local_limit import parse_local_limit
 from controller.asks.options import AgentOptions
 from controller.home import Home
@@ -39,7 +39,7 @@ def make_local_use(options: AgentOptions, launcher: Launcher) -> LocalUse:
 
 
 def make_agent(options: AgentOptions, launcher: Launcher, local_use: LocalUse) -> Agent:
-    return Agent(
+    agent = Agent(
         make_worker(options),
         launcher,
         QuotaSettings(period_s=options.period_s, floor=options.floor),
@@ -50,6 +50,9 @@ def make_agent(options: AgentOptions, launcher: Launcher, local_use: LocalUse) -
             room=MachineRoom(options, lambda: local_use.disk).look,
         ),
     )
+    if reason := why_fewer_cores(options, agent.worker):
+        agent.outbox.note(reason)
+    return agent
 
 
 def make_link(options: AgentOptions, cluster_id: str, wake: Callable[[], None]) -> Link:

@@ -37,18 +37,23 @@ class QuotaWriter:
         orders: Orders,
         observed: Mapping[ExecutorKey, Observed],
         histories: Mapping[ExecutorKey, ExecutorHistory],
+        starting: Mapping[ExecutorKey, float],
     ) -> None:
-        """Write the changed quotas. After a lowering that failed, a quota is raised only where its node has room for that;
-        the `histories` say why a quota changes."""
+        """Write the changed quotas; the `histories` say why a quota changes. After a lowering that failed, and while an
+        executor starts, a quota is raised only where its node has room for that. `starting` has the most cores with which
+        each executor that is not observed yet can show up; such an executor counts on the node without a name.
+        """
         seen = {key: observed[key] for key in orders.grants if key in observed}
         current = {key: one.quota_cores for key, one in seen.items() if one.running and not one.watched}
         lowered = True
         for change in orders.changes:
             node = observed[change.key].node
             there = {key: cores for key, cores in current.items() if observed[key].node == node}
+            arriving = {} if node else starting
             history = histories.get(change.key)
             reason = history.decision.reason if history and history.decision else ""
-            if (change.lowers or lowered or self._has_room(there, change)) and self._set(change, reason):
+            fits = change.lowers or (lowered and not arriving) or self._has_room(there | arriving, change)
+            if fits and self._set(change, reason):
                 current[change.key] = change.cores
             elif change.lowers:
                 lowered = False

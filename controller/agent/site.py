@@ -1,7 +1,8 @@
-"""A worker's places, rules and facts, from its options; nothing is decided here."""
+"""A worker's places, rules and facts, from its options and the quotas of its control groups."""
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,10 @@ from controller.home import ORDERS
 from controller.machine.addresses import address_towards
 from controller.machine.proc import boot_id
 from controller.runtime.base import ExecutorKey
+from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.table import RUNTIMES
 from controller.wire.worker import WorkerInfo
+from stage_model.settings import CORE_QUANTUM
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,12 @@ def make_site(options: AgentOptions) -> Site:
     )
 
 
-def make_worker(options: AgentOptions) -> WorkerInfo:
+def make_worker(options: AgentOptions, tree: CgroupTree | None = None) -> WorkerInfo:
     row = RUNTIMES[options.runtime]
     return WorkerInfo(
         worker_id=options.worker_id,
         host=executors_address(options),
-        cores=options.cores * options.nodes,
+        cores=cores_here(options, tree) * options.nodes,
         memory_mb=options.memory_mb,
         runtime=options.runtime,
         pid=os.getpid(),
@@ -92,6 +95,28 @@ def make_worker(options: AgentOptions) -> WorkerInfo:
         adopts=not row.starts,
         everywhere=row.everywhere,
         nodes=options.nodes,
+    )
+
+
+def cores_here(options: AgentOptions, tree: CgroupTree | None = None) -> float:
+    """Return the cores for executors, of each node where there are several: those of the options, but where executors are
+    processes next to the agent, no more than the quotas of the control groups that hold it."""
+    if not RUNTIMES[options.runtime].inside:
+        return options.cores
+    allowed = (tree or CgroupTree()).quota_over(os.getpid())
+    if allowed >= options.cores:
+        return options.cores
+    # rounded down, because there is no more; the small addend makes up for binary fractions
+    return max(options.floor, round(math.floor(allowed / CORE_QUANTUM + 1e-6) * CORE_QUANTUM, 2))
+
+
+def why_fewer_cores(options: AgentOptions, worker: WorkerInfo) -> str:
+    """Return a sentence on why the worker has fewer cores than its options say; empty where it has as many."""
+    if worker.cores >= options.cores * options.nodes:
+        return ""
+    return (
+        f"executors get {worker.cores:g} cores and not {options.cores:g}: a control group that holds this agent has a CPU "
+        "quota; raise it (CPUQuota= of the unit) and start the agent again"
     )
 
 

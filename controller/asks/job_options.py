@@ -97,7 +97,7 @@ class JobOptions:
         None,
         "deadline",
         read_deadline,
-        f"{DEADLINE_TEXTS}; times that name no zone are local",
+        f"{DEADLINE_TEXTS}; times without a zone are local",
         "--deadline TIME",
         write=write_deadline,
     )
@@ -134,7 +134,7 @@ class JobOptions:
         (),
         "mounts",
         lambda text, at: parse_mounts(text, at.working_dir, at.named),
-        "further path that executors see (repeat the option; the setting has commas)",
+        "further path that executors see (repeat the option; commas separate the paths of the setting)",
         "--mount PATH[:ro|:rw]",
         write=format_mounts,
         kind="path",
@@ -157,7 +157,7 @@ class JobOptions:
     )
     submission: str | None = declared(None, "submission", as_given, "id of the submission", "--submission UUID", ours=True)
     waited: str | None = declared(
-        None, "waited", as_given, "the submission, if it waited for other jobs before its driver started", ours=True
+        None, "waited", as_given, "id of the submission, if it waited for other jobs before its driver started", ours=True
     )
     name: str | None = declared(None, "name", as_given, "the application's name, as --name gives it", ours=True)
     arguments: tuple[str, ...] | None = declared(
@@ -177,9 +177,9 @@ _OF_THE_BRIDGE = (
     JobSetting(name="master", help="sparkpace://HOST:PORT of the master, if another cluster manager starts the executors"),
     JobSetting(name="token.file", help="file of the submit token"),
     JobSetting(name="ca.file", help="certificate of the cluster's CA [default: ca.pem in the home]"),
-    JobSetting(name="placement.input", help="paths of the input; Hadoop tells which hosts have it", starting=True, long=True),
+    JobSetting(name="placement.input", help="paths of the input; Hadoop knows which hosts have it", starting=True, long=True),
     JobSetting(name="submit.time.ms", help="epoch milliseconds of the submission", shown="--submitted-ms MS", ours=True),
-    JobSetting(name="submit.uptime", help="the machine's uptime then", shown="--submitted-uptime TEXT", ours=True),
+    JobSetting(name="submit.uptime", help="the machine's uptime at submission", shown="--submitted-uptime TEXT", ours=True),
     JobSetting(name="main", help="the main file or class", ours=True),
 )
 """Settings that only the driver's bridge reads."""

@@ -137,5 +137,5 @@ def with_annotations(conf: Mapping[str, str]) -> dict[str, str]:
     for name in given:
         if name not in ANNOTATED:
             known = " and ".join(ANNOTATIONS + one for one in ANNOTATED)
-            raise BadInput(f"{ANNOTATIONS}{name[:91]} is no annotation of a driver's pod that is read; there are {known}")
+            raise BadInput(f"{ANNOTATIONS}{name[:91]} is not an annotation of a driver's pod that is read; there are {known}")
     return {PREFIX + name: text for name, text in given.items()} | dict(conf)

@@ -32,7 +32,7 @@ def write_deadline(seconds: float) -> str:
 
 def _name(text: str, at: Reading) -> str:
     if not _NAME.fullmatch(text):
-        raise BadInput(f"{at.named} {text[:80]!r} is no name; accepted: 1 to 63 letters, digits, '.', '_' and '-'")
+        raise BadInput(f"{at.named} {text[:80]!r} is not a name; accepted: 1 to 63 letters, digits, '.', '_' and '-'")
     return text
 
 

@@ -33,7 +33,7 @@ def _ports(text: str, at: Reading) -> tuple[int, ...]:
     for word in comma_separated(text):
         number = int(word) if re.fullmatch(r"[0-9]{1,5}", word) else 0
         if not 0 < number < 65536 or number in ports:
-            raise BadInput(f"{at.named} {word[:20]!r} is no port; accepted: numbers of 1 to 65535, each once")
+            raise BadInput(f"{at.named} {word[:20]!r} is not a port; accepted: numbers of 1 to 65535, each once")
         ports[number] = None
     return tuple(ports)
 
@@ -78,9 +78,12 @@ class PlacementOptions:
     resources: dict[str, int] = _request(  # noqa: RUF009 - it makes a field
         dict, "placement.resources", by(parse_asked), "pieces of resources: gpu=0.5,ssd=1"
     )
-    ports: tuple[int, ...] = _request((), "placement.ports", _ports, "ports that no one else may ask for on that worker")
+    ports: tuple[int, ...] = _request((), "placement.ports", _ports, "ports that no other executor there may ask for")
     group: str = _request(
-        "", "placement.group", lambda text, at: "".join(_names(text, at, most=1)), "a name for the application's executors"
+        "",
+        "placement.group",
+        lambda text, at: "".join(_names(text, at, most=1)),
+        "name of the application's executors, by which others can keep apart from them",
     )
     apart: frozenset[str] = _request(
         frozenset(),
@@ -100,7 +103,13 @@ class PlacementOptions:
         "--after APP[:success|:up]",
         kind="application",
     )
-    wait: str | float = _request("forecast", "locality.wait", _wait, f"{', '.join(WAITS)} or a duration", choices=WAITS)
+    wait: str | float = _request(
+        "forecast",
+        "locality.wait",
+        _wait,
+        f"how long to wait for a worker that has the input: {', '.join(WAITS)} or a duration",
+        choices=WAITS,
+    )
     move_s: float = _request(
         DEFAULT_MOVE_S,
         "locality.move",

@@ -31,11 +31,11 @@ def parse_receiver(url: str, file: str | None = None) -> Receiver:
         host, port = parts.hostname or "", parts.port
         host.encode("idna")  # as a resolver is asked: a label of 64 letters is too long
     except ValueError as error:
-        raise BadInput(f"{shown} is no URL ({error}); accepted: {ACCEPTED}") from error
+        raise BadInput(f"{shown} is not a URL ({error}); accepted: {ACCEPTED}") from error
     if parts.scheme not in ("http", "https") or not host or port == 0:
-        raise BadInput(f"{shown} is no URL of a web hook; accepted: {ACCEPTED}")
+        raise BadInput(f"{shown} is not the URL of a web hook; accepted: {ACCEPTED}")
     if "@" in parts.netloc or parts.fragment:
         raise BadInput(f"{option} has a user's name or a fragment, which are not sent; accepted: {ACCEPTED}")
     if parts.scheme == "http" and not is_loopback(host):
-        raise BadInput(f"{shown} would tell over a network unencrypted; accepted: {ACCEPTED}")
+        raise BadInput(f"{shown} would send notifications unencrypted over a network; accepted: {ACCEPTED}")
     return Receiver(url, f"{parts.scheme}://{parts.netloc}")

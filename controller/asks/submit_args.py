@@ -180,7 +180,7 @@ def _joined(option: SubmitOption, before: str | None, value: str) -> str:
 def _setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise BadInput(f"--conf {text!r} is no setting; give KEY=VALUE")
+        raise BadInput(f"--conf {text!r} is not a setting; give KEY=VALUE")
     return key.strip(), value
 
 

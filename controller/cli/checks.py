@@ -31,7 +31,7 @@ def check_address(host: str, option: str = "--host") -> str:
         try:
             ipaddress.ip_address(host)
         except ValueError:
-            raise BadInput(f"{option} {host[:80]!r} is no address; give an IP address or a host's name") from None
+            raise BadInput(f"{option} {host[:80]!r} is not an address; give an IP address or a host's name") from None
     return host
 
 
@@ -54,7 +54,7 @@ def parse_tmp_limit(text: str, *, option: str) -> int:
 def check_namespace(name: str, *, option: str) -> str:
     """Check a namespace of Kubernetes. Raise `BadInput`."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
-        raise BadInput(f"{option} {name[:80]!r} is no namespace; give a name as Kubernetes has them, such as spark-jobs")
+        raise BadInput(f"{option} {name[:80]!r} is not a namespace; give a name as Kubernetes has them, such as spark-jobs")
     return name
 
 
@@ -90,7 +90,7 @@ def checked_folders(given: Sequence[Path], *, option: str) -> tuple[Path, ...]:
     absolute = tuple(path.expanduser().absolute() for path in given)
     for path in absolute:
         if not path.is_dir():
-            raise BadInput(f"{option} {path} is no directory; it must be an existing one")
+            raise BadInput(f"{option} {path} is not a directory; it must be an existing one")
     return absolute
 
 

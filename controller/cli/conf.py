@@ -60,8 +60,8 @@ def conf(home: Home, out: Path | None, attach: bool, kubernetes: bool) -> None:
             raise BadInput(f"{out} exists and is not from `sparkpace conf`; name another file, or remove it")
         write_whole(out, (OURS + format_properties(authenticated(settings, {}))).encode())
     except OSError as error:
-        raise BadInput(f"{out} cannot be written ({error.strerror}); name a file in a directory of yours") from error
-    click.echo(f"{out} is yours alone (0600): spark-submit --properties-file {out}")
+        raise BadInput(f"{out} cannot be written ({error.strerror}); name a file where you may write") from error
+    click.echo(f"{out} is readable only by you (0600): spark-submit --properties-file {out}")
 
 
 @click.command(epilog="Example: sparkpace jar")
@@ -89,5 +89,5 @@ def shim(folder: Path) -> None:
             write_whole(file, shim_text().encode())
             file.chmod(0o755)
     except OSError as error:
-        raise BadInput(f"{folder} cannot be written ({error.strerror}); name a directory of yours") from error
+        raise BadInput(f"{folder} cannot be written ({error.strerror}); name one where you may write") from error
     click.echo(f'PATH="{folder}:$PATH" spark-submit --deadline 90s app.py')

@@ -64,7 +64,7 @@ def _take(context: click.Context, _parameter: click.Parameter, given: Path | Non
         key = option.name or OPTION
         values |= {key: [*values.get(key, ()), *texts]} if texts else {}
     if sentences := [*strange_tables(tables), *wrong]:
-        more = f" (and {len(sentences) - 1} more: `sparkpace config check` tells all)" if len(sentences) > 1 else ""
+        more = f" (and {len(sentences) - 1} more: `sparkpace config check` lists all)" if len(sentences) > 1 else ""
         raise BadInput(f"{path}: {sentences[0]}{more}")
     context.default_map = values
 
@@ -96,9 +96,9 @@ def find_config(given: Path | None, home: Home | None, environment: Mapping[str,
 def strange_tables(tables: Tables) -> list[str]:
     """Return a sentence for each table that no command has; limits of users are `user_texts`'."""
     return [
-        f"{name[:80]!r} is no table of it; {nearest_names(name, (*CONFIGURED, USERS))}"
+        f"{name[:80]!r} is not a table of it; {nearest_names(name, (*CONFIGURED, USERS))}"
         if name not in CONFIGURED
-        else f"{name} is no table; write [{name}], with options below"
+        else f"{name} is not a table; write [{name}], with options below"
         for name, table in tables.items()
         if name != USERS and (name not in CONFIGURED or not isinstance(table, dict))
     ]
@@ -114,7 +114,7 @@ def checked_table(command: click.Command, table: Mapping[str, Any], path: Path) 
     for key, value in table.items() if isinstance(table, dict) else ():
         option = options.get(key)
         if option is None:
-            wrong.append(f"[{command.name}] has {key[:80]!r}, which is no option; {nearest_names(key, options)}")
+            wrong.append(f"[{command.name}] has {key[:80]!r}, which is not an option; {nearest_names(key, options)}")
             continue
         kind, fits = _kind(option)
         if not fits(value):

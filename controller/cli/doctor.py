@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 import msgspec
@@ -17,6 +16,7 @@ from controller.home import Cluster, Home
 from controller.local.cluster import look
 from controller.machine.addresses import LOOPBACK, check_port
 from controller.machine.proc import all_waited_for_memory
+from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import find_java, machine_cores
 from controller.runtime.table import RUNTIMES, RuntimeRow, choose_runtime
@@ -56,7 +56,7 @@ def doctor(home: Home, as_json: bool, port: int) -> None:
     optional: dict[str, Check] = {
         **{row.looks_for: row.check for row in RUNTIMES.values() if row.looks_for},
         "pressure": pressure,
-        "cgroups": lambda: cgroups(Path("/sys/fs/cgroup")),
+        "cgroups": lambda: cgroups(CgroupTree(), maker_of_groups(home)),
         "isolation": lambda: isolation(home.cluster()),
         "limits": lambda: limits(RUNTIMES[found.runtime if (found := home.cluster()) else choose_runtime("auto").name]),
     }
@@ -73,14 +73,25 @@ def doctor(home: Home, as_json: bool, port: int) -> None:
         raise Unavailable(f"not usable yet: {', '.join(bad)}; see the remedies above")
 
 
-def cgroups(root: Path) -> str:
-    """Return the cgroup version that can be written here. Raise `Unavailable` when none can: pacing then is by suspension."""
-    if (root / "cgroup.controllers").exists():
-        if "cpu" in (root / "cgroup.controllers").read_text().split() and os.access(root, os.W_OK):
-            return "v2, writable"
-    elif os.access(root / "cpu", os.W_OK):
-        return "v1, writable"
-    raise Unavailable("not writable, so the runtime `process` paces by suspending; delegate a cgroup, or run as root")
+def cgroups(tree: CgroupTree, pid: int) -> str:
+    """Say where the process makes control groups, and what a quota leaves them. Raise `Unavailable` where it can make none:
+    pacing then is by suspension."""
+    try:
+        place = tree.place_of_new(pid)
+    except Unavailable as error:
+        raise Unavailable(
+            f"{error}, so the runtime `process` paces by suspending; run as root, or in a scope of your own "
+            "(systemd-run --user --scope -p Delegate=yes COMMAND)"
+        ) from error
+    quota = tree.quota_over(pid)
+    left = f"; a CPU quota leaves plain processes {quota:g} cores" if quota < machine_cores() else ""
+    return f"v{tree.version}, writable in {place}{left}"
+
+
+def maker_of_groups(home: Home) -> int:
+    """Return the process whose groups count: an agent of this home, else this one, as if it were an agent."""
+    agents = look(home, home.cluster()).processes(master=False)
+    return agents[0].pid if agents else os.getpid()
 
 
 def pressure() -> str:

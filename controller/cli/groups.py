@@ -32,5 +32,5 @@ class NamingGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
-            ctx.fail(f"{name[:80]!r} is no command of {ctx.command_path}; {nearest_names(name, self.list_commands(ctx))}")
+            ctx.fail(f"{name[:80]!r} is not a command of {ctx.command_path}; {nearest_names(name, self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)

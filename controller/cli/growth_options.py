@@ -39,7 +39,7 @@ GROWTH = (
         multiple=True,
         read=partial(checked_folders, option="--provider-folder"),
     ),
-    ServiceOption("grow", "Most started workers at a time.", kind=CountRange(0), default=4),
+    ServiceOption("grow", "Largest number of started workers at a time.", kind=CountRange(0), default=4),
     ServiceOption(
         "grow-up-to", 'Limit of all started workers together, as "cores=2 memory=8g resources=gpu=1".', parse=parse_type
     ),
@@ -47,7 +47,7 @@ GROWTH = (
     ServiceOption("usual-worker", USUAL_HELP, parse=parse_type),
     ServiceOption(
         "utilisation",
-        "With --usual-worker: part of the workers that should have work.",
+        "With --usual-worker: share of the workers that should have work.",
         kind=NumberRange("a part", 0.05, 1.0),
         default=0.8,
     ),

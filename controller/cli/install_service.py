@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,13 +39,22 @@ Wants=network-online.target
 After=network-online.target time-sync.target docker.service{after}
 """
 AGENT = """\
-# Executors' control groups are made in the unit's own, whatever systemd does.
-Delegate=yes
-DelegateSubgroup=agent
 # An executor that takes too much memory ends by itself.
 OOMPolicy=continue
 TasksMax=infinity
 """
+DELEGATED = """\
+# Executors' control groups are made in the unit's own, whatever systemd does.
+Delegate=yes
+DelegateSubgroup=agent
+"""
+BESIDE_UNIT = """\
+# This systemd has no DelegateSubgroup=, without which it starts no service while executors run in groups of its unit. So
+# executors' control groups are made next to the unit's own, where that may be written.
+"""
+SUBGROUPS_SINCE = 254
+"""Version of systemd that starts a service in a group below its unit's own, which then may have other groups, too."""
+ANSWER_S = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +96,8 @@ def install_service(home: Home, system: bool | None, show: bool, uninstall: bool
         _uninstall(home, folder, manager)
         return
     services, owner = services_of(home), pwd.getpwuid(home.path.stat().st_uid).pw_name
-    texts = {service.unit: unit_text(service, owner if system else None) for service in services}
+    subgroups = (systemd_version() or SUBGROUPS_SINCE) >= SUBGROUPS_SINCE
+    texts = {service.unit: unit_text(service, owner if system else None, subgroups=subgroups) for service in services}
     if show:
         for name, text in texts.items():
             click.echo(f"# {folder / name}\n{text}")
@@ -124,6 +135,16 @@ def services_of(home: Home) -> list[Service]:
     ]
 
 
+def systemd_version() -> int | None:
+    """Return the version of this machine's systemd; None where it does not answer."""
+    try:
+        said = subprocess.run(("systemctl", "--version"), capture_output=True, text=True, timeout=ANSWER_S, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.match(r"systemd (\d+)", said)
+    return int(found[1]) if found else None
+
+
 def _user_units() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
 
@@ -154,12 +175,13 @@ def _uninstall(home: Home, folder: Path, manager: str) -> None:
     for file in found:
         file.unlink()
         click.echo(f"Removed {file}.")
-    click.echo(f"Let them not start any more: {manager} disable {names}; {manager} daemon-reload")
-    click.echo("What runs goes on; `sparkpace down` ends it.")
+    click.echo(f"So that they do not start again: {manager} disable {names}; {manager} daemon-reload")
+    click.echo("Services that run go on; `sparkpace down` ends them.")
 
 
-def unit_text(service: Service, user: str | None) -> str:
-    """Return the text of a unit that runs the service as that user; None: a unit of the user's own service manager."""
+def unit_text(service: Service, user: str | None, *, subgroups: bool = True) -> str:
+    """Return the text of a unit that runs the service as that user; None: a unit of the user's own service manager.
+    `subgroups`: systemd knows DelegateSubgroup=."""
     about = f"agent of {service.worker_id}" if service.worker_id else "master"
     after = " sparkpace-master.service" if service.worker_id else ""
     lines = [
@@ -181,7 +203,7 @@ def unit_text(service: Service, user: str | None) -> str:
         "TimeoutStopSec=60",
         "KillMode=process",
         "LimitNOFILE=524288",
-        *(AGENT.splitlines() if service.worker_id else []),
+        *(f"{AGENT}{DELEGATED if subgroups else BESIDE_UNIT}".splitlines() if service.worker_id else []),
         "",
         "[Install]",
         f"WantedBy={'default' if user is None else 'multi-user'}.target",

@@ -48,9 +48,9 @@ JOIN = tuple(replace(option, **_ON_OTHERS.get(option.name, {})) for option in AG
 def join(home: Home, url: str, token: str, no_start: bool, **given: Any) -> None:
     """Join a cluster as a worker on this machine, and start its agent in the background.
 
-    URL is the master's, TOKEN is from `sparkpace join-token` there; - reads it from the standard input. Both machines are
-    looked at first: with any fault, nothing changes on either. The options are written to sparkpace.toml in the home, where
-    `sparkpace agent` finds them.
+    URL is the master's. TOKEN is the output of `sparkpace join-token` there; - reads it from the standard input. Both
+    machines are checked first: after any fault, nothing has changed on either. The options are written to sparkpace.toml in
+    the home, where `sparkpace agent` finds them.
     """
     handed = _read(token)
     given = given | {"master_url": url, "worker_id": given["worker_id"] or _own_name()}

@@ -82,11 +82,11 @@ class PaceGroup(NamingGroup):
 @click.group(
     cls=PaceGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Each command has a help with an example. Example: sparkpace submit --help",
+    epilog="The help of each command has an example. Example: sparkpace submit --help",
 )
 @click.version_option(package_name="sparkpace", prog_name="sparkpace")
 def main() -> None:
-    """Spark jobs that end on time: executors in containers whose CPU follows each job's progress."""
+    """Run Spark jobs that end on time: the CPU quotas of executors follow each job's progress."""
 
 
 if __name__ == "__main__":

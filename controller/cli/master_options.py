@@ -66,7 +66,7 @@ MASTER = (
         kind=Parsed(parse_notify, at_file=True),
         read=parse_notify,
     ),
-    ServiceOption("notify-missing", "With --notify: post also that a job which comes daily did not come.", flag=True),
+    ServiceOption("notify-missing", "With --notify: post also when a daily job was not submitted.", flag=True),
     ServiceOption(
         OPTION,
         LIMITS_HELP,

@@ -23,8 +23,8 @@ from stage_model.errors import BadInput
 def explain_placement(home: Home, application: str, as_json: bool) -> None:
     """Explain an application's forecast and the choice of its workers.
 
-    The forecast is explained by what it rests on and by what bounds the largest stages in the runs before, each worker by why
-    the next executor would go there or not.
+    It shows what the forecast rests on, what bounded the largest stages in earlier runs, and for each worker why the next
+    executor would go there or not.
     """
     client = submit_client(home)
     found = client.explain(choose(client.applications(), application).application_id)

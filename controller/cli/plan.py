@@ -73,8 +73,8 @@ def plan(
     Logs of one application show the end with fewer cores, the fewest cores for the deadline or for the time that the last
     run took, the core-hours that these save, how sure that is, and what bounds the largest stages.
 
-    Logs of several applications show when each of them ran, and with which cores each would have ended by the deadline, which
-    is a time. Without --deadline it is the end of the last one.
+    Logs of several applications show when each of them ran, and the fewest cores with which each would have ended by the
+    deadline, which is a time; without --deadline, it is the end of the last application.
     """
     _check(context, logs, profile, given)
     request, zone = _request(given), local_zone(os.environ)

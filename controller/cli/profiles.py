@@ -112,7 +112,7 @@ def show_drift(home: Home, name: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
     elif found.chance is None:
-        click.echo(f"nothing can be said of {found.runs} comparable run(s); drift is seen from {LEAST_RUNS} on")
+        click.echo(f"{found.runs} comparable run(s) are too few to show drift; it takes {LEAST_RUNS}")
     elif found.change is None or found.since_ms is None:
         click.echo(f"no drift seen over {found.runs} runs (chance {found.chance:.1%})")
     else:

@@ -1,4 +1,5 @@
-"""`sparkpace report`, `plot` and `logs`: the records of a run in its folder. No master is needed."""
+"""`sparkpace report`, `plot` and `logs`: the records of a run in its folder. No master is needed, except for logs of
+executors on other machines (`logs_elsewhere`)."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from rich.table import Table
 
 from controller.cli.common import choose, home_option, output_option, picture_option, print_json, table_console, warn
 from controller.cli.completion import complete_runs, completes
+from controller.cli.logs_elsewhere import find_elsewhere, read_elsewhere
 from controller.cli.tables import actions_table, bounds_table
 from controller.client import submit_client
 from controller.home import Home
@@ -81,37 +83,31 @@ def logs(home: Home, application: str, executor: str | None, follow: bool) -> No
     """Print the logs of an application's executors.
 
     EXECUTOR restricts them to one executor. Without it, the log of a detached application's driver is printed, too. APP is an
-    id, a unique start of an id, a name, or `last`: the newest run, which may still be running. Logs of executors on other
-    machines are in their workers' homes: executors that run there now are named.
+    id, a unique start of an id, a name, or `last`: the newest run, which may still be running. Of executors on other
+    machines, the ends of the logs are printed first, as they are now; only logs of this machine are followed.
     """
     run = find_run(home.runs, _of_running(home, application))
-    elsewhere = {name: where for name, where in _elsewhere(home, run).items() if executor in (None, name)}
-    if executor in elsewhere:
-        raise BadInput(f"{elsewhere[executor]}; give another executor here")
-    warn(elsewhere.values())
-    files = _log_files(run, executor)
+    here, elsewhere = _log_folders(run), find_elsewhere(home, run)
+    there = [place for place in elsewhere.values() if place.log_dir]  # the others have not started
+    if executor is not None:
+        names = [*(path.name for path in here), *elsewhere]
+        if executor not in names:
+            nearest = nearest_names(executor, names)
+            raise BadInput(f"executor {executor[:80]!r} of {run.application_id} is not known; {nearest}")
+        here = [path for path in here if path.name == executor]
+        there = [place for name, place in elsewhere.items() if name == executor]
     driver = _driver_log(home, run) if executor is None else None
-    named = {**({"driver": driver} if driver else {}), **files}
-    if not named:
-        raise BadInput(f"run {run.application_id} has no logs on this machine; no executor of it has started here")
-    _print(named, follow=follow)
-
-
-def _elsewhere(home: Home, run: RunFolder) -> dict[str, str]:
-    """Return for each executor that runs on a worker of another home where its logs are."""
-    if home.cluster() is None or run.summary:
-        return {}
-    found: dict[str, str] = {}
-    with suppress(PaceError):  # without a master, logs of executors here are found all the same
-        client, mine = submit_client(home), home.workers()
-        hosts = {worker.worker_id: worker.host for worker in client.workers() if worker.worker_id not in mine}
-        for worker in client.explain(run.application_id).workers:
-            for executor in worker.executors if worker.worker_id in hosts else ():
-                there = f"executor {executor} runs on worker {worker.worker_id} at {hosts[worker.worker_id]}"
-                found[executor] = (
-                    f"{there}: `sparkpace logs {run.application_id} {executor}` in that worker's home shows its log"
-                )
-    return found
+    named = {**({"driver": driver} if driver else {}), **_log_files(here)}
+    if not named and not there:
+        raise BadInput(f"run {run.application_id} has no logs; no executor of it has started")
+    if there:
+        for name, content in read_elsewhere(home, run, there, only=executor is not None):
+            click.echo(f"==> {name} <==")
+            click.echo(content, nl=False)
+        if follow:
+            warn(["logs of executors on other machines are not followed; give the command again for their next lines"])
+    if named:
+        _print(named, several=bool(there) or len(named) > 1, follow=follow)
 
 
 def _of_running(home: Home, wanted: str) -> str:
@@ -124,15 +120,13 @@ def _of_running(home: Home, wanted: str) -> str:
     return choose(views, wanted).application_id if views else wanted
 
 
-def _log_files(run: RunFolder, executor: str | None) -> dict[str, Path]:
-    root = run.path / "executors"
-    found = sorted(path for path in root.glob("*") if path.is_dir())
-    if executor is not None:
-        found = [path for path in found if path.name == executor]
-        if not found:
-            names = nearest_names(executor, (path.name for path in root.glob("*")))
-            raise BadInput(f"executor {executor[:80]!r} of {run.application_id} is not known; {names}")
-    files = [path / name for path in found for name in ("stdout", "stderr")]
+def _log_folders(run: RunFolder) -> list[Path]:
+    """Return the folders of the executors that have run on this machine, whose names are their ids."""
+    return sorted(path for path in (run.path / "executors").glob("*") if path.is_dir())
+
+
+def _log_files(folders: list[Path]) -> dict[str, Path]:
+    files = [path / name for path in folders for name in ("stdout", "stderr")]
     return {f"{file.parent.name}/{file.name}": file for file in files if file.exists()}
 
 
@@ -145,14 +139,14 @@ def _driver_log(home: Home, run: RunFolder) -> Path | None:
     return log if submission and log.is_file() else None
 
 
-def _print(named: dict[str, Path], *, follow: bool) -> None:
+def _print(named: dict[str, Path], *, several: bool, follow: bool) -> None:
     last = ""
     with ExitStack() as stack, suppress(KeyboardInterrupt):
         opened = {name: stack.enter_context(path.open("rb")) for name, path in named.items()}
         while True:
             for name, file in opened.items():
                 for chunk in iter(partial(file.read, 65536), b""):
-                    if name != last and len(opened) > 1:
+                    if name != last and several:
                         click.echo(f"==> {name} <==")
                         last = name
                     click.echo(chunk, nl=False)

@@ -26,8 +26,8 @@ def savings(home: Home, applications: tuple[str, ...], price: float | None, as_j
 
     For each run that was only watched (`--observe`) and has ended: whether it was on time, the core-seconds that it held and
     used, the least deadline that its cores could have met, and the core-seconds that the fewest cores would have saved at the
-    same deadline, or at the same end without one. The interval is what single runs of its profile let expect. APP is as for
-    `report`; without APP, all such runs are shown.
+    same deadline, or at the same end without one. The interval holds the savings that single runs of its profile predict. APP
+    is as for `report`; without APP, all such runs are shown.
     """
     found = savings_of(home.runs, ProfileStore(home.profiles), applications, price)
     if as_json:

@@ -28,7 +28,7 @@ from stage_model.errors import BadInput
 @config_option
 @takes(MASTER_AND_GROWTH)
 def master(home: Home, **given: Any) -> None:
-    """Run the master in the foreground; a home has one."""
+    """Run a home's master in the foreground."""
     options = master_options(home, given)
     if only_check():
         return
@@ -47,7 +47,7 @@ Example: sparkpace agent --worker-id w2 --cores 4 --memory 8g \\
 @config_option
 @takes(AGENT)
 def agent(home: Home, **given: Any) -> None:
-    """Run one worker's agent in the foreground; a worker has one.
+    """Run a worker's agent in the foreground.
 
     The agent consists of a supervisor and its child.
     """

@@ -41,7 +41,7 @@ def token(home: Home, worker_id: str | None, user: str | None, metrics: bool, re
     """
     if (worker_id is not None) + (user is not None) + metrics != 1:
         raise BadInput(
-            "`sparkpace token` wants one of WORKER_ID, --user and --metrics; give one of them, as in `sparkpace token w2`"
+            "`sparkpace token` needs one of WORKER_ID, --user and --metrics; give one of them, as in `sparkpace token w2`"
         )
     home.admin_token()
     made: Callable[[], Path] = home.make_metrics_token
@@ -70,7 +70,7 @@ def _user(text: str) -> User:
         try:
             user = User(*pwd.getpwnam(text)[2:4])
         except (KeyError, ValueError):
-            raise BadInput(f"--user {text[:80]!r} is no user of this machine; give a user's name, or UID:GID") from None
+            raise BadInput(f"--user {text[:80]!r} is not a user of this machine; give a user's name, or UID:GID") from None
     if user.uid == 0:
         raise BadInput("--user of root cannot have a token; name another user (root's drivers run on the master's host)")
     return user
@@ -108,7 +108,7 @@ def join_token(home: Home, valid: str, uses: int, show: bool, revoke: str | None
         port = "PORT" if cluster is None else str(cluster.port)
         click.echo(
             f"sparkpace: good for {valid} and {uses} worker(s). Run `sparkpace join https://ADDRESS:{port}` on the other "
-            f"machine and paste the token; ADDRESS is one of this machine, at which the master listens.",
+            f"machine and paste the token; ADDRESS is an address of this machine on which the master listens.",
             err=True,
         )
 

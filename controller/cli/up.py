@@ -33,8 +33,8 @@ from stage_model.errors import BadInput
 def up(context: click.Context, /, home: Home, **given: Any) -> None:
     """Start a local cluster in the background: a master and its agents.
 
-    If it was started before, the processes that have died are started again with its options; applications go on. Exit code 0
-    if nothing was missing.
+    If the cluster was started before, its processes that have died are started again with their options; applications go on.
+    Exit code 0 if nothing was missing.
     """
     check_runtime((option for option in AGENT if option.up), given)
     workers = described_workers(context, given)

@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 def _parse_applications(text: str, *, option: str) -> int:
     if _NUMBER.fullmatch(text) and 1 <= int(text) <= MOST_APPLICATIONS:
         return int(text)
-    raise BadInput(f"{option} {text[:80]!r} is no number of applications; give a whole number, 1 to {MOST_APPLICATIONS}")
+    raise BadInput(f"{option} {text[:80]!r} is not a number of applications; give a whole number, 1 to {MOST_APPLICATIONS}")
 
 
 _LIMITS: Mapping[str, tuple[str, Callable[..., Any]]] = {
@@ -65,11 +65,11 @@ def user_texts(tables: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return the tables of the file as values of the option, and a sentence for each table that is wrong."""
     users, found, wrong = tables.get(USERS, {}), list[UserLimits](), list[str]()
     if not isinstance(users, dict):
-        return [], [f"{USERS} is no table; write [{USERS}.NAME], with the limits of that user below"]
+        return [], [f"{USERS} is not a table; write [{USERS}.NAME], with the limits of that user below"]
     for name, table in users.items():
         at = f"[{USERS}.{name[:80]}]"
         if not isinstance(table, dict):
-            wrong.append(f"[{USERS}] has {name[:80]!r}, which is no table; write [{USERS}.NAME], with limits below")
+            wrong.append(f"[{USERS}] has {name[:80]!r}, which is not a table; write [{USERS}.NAME], with limits below")
             continue
         try:
             found.append(_limits_of(name, {key: str(value) for key, value in table.items()}, at))
@@ -91,7 +91,7 @@ def _limits_of(name: str, said: Mapping[str, str], option: str) -> UserLimits:
     values: dict[str, Any] = {}
     for key, text in said.items():
         if key not in _LIMITS:
-            raise BadInput(f"{option} has {key[:80]!r}, which is no limit of a user; {nearest_names(key, _LIMITS)}")
+            raise BadInput(f"{option} has {key[:80]!r}, which is not a limit of a user; {nearest_names(key, _LIMITS)}")
         field, parse = _LIMITS[key]
         values[field] = parse(text, option=f"{option} {key}")
     return UserLimits(user=name, uid=_uid_of(name, option), **values)
@@ -107,7 +107,7 @@ def _uid_of(name: str, option: str) -> int | None:
         if _NUMBER.fullmatch(name):
             return int(name)
     raise BadInput(
-        f"{option} names {name[:80]!r}, which is no user of this machine; give a user's name or uid, or {DEFAULT_USER}"
+        f"{option} names {name[:80]!r}, which is not a user of this machine; give a user's name or uid, or {DEFAULT_USER}"
     )
 
 

@@ -92,8 +92,8 @@ def selected(
 def top(home: Home, as_json: bool, interval: str) -> None:
     """Show the running applications and the workers, live.
 
-    Ctrl-C ends it. As json, or where the output is not a terminal, they are shown once. A terminal that cannot move its
-    cursor (TERM=dumb) gets each update below the one before.
+    Ctrl-C ends it. With --output json, or if the output is not a terminal, they are shown once. On a terminal that cannot
+    move its cursor (TERM=dumb), each update is printed below the last.
     """
     interval_s = duration_within(interval, "--interval", SHORTEST_S, math.inf, "100ms or more, as 2s or 1min")
     client = submit_client(home)

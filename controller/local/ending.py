@@ -73,7 +73,7 @@ def stop(home: Home, cluster: Cluster | None, *, everywhere: bool = False) -> St
     if cluster is not None and cluster.runtime == NODE_RUNTIME:
         clear_grown(cluster.cluster_id, stopped.removed, stopped.left)
     if found.master is None and stopped.removed.executors:
-        stopped.notes.append("no master lived to tell the drivers of the applications; end them by hand if they wait")
+        stopped.notes.append("no master was there to end the drivers of the applications; end them by hand if they wait")
     if not stopped.left:
         home.forget_cluster()
     return stopped
@@ -95,7 +95,7 @@ def _end_or_name_others(home: Home, url: str, stopped: Stopped, *, everywhere: b
     """End the agents of other homes if `everywhere`, else name them. The master at `url` knows them; empty: none lives."""
     try:
         if not url:
-            raise Unavailable("no master lives that knows them")
+            raise Unavailable("no master that knows them is running")
         client = admin_client(home, url)
         if everywhere:
             stopped.elsewhere += _end_elsewhere(client, home)

@@ -15,6 +15,7 @@ from pathlib import Path
 from controller.agent.site import executors_address
 from controller.asks.options import AgentOptions
 from controller.client import MasterClient
+from controller.machine.addresses import resolves
 from controller.machine.greeting import Greeter, is_greeted
 from controller.machine.tls import address_of
 from controller.runtime.table import RUNTIMES, RuntimeRow
@@ -81,7 +82,12 @@ def join_faults(worker_id: str, master_host: str, row: RuntimeRow, found: JoinFo
             f"the master knows a worker {worker_id} already; give another --worker-id here, or withdraw that one's "
             f"identity on the master's machine with `sparkpace token {worker_id} --revoke`"
         )
-    if not found.reached:
+    if not found.resolves:
+        faults.append(
+            f"this machine's name {here.address!r} does not resolve on the master's machine, as drivers there must know it; "
+            f"give an address by --host here, or make the resolver of the master's machine know the name"
+        )
+    elif not found.reached:
         faults.append(
             f"the master's machine does not reach {here.address} at port {here.port}, as drivers there must reach executors "
             f"here; open this machine's firewall for it, or give another address of this machine by --host"
@@ -137,8 +143,4 @@ def _is_here(path: str) -> bool:
 def _unknown_name() -> str:
     """Return this machine's own name if it does not resolve here, else nothing."""
     name = socket.gethostname()
-    try:
-        socket.getaddrinfo(name, None)
-    except OSError:
-        return name
-    return ""
+    return "" if resolves(name) else name

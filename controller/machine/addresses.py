@@ -49,6 +49,15 @@ def on_this_machine(host: str) -> bool:
     return "::1" in found or any(map(is_local, found))
 
 
+def resolves(host: str) -> bool:
+    """Return True if the name means an address to this machine, or is an address."""
+    try:
+        socket.getaddrinfo(host, None)
+    except (OSError, ValueError):  # ValueError: a name that no resolver takes
+        return False
+    return True
+
+
 def bound_socket(host: str, port: int) -> socket.socket:
     """Return a TCP socket there, for port 0 at a port that is free now; it does not listen yet. Raise `Unavailable`."""
     found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)

@@ -131,6 +131,26 @@ def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool 
         os.close(descriptor)
 
 
+def read_tail(path: Path, most: int) -> tuple[bytes, int] | None:
+    """Return the last bytes of a plain file, `most` of them at most, and its size; None if it does not exist. Links are not
+    followed. Raise `BadInput` for any other file, and for one that cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be opened ({why_unreadable(error)}); it must be a plain file") from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadInput(f"{path} is not a plain file; remove it, so that it is made again")
+        return os.pread(descriptor, most, max(0, status.st_size - most)), status.st_size
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read ({why_unreadable(error)}); look after its disk") from error
+    finally:
+        os.close(descriptor)
+
+
 def _open_to_others(found: os.stat_result) -> bool:
     """Return True if anyone but this user and root may write there; in a folder with the sticky bit, others can only change
     their own files."""

@@ -39,6 +39,8 @@ CALLS = (
     Call("POST", "/v1/applications/{id}/set", "submit", "change"),
     Call("GET", "/v1/applications/{id}/course", "submit", "course"),
     Call("GET", "/v1/applications/{id}/explain", "submit", "explain"),
+    Call("GET", "/v1/applications/{id}/executors", "admin", "executors"),
+    Call("GET", "/v1/applications/{id}/executors/{executor}/log", "admin", "executor_log"),
     Call("POST", "/v1/plan", "submit", "plan"),
     Call("GET", "/v1/runs", "submit", "runs"),
     Call("GET", "/v1/savings", "submit", "savings"),

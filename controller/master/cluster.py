@@ -16,6 +16,7 @@ from controller.master.command_calls import CommandCalls
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.growing import Growing
 from controller.master.core.guard import guarded
+from controller.master.log_calls import LogCalls
 from controller.master.notify.notifying import Notifying
 from controller.master.outside import Outside
 from controller.master.parts import Parts
@@ -60,7 +61,8 @@ class ClusterState:
         self.outside = Outside(core, kept.store, recording, wake)
         self.admission = Admitting(core.admission, core.submissions, kept.profiles)
         self.drivers = DriverCalls(core.drivers, self.admission, self.outside)
-        self.agents = AgentCalls(core.agents, self.outside)
+        self.logs = LogCalls(core.logs, self.outside)
+        self.agents = AgentCalls(core.agents, self.outside, self.logs)
         self.commands = CommandCalls(core.commands, self.admission, self.outside)
         for sentence in core.registry.shares.over(now_s):
             core.registry.changes.log(sentence, "warning")

@@ -23,6 +23,8 @@ from controller.wire.command import (
     Change,
     DriverEnded,
     Empty,
+    ExecutorLog,
+    ExecutorPlaces,
     Explanation,
     Health,
     Labels,
@@ -105,6 +107,13 @@ class Handlers:
 
     async def explain(self, request: Request) -> Explanation:
         return self.cluster.commands.explain(request.path_params["id"], self.clock())
+
+    async def executors(self, request: Request) -> ExecutorPlaces:
+        return self.cluster.logs.places(request.path_params["id"])
+
+    async def executor_log(self, request: Request) -> ExecutorLog:
+        named = request.path_params
+        return await self.cluster.logs.read(named["id"], named["executor"], self.clock)
 
     async def course(self, request: Request, *, samples: int, quotas: int, since: int) -> Course:
         return await self.cluster.commands.course(request.path_params["id"], samples, quotas, since)

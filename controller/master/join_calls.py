@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from controller.home import HASHED, WORKER_ID, Home
+from controller.machine.addresses import resolves
 from controller.machine.files import why_unreadable
 from controller.machine.greeting import Greeter, is_greeted
 from controller.machine.tls import certificate_in
@@ -56,9 +57,10 @@ class JoinCalls:
             needs = await asyncio.to_thread(find_driver_needs, os.environ)
             if said.port is None:
                 return JoinFound(taken=taken, reached=True, needs=needs)
-            reached = await asyncio.to_thread(is_greeted, said.host, said.port, said.greeting)
+            known = await asyncio.to_thread(resolves, said.host)
+            reached = known and await asyncio.to_thread(is_greeted, said.host, said.port, said.greeting)
             port = Greeter(self._host, said.greeting, GREETS_S).port
-            return JoinFound(taken=taken, reached=reached, port=port, needs=needs)
+            return JoinFound(taken=taken, reached=reached, resolves=known, port=port, needs=needs)
         finally:
             if port is None:
                 self._looked()

@@ -201,5 +201,5 @@ def check_program(program: Path | None) -> Path | None:
     if program is None:
         return None
     if not program.is_file() or not os.access(program, os.X_OK):
-        raise BadInput(f"--provider-command {program} is no program; name an executable file")
+        raise BadInput(f"--provider-command {program} is not a program; name an executable file")
     return program.absolute()

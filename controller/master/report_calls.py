@@ -15,6 +15,7 @@ from controller.master.access.tokens import digest, mint
 from controller.master.admitting import Admitting
 from controller.master.core import agents, driver_events, drivers
 from controller.master.core.arrival import check_usable, checked_id
+from controller.master.log_calls import LogCalls
 from controller.master.off_loop import OffLoop
 from controller.master.outside import Outside
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
@@ -82,14 +83,15 @@ class DriverCalls:
 
 
 class AgentCalls:
-    def __init__(self, core: agents.Agents, outside: Outside) -> None:
-        self.core, self.outside = core, outside
+    def __init__(self, core: agents.Agents, outside: Outside, logs: LogCalls) -> None:
+        self.core, self.outside, self.logs = core, outside, logs
 
     def sync(self, worker_id: str, sync: WorkerSync, now_s: float) -> WorkerReply:
         """Take an agent's report in; the reply holds the desired state of its worker. Raise `Denied` for a report of another
         worker than the one whose agent sent it."""
         with self.outside.changing(now_s):
             self.core.take(worker_id, sync, now_s)
+            self.logs.take(worker_id, sync.logs or {})
         return self.core.reply(worker_id, now_s)
 
     def desired(self, worker_id: str, now_s: float) -> Desired:

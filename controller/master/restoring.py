@@ -65,6 +65,6 @@ def _executors(application: Application, store: Store) -> Iterator[Executor]:
             yield Executor(msgspec.json.decode(blob, type=ExecutorRecord), ran=True)
         except (*UNREADABLE, TypeError) as error:
             log.error("executor %s of %s cannot be read (%s); it is set aside", executor_id, application.id, error)
-            application.notify(f"the master has lost what it knew of executor {executor_id}: it goes on uncontrolled")
+            application.notify(f"the master has lost its record of executor {executor_id}, which goes on uncontrolled")
             with suppress(NotStored), store.transaction():
                 store.set_executor_aside(application.id, executor_id, str(error))

@@ -53,13 +53,13 @@ def logged_run(file: Path) -> LoggedRun:
             "give one of a run that succeeded"
         )
     if why := why_unusable(log):
-        raise BadInput(f"event log {file} tells {why}")
+        raise BadInput(f"event log {file} has {why}")
     record = log.record()
     try:
         msgspec.convert(msgspec.to_builtins(record), RunRecord)
     except msgspec.ValidationError as error:
         raise BadInput(
-            f"event log {file} is corrupt: its times or amounts cannot be ({error}); give one as Spark writes it"
+            f"event log {file} is corrupt: it has impossible times or amounts ({error}); give one as Spark writes it"
         ) from error
     held = cores_held(log.cores_held, record.when_ms, record.duration_s)
     return LoggedRun(file, record, held, log_gaps(log), remarks(log.run, record))

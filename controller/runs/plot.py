@@ -114,7 +114,7 @@ def new_figure(out: Path, *, height: float) -> Figure:
             f"plot needs matplotlib, which is not installed ({problem}); run: pip install 'sparkpace[plots]'."
         ) from problem
     if out.suffix.lstrip(".").lower() not in FigureCanvasAgg.get_supported_filetypes():
-        raise BadInput(f"{out} ends in no kind of picture; give a name that ends in .png, .svg or .pdf.")
+        raise BadInput(f"{out} is not the name of a picture; give a name that ends in .png, .svg or .pdf.")
     figure = Figure(figsize=(11, height), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -124,7 +124,7 @@ def save(figure: Figure, out: Path) -> None:
     try:
         figure.savefig(out)
     except OSError as problem:
-        raise BadInput(f"{out} cannot be written ({problem.strerror}); give a file in a folder of yours.") from problem
+        raise BadInput(f"{out} cannot be written ({problem.strerror}); give a file where you may write.") from problem
 
 
 def curves(samples: Sequence[Sample]) -> Curves:

@@ -66,7 +66,7 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(_read(path).encode(), type=dict[str, Any])
     except UNREADABLE as problem:
-        raise BadInput(f"{path} is no run summary ({problem}); name the folder of a finished run.") from problem
+        raise BadInput(f"{path} is not a run summary ({problem}); name the folder of a finished run.") from problem
 
 
 def append_samples(run_dir: Path, samples: Sequence[Sample]) -> None:
@@ -230,4 +230,4 @@ def _readable(path: Path) -> Iterator[None]:
     except OSError as problem:
         raise BadInput(f"{path} cannot be read ({problem.strerror}); name the folder of a run.") from problem
     except UnicodeDecodeError as problem:
-        raise BadInput(f"{path} is no text; name the folder of a run.") from problem
+        raise BadInput(f"{path} is not a text file; name the folder of a run.") from problem

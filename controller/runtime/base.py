@@ -48,7 +48,7 @@ class ExecutorKey(NamedTuple):
         """Return the key with this `text`. Raise `ValueError` for other text."""
         application_id, slash, executor_id = text.partition("/")
         if not slash:
-            raise ValueError(f"{text!r:.100} is no executor's key; give APPLICATION/EXECUTOR")
+            raise ValueError(f"{text!r:.100} is not an executor's key; give APPLICATION/EXECUTOR")
         return cls(application_id, executor_id)
 
     @classmethod

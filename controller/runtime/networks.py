@@ -66,7 +66,7 @@ def parse_pool(text: str) -> NetworkPool:
         pool = NetworkPool(())
     if not pool.bases or not 8 <= pool.bits <= 29 or any(base.prefixlen > pool.bits for base in pool.bases):
         raise BadInput(
-            f"--network-pool {text[:80]!r} is no pool of networks; give IPv4 networks as 10.201.0.0/16, several with "
+            f"--network-pool {text[:80]!r} is not a pool of networks; give IPv4 networks as 10.201.0.0/16, several with "
             f"commas, of /{SUBNET_BITS} or more each, and :26 behind them for subnets of another size than /{SUBNET_BITS}"
         )
     return pool

@@ -8,10 +8,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 SYSTEM_ROOTS = ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/run", "/sbin", "/sys", "/usr", "/var")
-WHOLE = (
-    "is not allowed: executors never see a directory of the system whole; use one below it, also as the directory of "
-    "submission"
-)
+WHOLE = "is not allowed: executors never see a whole system directory; use one below it, also as the directory of submission"
 
 
 def no_mount_name(path: str) -> str:

@@ -97,7 +97,7 @@ def _class_path(environment: Mapping[str, str], spark: SparkInstall, jar: Path) 
     told = _run(asked, {**environment, **spark.environment, "SPARK_PRINT_LAUNCH_COMMAND": "1"})
     found = re.search(r"^Spark Command: .*? -cp (.*?) -X", told, re.MULTILINE)
     if found is None:
-        raise RuntimeFailed(f"{spark.submit} does not tell its class path; drivers start without a class archive")
+        raise RuntimeFailed(f"{spark.submit} does not show its class path; drivers start without a class archive")
     return found[1]
 
 

@@ -72,7 +72,7 @@ def spark_of(submit: Path) -> Path:
     for home in (above, *above.glob("lib*/python3*/*-packages/pyspark")):
         if (home / "jars").is_dir():
             return home
-    raise Unavailable(f"{submit} lies in no Spark, so which one it runs is not known; set SPARK_HOME to a Spark")
+    raise Unavailable(f"{submit} is not in a Spark installation, so its Spark is not known; set SPARK_HOME to a Spark")
 
 
 def go_on_as(words: Sequence[str], environment: Mapping[str, str], passed: Sequence[int] = ()) -> NoReturn:

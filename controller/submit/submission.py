@@ -171,7 +171,7 @@ def _application(arguments: SubmitArguments, working_dir: Path) -> str:
 def _check_output(arguments: SubmitArguments) -> None:
     form = arguments.own.get("output", FORMS[0])
     if form not in FORMS:
-        raise BadInput(f"--output {form[:80]!r} is no form; accepted: {' or '.join(FORMS)}")
+        raise BadInput(f"--output {form[:80]!r} is not a form; accepted: {' or '.join(FORMS)}")
     if "output" in arguments.own and "dry-run" not in arguments.flags:
         raise BadInput("--output has no meaning without --dry-run; give both, or neither")
 

@@ -12,7 +12,7 @@ from controller.wire.driver import Count
 from controller.wire.limits import PathText, Seconds, Text, Words
 from controller.wire.message import Message
 from controller.wire.states import ApplicationState, Outcome
-from controller.wire.worker import WorkerInfo
+from controller.wire.worker import LogTails, WorkerInfo
 from stage_model.forecast.bounds import StageBound
 from stage_model.forecast.curve import Curve
 from stage_model.forecast.virtual_time import Forecast
@@ -44,7 +44,7 @@ class Failure(Message, frozen=True, kw_only=True):
 
 
 class Empty(Message, frozen=True, kw_only=True):
-    """A message that has nothing to say: the body of a call, or the answer to one."""
+    """A message without content: the body of a call, or the answer to a call."""
 
 
 class PlanRequest(Message, frozen=True, kw_only=True):
@@ -296,6 +296,29 @@ class ApplicationList(Message, frozen=True, kw_only=True):
     """GET /v1/applications (scope submit), in order of registration."""
 
     applications: tuple[ApplicationView, ...]
+
+
+class ExecutorPlace(Message, frozen=True, kw_only=True):
+    """An executor that an application has or had, and its worker. Its log is in the folder `log_dir` of the machine `host`
+    (empty: not known, or another cluster manager has the log)."""
+
+    executor_id: str
+    worker_id: str
+    host: str = ""
+    log_dir: str = ""
+
+
+class ExecutorPlaces(Message, frozen=True, kw_only=True):
+    """GET /v1/applications/ID/executors (scope admin), in order of their starts."""
+
+    executors: tuple[ExecutorPlace, ...]
+
+
+class ExecutorLog(Message, frozen=True, kw_only=True):
+    """GET /v1/applications/ID/executors/EXECUTOR/log (scope admin): the ends of the log, as the worker's agent has just
+    read them; none where the executor has printed nothing."""
+
+    files: LogTails = {}
 
 
 class WorkerView(WorkerInfo, frozen=True, kw_only=True):

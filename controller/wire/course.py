@@ -31,7 +31,7 @@ class Course(Message, frozen=True, kw_only=True):
     """GET /v1/applications/ID/course?samples=N&quotas=N&since=S (scope submit): the records behind these offsets, which only
     serve to go on (0: the start), and the stages that run or ended S whole seconds after submission or later.
 
-    `more`: there is more already. Asked again, the master answers the same and the news."""
+    `more`: there is more already. A repeated call returns the same records and any new ones."""
 
     samples: tuple[Sample, ...] = ()
     samples_next: int = 0

@@ -47,11 +47,13 @@ class JoinCheck(Message, frozen=True, kw_only=True):
 
 
 class JoinFound(Message, frozen=True, kw_only=True):
-    """The answer to a look. `taken`: there is a worker of that name. `reached`: the master's machine reaches the executors'
-    address. `port`: for some seconds the master says the greeting there, too, as a driver would listen (None: not asked)."""
+    """The answer to a look. `taken`: there is a worker of that name. `resolves`: the master's machine knows the name that is
+    the executors' address. `reached`: it reaches that address. `port`: for some seconds the master says the greeting
+    there, too, as a driver would listen (None: not asked)."""
 
     taken: bool
     reached: bool
+    resolves: bool = True
     port: Port | None = None
     needs: DriverNeeds = DriverNeeds()
 

@@ -37,3 +37,7 @@ EVENT_BYTES = 1 << 30
 """Most bytes of an application's events in the master's database."""
 SAMPLES_BYTES = 256 << 20
 """Most bytes of a run's table: three million rows."""
+LOG_BYTES = 256 << 10
+"""Most bytes of the end of an executor's standard output, or error, that its agent sends."""
+LOGS = 4
+"""Most executors whose logs are read from one worker at a time."""

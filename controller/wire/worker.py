@@ -9,6 +9,7 @@ import msgspec
 from controller.machine.process import Process
 from controller.wire.driver import ExecutorProcess, Port, PythonEnvironment, Umask
 from controller.wire.durations import Number, Timings
+from controller.wire.limits import LOG_BYTES, LOGS, Text
 from controller.wire.message import Message
 from controller.wire.states import ExecutorState
 from stage_model.plan import ApplicationPlan
@@ -23,7 +24,7 @@ PeriodS = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 
 class Mount(Message, frozen=True, kw_only=True):
     """A mount. `path` is the same inside and outside. `asked`: the user named it, so the agent's allowed roots apply.
-    `bridge`: it is said to be the bridge jar."""
+    `bridge`: the sender calls it the bridge jar."""
 
     path: str
     writable: bool = False
@@ -110,6 +111,8 @@ class Desired(Message, frozen=True, kw_only=True):
     """True if the agent is to end, once its executors have."""
     budgets_mb: dict[str, int] = {}
     """Off-heap memory of each executor that has a floor, by "APPLICATION/EXECUTOR": the wanted split of this worker."""
+    logs: tuple[str, ...] = ()
+    """Executors, as "APPLICATION/EXECUTOR", whose logs people read now: the next report has the ends of them."""
 
 
 class StageUse(Message, frozen=True, kw_only=True):
@@ -160,6 +163,19 @@ class ExecutorReport(Message, frozen=True, kw_only=True):
     made_room: bool = False
 
 
+class LogTail(Message, frozen=True, kw_only=True):
+    """The end of an executor's standard output or error: the last `content` of the `size` bytes that the file has. `problem`
+    is the reason why it cannot be read, if it cannot."""
+
+    content: Annotated[bytes, msgspec.Meta(max_length=LOG_BYTES)] = b""
+    size: Annotated[int, msgspec.Meta(ge=0)] = 0
+    problem: Text = ""
+
+
+LogTails = Annotated[dict[str, LogTail], msgspec.Meta(max_length=2)]
+"""The ends of an executor's logs, by the names of the files."""
+
+
 class OrderedQuota(Message, frozen=True, kw_only=True):
     """A quota that an agent ordered `time_s` after submission, in cores; `before` None: there was no limit. `reason` is the
     law's, and names the cores that others took, or what its machine is short of. The executor is named only where the quota
@@ -173,9 +189,9 @@ class OrderedQuota(Message, frozen=True, kw_only=True):
 
 
 class Sample(Message, frozen=True, kw_only=True):
-    """One row of a run's table: one executor at one tick. Times are seconds since submission, cores are cores.
+    """One row of a run's table: one executor at one tick. Times are seconds since submission.
 
-    `cpu_core_s` is its container's CPU so far, so no life of an agent loses any; `usage` is its rate since the sample before,
+    `cpu_core_s` is its container's CPU so far, so an agent's restart loses none; `usage` is its rate since the sample before,
     None for the first one of an agent's life. `squeezed`: the executor got less than its law asked for because of others;
     `pressed`: its machine is under pressure, so it had to make room. `debt_core_s` is the master's, from these samples.
     `ordered`: the quotas since the sample before.
@@ -229,7 +245,8 @@ class WorkerSync(Message, frozen=True, kw_only=True):
     `instance` names one life of the agent: stage counters and sample numbers start again with it. `samples` are numbered from
     `sample_seq` on and repeated until acknowledged. `drivers_gone`: applications whose driver provably died here. `timings`
     are the metrics of the agent itself (None: not known). `relief_steps`: steps in force by which executors of lower priority
-    make room on a machine under pressure. `leaves`: the agent ends once this report is answered.
+    make room on a machine under pressure. `leaves`: the agent ends once this report is answered. `logs` has the logs that
+    `Desired.logs` asks for, by "APPLICATION/EXECUTOR"; None: the agent's release sends none.
     """
 
     instance: str
@@ -244,6 +261,7 @@ class WorkerSync(Message, frozen=True, kw_only=True):
     timings: Timings | None = None
     relief_steps: Number = 0
     leaves: bool = False
+    logs: Annotated[dict[str, LogTails], msgspec.Meta(max_length=LOGS)] | None = None
 
 
 class WorkerReply(Message, frozen=True, kw_only=True):

@@ -74,7 +74,8 @@ class OneNode:
         address = self.node()[1]
         template = json.dumps(pod_template(home, shown))
         file = self.folder / f"template-{hashlib.sha256(template.encode()).hexdigest()[:8]}.json"
-        file.write_text(template)
+        if not file.exists():  # a driver that was started before may be reading it
+            file.write_text(template)
         return {
             "spark.kubernetes.namespace": self.namespace,
             "spark.kubernetes.container.image": image,

@@ -75,7 +75,7 @@ def _check_order(after: Mapping[str, Collection[str]]) -> None:
     for name, earlier in after.items():
         for one in earlier:
             if one not in after:
-                raise BadInput(f"job {name!r} is after {one[:80]!r}, which is no job; accepted: {', '.join(after)}")
+                raise BadInput(f"job {name!r} is after {one[:80]!r}, which is not a job; accepted: {', '.join(after)}")
     try:
         graphlib.TopologicalSorter(after).prepare()
     except graphlib.CycleError as error:

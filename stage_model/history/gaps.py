@@ -41,13 +41,13 @@ def why_unusable(log: EventLog) -> str:
     whole = "; give one of a run of which no event was lost"
     if log.untimed and not log.run.attempts:
         return (
-            "of no stage when it was submitted (Submission Time), as logs of Spark 2.2 and older do not; "
+            "no times at which its stages were submitted (Submission Time), like all logs of Spark 2.2 and older; "
             "give one that Spark 2.3 or newer wrote"
         )
     if not log.slots:
-        return f"of no executor that could run a task (SparkListenerExecutorAdded), so its cores are not known{whole}"
+        return f"no executor that could run a task (SparkListenerExecutorAdded), so its cores are not known{whole}"
     if not any(stage.done for stage in log.run.attempts.values()):
-        return f"of no task that ended well with its run time (SparkListenerTaskEnd), so its work is not known{whole}"
+        return f"no task that ended well with its run time (SparkListenerTaskEnd), so its work is not known{whole}"
     return ""
 
 
@@ -94,10 +94,10 @@ def gaps(run: Run) -> tuple[str, ...]:
         )
     if backward:
         found.append(
-            f"{_stages(backward)} with an end before the beginning, as the clock was set back; how long they took is unknown"
+            f"{_stages(backward)} with an end before the beginning, because the clock was set back; their duration is unknown"
         )
     if run.ended_ms is not None and any((stage.completed_ms or 0) > run.ended_ms for stage in ended):
-        found.append("stages with an end after the application's, as the clock was set back; its tail is not known")
+        found.append("stages with an end after the application's, because the clock was set back; its tail is not known")
     return tuple(found)
 
 

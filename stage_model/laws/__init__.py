@@ -21,7 +21,7 @@ def parse_law(text: str, *, option: str = "--law") -> str:
     if text in LAWS:
         return text
     *others, last = LAWS
-    raise BadInput(f"{option} {text[:100]!r} is no law; give {', '.join(others)} or {last}.")
+    raise BadInput(f"{option} {text[:100]!r} is not a law; give {', '.join(others)} or {last}.")
 
 
 def parse_constants(conf: Mapping[str, str]) -> dict[str, float]:

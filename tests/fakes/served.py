@@ -44,18 +44,18 @@ def threaded(server: uvicorn.Server, listening: object) -> Iterator[None]:
 
 class ServedMaster:
     """A served master. `cluster` is to be changed between calls only: its state belongs to the thread that serves. `calls`
-    counts them. Its wall clock is off by `wall_off_s`."""
+    counts them. Its wall clock is off by `wall_off_s`. Machines that join look for its greeting at `greets_at`."""
 
     wall_off_s = 0.0
 
-    def __init__(self, path: Path, keep_runs: int = 3) -> None:
+    def __init__(self, path: Path, keep_runs: int = 3, greets_at: str = "127.0.0.1") -> None:
         self.home = Home(path)
         self.home.create()
         make_ca(self.home)
         self.cluster = FakeCluster(path, keep_runs=keep_runs)
         self.calls: list[str] = []
         gate = Gatekeeper(self.home.admin_token(), self.home.submit_token(), self.home.find_agent_token)
-        joining = JoinCalls(self.home, "127.0.0.1")
+        joining = JoinCalls(self.home, greets_at)
         inner = Api(self.cluster.state, gate, joining, WaitingAgents(), lambda: self.cluster.now_s, self._wall).application()
 
         async def counted(scope, receive, send):  # type: ignore[no-untyped-def]

@@ -96,7 +96,7 @@ MESSAGES: tuple[Any, ...] = (
     *(worker.WorkerSync, worker.WorkerReply, worker.Changed, command.Health, command.Failure, command.PlanRequest),
     *(command.PlanReply, command.Change, command.Labels, command.Explanation, command.ApplicationView),
     *(command.ApplicationList, command.WorkerList, command.StartRequest, command.StartReply),
-    *(command.ServicesRequest, command.Services),
+    *(command.ServicesRequest, command.Services, command.ExecutorPlaces, command.ExecutorLog),
 )
 
 

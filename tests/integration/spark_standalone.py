@@ -1,4 +1,4 @@
-"""Spark's own standalone cluster on this machine, as plain processes: a Master and two Workers, unmodified."""
+"""Spark's own standalone cluster on this machine, as plain processes: a Master and Workers, unmodified."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLOTS = 4
 
 
 @contextmanager
-def standalone(folder: Path, python: Path) -> Iterator[str]:
+def standalone(folder: Path, python: Path, workers: int = 2) -> Iterator[str]:
     """Start the cluster and provide its URL; the Spark is that of `python`. `folder` gets its logs and its executors'
     files."""
     home, port = spark_home(python), free_port()
@@ -42,11 +42,11 @@ def standalone(folder: Path, python: Path) -> Iterator[str]:
 
     try:
         start("master", "org.apache.spark.deploy.master.Master", "--port", str(port))
-        for number in (1, 2):
+        for number in range(1, workers + 1):
             size = ("--cores", str(SLOTS), "--memory", "4g", "--work-dir", str(folder / f"work-{number}"))
             start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *size, url)
         log = folder / "master.log"
-        eventually(lambda: log.read_text(errors="replace").count("Registering worker") == 2, "two Workers")
+        eventually(lambda: log.read_text(errors="replace").count("Registering worker") == workers, f"{workers} Workers")
         yield url
     finally:
         end_processes(services[::-1])

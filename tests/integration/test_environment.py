@@ -17,7 +17,7 @@ import pytest
 
 from experiments.harness.live_cluster import spark_home
 from tests.integration.kubernetes_cluster import Kubernetes
-from tests.integration.local_cluster import LocalCluster
+from tests.integration.local_cluster import Job, LocalCluster
 from tests.integration.spark_standalone import standalone
 from tests.integration.test_kubernetes_node_mode import attached
 
@@ -30,6 +30,7 @@ WORDS = (
     *("--conf", "spark.executorEnv.MINE=yes", "--conf", "spark.executor.extraJavaOptions=-Dmy.own=1"),
     *("--conf", "spark.ui.enabled=false", "--conf", "spark.executor.memory=512m"),
 )
+ONE = ("--num-executors", "1")
 UMASK = 0o027
 SAME_VARIABLES = ("TZ", "LANG", "LC_NUMERIC", "MINE", "SPARK_USER", "PYTHONHASHSEED", "OMP_NUM_THREADS")
 MEANT: Mapping[str, Mapping[str, str]] = {
@@ -67,10 +68,13 @@ def differences(ours: Facts, plain: Facts) -> set[str]:
     return {name for name in expected.keys() | got.keys() if got.get(name) != expected.get(name)}
 
 
-def run(cluster: LocalCluster, command: list[str], variables: Mapping[str, str]) -> Facts:
-    """Run the program; return its answer, from a driver with these variables and the umask of this test."""
-    started = ["/bin/sh", "-c", f'umask {UMASK:04o}; exec "$@"', "sh", *command]
-    answer = cluster.start(started, {**DRIVER, **variables}).finish().ok().answer
+def start(cluster: LocalCluster, command: list[str], variables: Mapping[str, str]) -> Job:
+    """Start the program, with these variables of the driver and the umask of this test."""
+    return cluster.start(["/bin/sh", "-c", f'umask {UMASK:04o}; exec "$@"', "sh", *command], {**DRIVER, **variables})
+
+
+def answer_of(job: Job) -> Facts:
+    answer = job.finish().ok().answer
     assert isinstance(answer, dict)
     return answer
 
@@ -80,7 +84,7 @@ def plain(process_home: LocalCluster) -> Facts:
     """Provide the facts that Spark's own executors see."""
     python = Path(sys.executable)
     submit = [str(python.parent / "spark-submit"), "--master", "local-cluster[1,1,1024]", *WORDS, "environment.py"]
-    return run(process_home, submit, {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))})
+    return answer_of(start(process_home, submit, {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))}))
 
 
 @pytest.mark.parametrize("runtime", ["process", pytest.param("docker", marks=pytest.mark.docker)])
@@ -88,7 +92,7 @@ def test_tasks_see_what_sparks_own_executors_would_show_them(
     runtime: str, plain: Facts, request: pytest.FixtureRequest
 ) -> None:
     cluster: LocalCluster = request.getfixturevalue("cluster" if runtime == "docker" else "process_cluster")
-    ours = run(cluster, cluster.sparkpace().command(("submit", *WORDS, "environment.py")), {})
+    ours = answer_of(start(cluster, cluster.sparkpace().command(("submit", *ONE, *WORDS, "environment.py")), {}))
     assert differences(ours, plain) == set(MEANT[runtime])
     for name in SAME_VARIABLES:
         assert ours["python"]["variables"].get(name) == plain["python"]["variables"].get(name), name
@@ -105,10 +109,12 @@ def variables(answer: Facts, ignored: str) -> dict[str, str]:
 def test_standalone_executors_show_tasks_the_same_with_and_without_us(adopting: LocalCluster, tmp_path: Path) -> None:
     python = Path(sys.executable)
     own = {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))}
-    with standalone(tmp_path / "standalone", python) as url:
+    # with one Worker, both jobs have their working folders below the same one
+    with standalone(tmp_path / "standalone", python, workers=1) as url:
         words = ("--master", url, "--total-executor-cores", "1", *WORDS, "environment.py")
-        plain = run(adopting, [str(python.parent / "spark-submit"), *words], own)
-        ours = run(adopting, adopting.sparkpace().command(("submit", *words)), own)
+        without = start(adopting, [str(python.parent / "spark-submit"), *words], own)
+        ours = answer_of(start(adopting, adopting.sparkpace().command(("submit", *words)), own))
+        plain = answer_of(without)
     assert differences(ours, plain) == set()
     drawn = "SPARK_LOG_URL|SPARK_EXECUTOR_DIRS|CLASSPATH|PYTHON_WORKER_FACTORY_SECRET|.*_PORT$"
     assert variables(ours, drawn) == variables(plain, drawn)
@@ -122,8 +128,9 @@ def test_pods_show_tasks_the_same_with_and_without_us(
     adopting: LocalCluster, kubernetes: Kubernetes, executor_image: str
 ) -> None:
     python, words = Path(sys.executable), (*WORDS, "--conf", "spark.executor.instances=1", "environment.py")
-    plain = kubernetes.spark_submit(python, executor_image, *words).finish().ok().answer
+    without = kubernetes.spark_submit(python, executor_image, *words)
     ours = attached(adopting, kubernetes, executor_image, python)(*words).finish().ok().answer
+    plain = without.finish().ok().answer
     assert differences(ours, plain) == set()
     names = "SPARK_APPLICATION_ID|SPARK_EXECUTOR_POD|SPARK_DRIVER|HOSTNAME|PYTHON_WORKER_FACTORY_SECRET"
     drawn = f"{names}|SPARK_JAVA_OPT"  # Spark's settings, which differ by ours
@@ -137,7 +144,7 @@ def test_driver_and_tasks_run_under_the_virtual_environment_that_is_active(clust
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(active)], check=True)
     [packages] = active.glob("lib/python3*/site-packages")
     (packages / "for_this_test.py").write_text("SAID = 'yes'\n")
-    words = cluster.sparkpace().command(("submit", "own_package.py"))
+    words = cluster.sparkpace().command(("submit", *ONE, "own_package.py"))
     answer = cluster.start(words, {"VIRTUAL_ENV": str(active)}).finish().ok().answer
     seen = [str(active / "bin" / "python3"), "yes"]
     assert answer == {"driver": seen, "tasks": [seen, seen]}

@@ -1,10 +1,12 @@
-"""A second machine joins, works with the first on a job, gets another token meanwhile, and is ended with the cluster. The
-machine is a network namespace with a home of its own; it shares processes and files with the first."""
+"""A second machine joins, works with the first on a job, whose logs there are read from here, gets another token meanwhile,
+and is ended with the cluster; behind a firewall it does not join. The machine is a network namespace with a home of its own;
+it shares processes and files with the first."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,13 +91,43 @@ def test_a_machine_that_joins_works_on_jobs_until_the_cluster_ends_it(
         lambda: any("Finished task" in log for log in executor_logs(other, view.application_id)),
         "a task on the other machine",
     )
+    places = master.client().executors(view.application_id)
+    [there] = [place.executor_id for place in places if place.worker_id == "far"]
+    assert "Finished task" in master.command("logs", "both", there).stdout
     before = other.home.agent_token("far")
     other.command("renew")
     assert other.home.agent_token("far") != before
     stop_file.touch()
     assert job.finish().ok().answer["ok"]
     assert master.summary("both")["executors"] == 2
+    assert "Finished task" in master.command("logs", "both", there).stdout, "the job has ended"
 
     ended = master.command("down", "--all")
     assert "the agent of far" not in ended.stderr
     eventually(lambda: not master.left() and not other.left(), "the end of all services")
+
+
+@pytest.mark.skipif(shutil.which("iptables") is None, reason="a firewall is made by iptables")
+@pytest.mark.parametrize(
+    ("chain", "named"),
+    [
+        ("INPUT", (f"the master's machine does not reach {THERE} at port", "open this machine's firewall")),
+        ("OUTPUT", (f"this machine does not reach {HERE} at port", "the firewall of the master's machine")),
+    ],
+)
+def test_a_firewall_in_one_direction_is_named_on_its_side_and_nothing_has_joined(
+    namespace: str, master: LocalCluster, other: LocalCluster, chain: str, named: tuple[str, ...]
+) -> None:
+    """The master's own port is open, and connections that are open stay open."""
+    rule = ("-A", chain, "-p", "tcp", "--syn", "!", "--dport", str(master.cluster().port), "-j", "DROP")
+    subprocess.run(["nsenter", f"--net=/run/netns/{namespace}", "iptables", "-w", "5", *rule], check=True)
+    token = master.command("join-token").stdout.strip()
+    options = ("--worker-id", "far", "--runtime", "process", "--cores", "1", "--memory", "2g")
+    done = other.command("join", master.cluster().url, token, *options, check=None)
+    assert done.returncode == 69, done.stderr
+    for value in named:
+        assert value in done.stderr
+    assert "1 fault(s)" in done.stderr
+    assert not other.home.path.exists()
+    assert [worker.worker_id for worker in master.client().workers()] == ["near"]
+    assert json.loads(master.command("join-token", "--list", "--output", "json").stdout)[0]["joined"] == []

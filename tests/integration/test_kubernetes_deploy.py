@@ -31,7 +31,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.ma
 
 PYTHON = Path(sys.executable)
 SMALL = ("stages.py", "--work", "5", "--tasks", "4")
-ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
 HALF = ("--conf", "spark.pace.law=constant", "--conf", "spark.pace.law.constant.cores=0.5")
 """Half a core for both executors together, while an agent or master knows the deadline."""
 
@@ -87,7 +86,7 @@ def test_a_drivers_pod_is_killed_and_its_executors_groups_and_record_end(
     inside: InMaster, kubernetes: Kubernetes, settings: dict[str, str], executor_image: str, spark35_python: Path
 ) -> None:
     """The job runs on Spark 3.5."""
-    driver = kubernetes_driver.submit(kubernetes, spark35_python, executor_image, settings, "orphans", *HALF, *ENDLESS)
+    driver = kubernetes_driver.submit(kubernetes, spark35_python, executor_image, settings, "orphans", *HALF, "sleeping.py")
     groups = _paced_groups(kubernetes)
     driver.kill()
     assert driver.finish().code == 128 + signal.SIGKILL

@@ -30,12 +30,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker]
 
 H = 512 + 384 + 100
 """Heap, overhead, Python: of SIZES."""
-M = 4 * H + 400
+M = 4 * H + 40
 """Two applications share it, a third waits: (M - 3 h) / 3 < h."""
 ALONE, SHARED = M - H, (M - 2 * H) // 2
 SIZES = ("--conf", "spark.executor.memoryOverhead=384m", "--conf", "spark.executor.pyspark.memory=100m")
-ROWS = 1_300_000
-"""A kilobyte each: about 1,300 MiB cached, more than SHARED (1,196 MiB) and less than ALONE (3,388 MiB)."""
+ROWS = 1_200_000
+"""A kilobyte each: about 1,190 MiB cached, more than SHARED (1,016 MiB) and less than ALONE (3,028 MiB)."""
 FEW = 100_000
 SQL = (
     "--conf",
@@ -231,7 +231,7 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     assert view.memory_mb == M
     if not scene.python:
         shrink_while_it_sorts(scene, first)
-    assert finish(scene, one, first)["sorts"] >= (0 if scene.python else 2)
+    assert finish(scene, one, first)["sorts"] >= (0 if scene.python else 1)
 
 
 def finish_before_a_third(scene: Scene, two: Job, second: str) -> None:
@@ -258,7 +258,6 @@ def shrink_while_it_sorts(scene: Scene, first: str) -> None:
         return told is not None and told.execution > 0 and told.execution + told.storage > SHARED * MB
 
     scene.file(first, "go").touch()
-    eventually(lambda: "sorted 1" in scene.said(first), "a first sort")
     eventually(holds_more, "a sort that holds more than a share")
     arriving = scene.job("arriving", FEW)
     scene.await_obeyed(first, SHARED)

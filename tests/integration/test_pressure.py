@@ -21,7 +21,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
 ROOM_MB = 4096
 """Memory above the limit when the cluster starts: drivers and executors of two jobs take about half of it."""
 BELOW_MB = 200
-ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
 SAID = "squeezed: this machine has"
 
 
@@ -38,7 +37,7 @@ def test_only_the_job_of_low_priority_makes_room_for_a_program_that_eats_memory(
         assert cluster.run(*important).ok().answer["ok"]  # it teaches
         for file in (begin, hold):
             file.unlink()
-        low = cluster.submit("--name", "low", "--priority", "low", *ENDLESS)
+        low = cluster.submit("--name", "low", "--priority", "low", "sleeping.py")
         low_id = cluster.running("low", executors=1).application_id
         high = cluster.submit("--priority", "high", "--deadline", "3min", *AIM, *important)
         high_id = cluster.running("important", executors=1).application_id

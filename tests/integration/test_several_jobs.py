@@ -22,8 +22,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
 LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "3")
 """About 24 core-seconds in Python workers."""
-ENDLESS = ("stages.py", "--work", "100000", "--tasks", "8")
-"""Tasks of minutes, to be killed."""
 
 
 @pytest.fixture
@@ -57,7 +55,7 @@ def test_a_job_of_high_priority_squeezes_another_that_loses_nothing_and_is_compe
 
 def test_priority_and_deadline_of_running_jobs_can_be_set(cluster: LocalCluster, engine: Engine) -> None:
     """Two jobs that take what there is share it, until one is set above the other, and later the other way round."""
-    jobs = [cluster.submit("--name", name, *ENDLESS) for name in ("one", "other")]
+    jobs = [cluster.submit("--name", name, "sleeping.py") for name in ("one", "other")]
     ids = {name: cluster.running(name).application_id for name in ("one", "other")}
 
     def quotas(name: str) -> list[int]:
@@ -87,7 +85,7 @@ def test_no_stage_waits_for_a_task_on_a_worker_that_another_job_has(cluster: Loc
     small = cluster.submit("--name", "small", *shown, "stages.py", "--work", "5", "--tasks", "6", "--rounds", "100000")
     view = cluster.running("small")
     one = ("--conf", "spark.executor.instances=1")
-    important = cluster.submit("--name", "important", "--priority", "high", *one, *ENDLESS)
+    important = cluster.submit("--name", "important", "--priority", "high", *one, "sleeping.py")
     seen: list[dict[str, int]] = []
 
     def tasks() -> dict[str, int]:

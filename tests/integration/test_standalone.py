@@ -20,6 +20,8 @@ OPTIONS = (
     *("--driver-memory", "512m", "--executor-memory", "512m", "--driver-java-options", QUICK_JVM),
     *("--conf", "spark.ui.enabled=false", "--conf", f"spark.executor.extraJavaOptions={QUICK_JVM}"),
 )
+CORES = 0.9
+"""Cores of each Worker: with fewer, executors would only take longer to start."""
 APP = """
 import pathlib, sys, time
 from pyspark import SparkContext
@@ -63,15 +65,15 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
     stale = folder / "eventlogs" / "test-long-0" / "app-of-an-interrupted-run"
     stale.parent.mkdir(parents=True)
     stale.touch()
-    crashed = standalone(folder, workers=1, cores_each=0.5)
+    crashed = standalone(folder, workers=0, cores_each=CORES)
     crashed.__enter__()  # no one closes it before the next start
     before = {one["Id"] for one in containers(docker_engine, folder)}
-    assert len(before) == 2
-    with standalone(folder, workers=2, cores_each=0.5) as cluster:
+    assert len(before) == 1
+    with standalone(folder, workers=2, cores_each=CORES) as cluster:
         assert before.isdisjoint({one["Id"] for one in containers(docker_engine, folder)})
         found = [docker_engine.api.inspect_container(one["Id"]) for one in containers(docker_engine, folder)]
         quotas = sorted(one["HostConfig"]["CpuQuota"] for one in found)
-        assert quotas[:2] == [50_000, 50_000]
+        assert quotas[:2] == [90_000, 90_000]
         assert len(quotas) == 3
         long, short = (Order(name, ("rounds.py", f"{apps}/stop-{name}"), options=OPTIONS) for name in ("long", "short"))
         cluster.submit("test", long, executors=2, resizable=True)
@@ -93,6 +95,8 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
         assert joined(cluster, "long") == 2, "an executor came back that no one had asked for"
         cluster.resize("long", 2)
         eventually(lambda: joined(cluster, "long") == 3, "the executor that comes back")
+        # it gets an executor when the long one has ended
+        cluster.submit("test", Order("left", ("rounds.py", f"{apps}/never"), options=OPTIONS), executors=1)
         (apps / "stop-long").touch()
         eventually(lambda: "long" in cluster.ended(), "the long job's end")
 
@@ -103,7 +107,6 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
         assert cluster.core_s() > 0
 
         # one that still runs when the block ends is ended with it
-        cluster.submit("test", Order("left", ("rounds.py", f"{apps}/never"), options=OPTIONS), executors=1)
         eventually(lambda: joined(cluster, "left") == 1, "the last job's executor")
         left = cluster.jobs["left"].process
     assert left.poll() is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import sysconfig
@@ -12,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from experiments.workloads.inputs import GRAPH, make_input
 from tests.integration.local_cluster import cluster_in
 
 pytestmark = pytest.mark.spark
@@ -86,11 +86,11 @@ def test_the_command_does_not_take_a_users_folders_for_its_own(python: Path, tmp
 @pytest.mark.slow
 def test_an_installed_sparkpace_runs_the_demos_job(python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # of the class archives in a cache, only a few are kept
-    graph = tmp_path / GRAPH
-    make_input(graph)
+    graph, draw = tmp_path / "graph.txt", random.Random(1)
+    graph.write_text("".join(f"{draw.randrange(30)} {draw.randrange(30)}\n" for _ in range(200)))
     with cluster_in(tmp_path, "process", "--workers", "1", program=(str(python.parent / "sparkpace"),)) as cluster:
         # the first run of its name, so it takes what is free and does not wait for its deadline
-        small = ("--copies", "1", "--iterations", "2")
+        small = ("--copies", "2", "--iterations", "2", "--partitions", "2")
         assert cluster.run("--deadline", "10min", str(PAGERANK), str(graph), *small).ok().answer["ok"]
         summary = json.loads(cluster.command("report", "last", "--output", "json").stdout)
         assert (summary["deadline_s"], summary["runtime"]) == (600, "process")

@@ -177,7 +177,7 @@ def _content(path: Path, uid: int) -> str:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_uid != uid or found.st_size > MOST_BYTES:
-            raise RuntimeRefused(f"{path} is no class archive of uid {uid}")
+            raise RuntimeRefused(f"{path} is not a class archive of uid {uid}")
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 

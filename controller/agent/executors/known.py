@@ -127,7 +127,7 @@ class KnownExecutors:
         if progress is not None and (known.heard is None or known.heard[0] != progress.sequence):
             known.heard = progress.sequence, self._launcher.clock()
         if progress is not None and (wrong := what_is_wrong(progress, key.executor_id)):
-            raise ProgressRefused(f"what executor {key.executor_id} tells {wrong}")
+            raise ProgressRefused(f"the report of executor {key.executor_id} {wrong}")
         return progress
 
     def orphaned(self, key: ExecutorKey) -> bool:

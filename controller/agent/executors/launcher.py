@@ -72,6 +72,8 @@ class Launcher:
         self._under_way: set[ExecutorKey] = set()
         self._grants: dict[ExecutorKey, float] = {}
         """The newest grant of each executor whose start is wanted."""
+        self._given: dict[ExecutorKey, float] = {}
+        """The grant with which the newest start of each executor went to the runtime."""
         self._stopping: set[ExecutorKey] = set()
         self._refused: dict[ExecutorKey, str] = {}
         self._retry: dict[ExecutorKey, _Retry] = {}
@@ -131,6 +133,10 @@ class Launcher:
         retry = self._retry.get(key, NEVER_TRIED)
         return self._refused.get(key) or (f"it did not start (try {retry.tries}): {retry.reason}" if retry.tries else "")
 
+    def most_cores(self, key: ExecutorKey) -> float:
+        """Return the most cores with which a start of this executor that is under way, or just over, can show up."""
+        return max(self._given.get(key, 0.0), self._grants.get(key, 0.0))
+
     def busy(self, key: ExecutorKey) -> bool:
         return key in self._under_way or key in self._stopping
 
@@ -142,6 +148,7 @@ class Launcher:
         self._refused.pop(key, None)
         self._retry.pop(key, None)
         self._grants.pop(key, None)
+        self._given.pop(key, None)
         self._record(key).unlink(missing_ok=True)
 
     def remembered(self, key: ExecutorKey) -> Spec | None:
@@ -158,7 +165,8 @@ class Launcher:
         key = start.key
 
         def cores() -> float:
-            return self._grants.get(key, start.cores)
+            self._given[key] = self._grants.get(key, start.cores)
+            return self._given[key]
 
         try:
             if key not in self._grants:
@@ -167,7 +175,7 @@ class Launcher:
             self._starter.start(start, cores, lambda: key in self._grants)
             self.images = self._starter.images()
             self._retry.pop(key, None)
-            log.info("executor %s has started with %.2f cores", key.text, cores())
+            log.info("executor %s has started with %.2f cores", key.text, self._given.get(key, 0.0))
         except RuntimeRefused as error:
             log.error("executor %s is refused: %s", key.text, error)
             self._refused[key] = str(error)
@@ -183,6 +191,7 @@ class Launcher:
 
     def _later(self, key: ExecutorKey, error: Exception) -> float:
         """Note a failed start; return the seconds to the next try."""
+        self._given.pop(key, None)
         tries = self._retry.get(key, NEVER_TRIED).tries + 1
         wait_s = BACK_OFF.wait_s(tries)
         self._retry[key] = _Retry(self.clock() + wait_s, tries, (str(error) or type(error).__name__)[:300])

@@ -57,7 +57,7 @@ def open_as(spec: ExecutorSpec, path: str) -> HeldPath:
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENAMETOOLONG):
             raise
-        raise RuntimeRefused(f"mount {path!r:.200} is no path here ({error.strerror}); name a file or directory") from None
+        raise RuntimeRefused(f"mount {path!r:.200} is not a path here ({error.strerror}); name a file or directory") from None
     if not held.folder and not held.file:
         raise RuntimeRefused(f"mount {path!r} is not allowed: it is a socket, device or pipe; name a file or directory")
     if any(held.real.is_relative_to(root) for root in NOT_FILES) and not held.real.is_relative_to(SHARED_MEMORY):

@@ -81,7 +81,7 @@ class LaunchingStarter:
         assert isinstance(spec, ExecutorSpec)
         self._check_python(spec)
         java = self.runtime.java(spec.java_home, spec.image)
-        launch = make_launch(spec, self._site, java.program, cores(), start.memory_mb)
+        launch = make_launch(spec, self._site, java.program, start.cores, start.memory_mb)
         launch = self._archives.add_to(launch, java)
         if not wanted():  # an image or an archive may have taken minutes
             return

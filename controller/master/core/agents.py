@@ -64,6 +64,7 @@ class Agents:
         if (worker.relief_steps > 0) is not (sync.relief_steps > 0):
             self.registry.changes.worker(worker_id)
         worker.reports, worker.timings, worker.relief_steps = sync.executors, sync.timings, sync.relief_steps
+        worker.sends_logs = sync.logs is not None
         reported = {(report.application_id, report.executor_id) for report in sync.executors}
         for application, executor in self.registry.on(worker_id):
             key = ExecutorKey(application.id, executor.record.executor_id)
@@ -145,6 +146,7 @@ class Agents:
             },
             leave=known.leaving if known else False,
             budgets_mb=self._divide(known.info.memory_mb, needs.needs(self.registry.on(worker_id))) if known else {},
+            logs=tuple(sorted(known.wanted_logs)) if known else (),
         )
 
     def _has_ended(self, application_id: str) -> bool:

@@ -7,6 +7,7 @@ returns the effects, which the shell carries out (`controller.master.outside`).
             workers that do not report, and the executors that are lost with them
     plan    agents: what each worker should be like, with the plans of its applications (`planning`)
     record  records: the records of runs that have ended
+    logs    logs: logs of executors that people read, which the agents of their workers send
 
 Everything is level-triggered: a repeated message changes nothing, a lost one comes again. A part that changes something notes
 it (`changes`); no part acts on the outside.
@@ -23,6 +24,7 @@ from controller.master.core.commands import Commands
 from controller.master.core.drivers import Drivers
 from controller.master.core.effects import Effect
 from controller.master.core.lifecycle import Lifecycle
+from controller.master.core.logs import Logs
 from controller.master.core.pipelines import Pipelines
 from controller.master.core.placing import Placing
 from controller.master.core.registry import MasterLife, Registry
@@ -61,6 +63,7 @@ class Core:
         self.admission = Admission(self.registry, self.placing, self.pipelines, options.law, observe=options.observe)
         self.drivers = Drivers(self.registry)
         self.agents = Agents(self.registry, self.lifecycle, options.memory)
+        self.logs = Logs(self.registry, self.lifecycle)
         self.commands = Commands(self.registry, self.placing, self.submissions, runs)
 
     def follow_up(self, now_s: float) -> list[Effect]:

@@ -56,10 +56,13 @@ class Lifecycle:
 
     def _wake_agents(self, applications: Iterable[Application]) -> None:
         """Have the agents of these applications' workers look again: the desired state of each has changed."""
-        where = set[str]().union(*(application.worker_ids() for application in applications))
-        self._versions.update({worker_id: self.version(worker_id) + 1 for worker_id in where})
-        if where:
-            self.registry.changes.effect(Wake(frozenset(where)))
+        self.wake(set[str]().union(*(application.worker_ids() for application in applications)))
+
+    def wake(self, worker_ids: Collection[str]) -> None:
+        """Have the agents of these workers look again: the desired state of each has changed."""
+        self._versions.update({worker_id: self.version(worker_id) + 1 for worker_id in worker_ids})
+        if worker_ids:
+            self.registry.changes.effect(Wake(frozenset(worker_ids)))
 
     def silent(self, now_s: float) -> list[Application]:
         """Return the applications whose drivers have been silent, and whose processes can be looked for from here."""
@@ -134,11 +137,10 @@ class Lifecycle:
         """Return True if the driver is gone. A driver whose exit code is known is gone. The process of a silent driver on the
         master's host is looked for, and may be `dead`. A silent driver elsewhere, or in a container that cannot be looked
         into, is gone when no executor of it runs either, or its own host is lost. Reports of lost workers are too old to
-        count."""
+        count, and no silence counts in which the master itself stood still."""
         if application.record.exit_code is not None:
             return True
-        silent_s = now_s - application.heard_s
-        if silent_s < HEARD_S:
+        if now_s - application.heard_s < HEARD_S:
             return False
         if self.registry.life.sees(application.record):
             return application.id in dead
@@ -146,6 +148,7 @@ class Lifecycle:
         reported = (e for e in application.live_executors() if not workers.is_lost(e.record.worker_id))
         running = any(e.report and e.report.state is ExecutorState.RUNNING for e in reported)
         lives = running and not workers.is_host_lost(application.record.registration.boot_id)
+        silent_s = now_s - max(application.heard_s, self.registry.listening_s)
         return not lives and silent_s > SILENCE_S
 
     def _word_to_come(self, application: Application, dead: Collection[str], now_s: float) -> bool:

@@ -55,6 +55,8 @@ class Registry:
 
     def __init__(self, life: MasterLife, limits: Sequence[UserLimits] = ()) -> None:
         self.life = life
+        self.listening_s = life.begun_s
+        """Time since when the master has listened: it has not stood still since (`silence`)."""
         self.changes = Changes()
         self.workers = Workers(self.changes, life.begun_s)
         self.applications: dict[str, Application] = {}

@@ -5,7 +5,8 @@ there when its agent reports again has to end (`Agents.desired`). Until it has, 
 never have one place.
 
 Three silences say nothing of a worker, and no executor is given up for them:
-- A master that stood still has listened to no one: time counts from its next pass on.
+- A master that stood still has listened to no one: time counts from its next pass on. The same holds
+  for drivers out of sight (`lifecycle`).
 - If no worker reports, the master itself may be cut off, and no worker could take other executors.
 - A driver that is silent, too, may be cut off together with its executors, and could take no others in.
 """
@@ -30,12 +31,12 @@ class Silence:
 
     def __init__(self, registry: Registry, lost_after_s: float) -> None:
         self.registry, self._lost_after_s = registry, lost_after_s
-        self._looked_s = self._listening_s = registry.life.begun_s
+        self._looked_s = registry.life.begun_s
 
     def look(self, now_s: float) -> None:
         """Look, once in each pass, how long every worker has been silent, and do what follows."""
         if now_s - self._looked_s > STOOD_STILL_S:
-            self._listening_s = now_s
+            self.registry.listening_s = now_s
         self._looked_s = now_s
         self._forget_left(now_s)
         workers = [worker for worker in self.registry.workers.by_id.values() if not worker.closing or self._live(worker)]
@@ -59,7 +60,7 @@ class Silence:
 
     def _heard_s(self, worker: Worker) -> float:
         """Return the time of the worker's last report, or the time since which the master listens, whichever is later."""
-        return max(worker.seen_s, self._listening_s)
+        return max(worker.seen_s, self.registry.listening_s)
 
     def _sentence(self, worker: Worker, for_s: float, *, others_report: bool) -> str:
         said = f"worker {worker.info.worker_id} has not reported for {format_duration(math.floor(for_s))}"

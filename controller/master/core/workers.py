@@ -56,6 +56,10 @@ class Worker:
         """The last reports: applications that are not known here may register again."""
         self.strays: frozenset[ExecutorKey] = frozenset()
         """Executors in its last report that belong to no application here any more."""
+        self.sends_logs = False
+        """True if its agent's release sends logs."""
+        self.wanted_logs: set[str] = set()
+        """Executors ("APPLICATION/EXECUTOR") whose logs people read now (`logs`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,8 @@ class AdoptRuntime(Adopter):
         if self._cgroups.version == 2:
             return (
                 f"its control group {outer.cpu} may not be divided, and pacing by signals is not allowed; set "
-                "Delegate=yes in the unit of the service that starts executors, or start the agent with --signals"
+                "Delegate=yes in the unit of the service that starts executors (from a shell, start that service by systemd-run "
+                "--scope -p Delegate=yes), or start the agent with --signals"
             )
         return (
             f"this agent may not write to its control group {outer.cpu}, and pacing by signals is not allowed; run the "
@@ -291,8 +292,8 @@ class AdoptRuntime(Adopter):
             return ""
         there = "no quota is there" if quota is None else f"{quota:.2f} are there"
         return (
-            f"somebody else writes its quota: {written:.2f} cores were written and {there}; run one agent on a machine, "
-            "and let no one else resize its executors"
+            f"another program writes its quota: {written:.2f} cores were written and {there}; run one agent on a machine, "
+            "and let no other program resize its executors"
         )
 
     def alive(self) -> bool:

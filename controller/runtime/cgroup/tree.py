@@ -20,6 +20,7 @@ from controller.runtime.base import CPU_PERIOD_US
 from controller.runtime.cgroup.group import ADOPTED, ROUNDS, Group, Text, Usage, move_all, removed, text_of, write_text
 from controller.runtime.cgroup.v1 import V1
 from controller.runtime.cgroup.v2 import REST, V2
+from stage_model.errors import Unavailable
 
 PARENT = "sparkpace"
 """Name of the group in which executors' groups lie; it goes with the last of them."""
@@ -83,6 +84,15 @@ class CgroupTree:
             quota = None
         return math.inf if quota is None else quota
 
+    def quota_over(self, pid: int) -> float:
+        """Return the least quota, in cores, of the groups that hold the process, up to the root; inf without one."""
+        held = self.group_of(pid)
+        try:
+            above = math.inf if held is None else self.quota_above(Group(held.cpu / PARENT, held.cpuacct, None))
+        except ValueError:  # an emulated file system
+            above = math.inf
+        return min(self.own_quota(), above)
+
     def own_memory(self) -> tuple[int, int] | None:
         """Return the memory limit of the group at the root, in a container the container's own, and the bytes of it that are
         in use; None without a limit."""
@@ -116,12 +126,25 @@ class CgroupTree:
         """Return the processes in this directory of one hierarchy: on v1 a process may be elsewhere in another one."""
         return tuple(int(pid) for pid in (text_of(f"{directory}/cgroup.procs") or "").split())
 
+    def place_of_new(self, pid: int) -> Path:
+        """Return the group with quotas in which the process makes its groups; nothing is made. Raise `Unavailable`, with the
+        reason, where this process can make none there."""
+        base = self._above_new(pid)
+        if base is None or not base.cpu.is_dir():
+            raise Unavailable("no control group with CPU quotas is in sight")
+        if reason := self._files.why_not(base):
+            raise Unavailable(reason)
+        return base.cpu
+
+    def _above_new(self, pid: int) -> Group | None:
+        return self._files.group(self._files.above_new(self._paths_of(pid)))
+
     # ---------------------------------------------------------------- writing
 
     def create(self, name: str) -> Group | None:
         """Make a new, empty group `name` ("a/b" nests) that this process may write to; return None when that is not possible
         here."""
-        base = self._files.group(self._files.above_new(self._paths_of(os.getpid())))
+        base = self._above_new(os.getpid())
         if base is None:
             return None
         memory = base.memory / name if base.memory is not None else None

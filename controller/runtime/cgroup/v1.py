@@ -110,6 +110,11 @@ class V1:
         escaped."""
         return paths
 
+    def why_not(self, base: Group) -> str:
+        """Return why this process cannot make groups below `base`; empty where it can."""
+        closed = [directory for directory in (base.cpu, base.cpuacct) if not os.access(directory, os.W_OK)]
+        return f"control group {closed[0]} may not be written by this user" if closed else ""
+
     def hand_down(self, base: Path, name: str) -> None:
         """Do nothing: each group has its hierarchy's controller."""
 

@@ -12,7 +12,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from controller.runtime.base import CPU_PERIOD_US
-from controller.runtime.cgroup.group import ADOPTED, Group, Text, move_all, number_of, quota_us, weights_in, write_text
+from controller.runtime.cgroup.group import (
+    ADOPTED,
+    Group,
+    Text,
+    move_all,
+    number_of,
+    quota_us,
+    text_of,
+    weights_in,
+    write_text,
+)
 
 REST = "sparkpace-rest"
 """Name of the group for the processes that were in a group that got children."""
@@ -90,17 +100,39 @@ class V2:
     # ---------------------------------------------------------------- making
 
     def above_new(self, paths: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the paths below which a process with these paths makes groups: next to its own, because a group that holds
-        processes cannot hand controllers to children. At the root both are the same place."""
+        """Return the paths below which a process with these paths makes groups: its own where systemd has handed that to its
+        service or scope, whose limits then hold; else those next to its own, because a group that holds processes cannot hand
+        controllers to children. At the root both are the same place."""
+        own = self.group(paths)
+        if own is not None and self._is_units_own(own.cpu):
+            return paths
         return {key: str(Path(path).parent) for key, path in paths.items()}
 
+    def why_not(self, base: Group) -> str:
+        """Return why this process cannot make groups below `base`; empty where it can."""
+        if not all(os.access(path, os.W_OK) for path in (base.cpu, base.cpu / "cgroup.subtree_control")):
+            return f"control group {base.cpu} may not be written by this user"
+        if "cpu" not in (text_of(f"{base.cpu}/cgroup.controllers") or "").split():
+            return f"control group {base.cpu} has no CPU controller"
+        # the kernel's root, which may hold processes, has no type
+        inner = (base.cpu / "cgroup.type").exists() and text_of(f"{base.cpu}/cgroup.procs")
+        return f"control group {base.cpu} holds processes itself" if inner and not self._is_units_own(base.cpu) else ""
+
     def hand_down(self, base: Path, name: str) -> None:
-        """Hand cpu (must) and memory (may) from `base` down to the parent of `name`."""
+        """Hand cpu (must) and memory (may) from `base` down to the parent of `name`. Processes in a unit's own group are set
+        aside for that."""
+        if text_of(f"{base}/cgroup.procs") and self._is_units_own(base):
+            self._set_aside(base)
         for parent in [base, *(base / part for part in reversed(Path(name).parents) if part != Path())]:
             parent.mkdir(exist_ok=True)
             (parent / "cgroup.subtree_control").write_text("+cpu")
             with contextlib.suppress(OSError):
                 (parent / "cgroup.subtree_control").write_text("+memory")
+
+    def _is_units_own(self, directory: Path) -> bool:
+        """Return True if systemd has handed the group to a service or scope; a container's root may be marked, too, but holds
+        processes that others start there."""
+        return directory != self._root and self.delegated(Group(directory, directory, directory))
 
     def delegated(self, outer: Group) -> bool:
         """Return True if groups may be made below `outer`, which holds processes: systemd has handed it to its service."""
@@ -108,12 +140,16 @@ class V2:
 
     def divide(self, outer: Group) -> None:
         """Let `outer` have children for CPU: its processes go to `REST`."""
-        rest = outer.cpu / REST
-        rest.mkdir(exist_ok=True)
-        move_all(outer.cpu, rest)
+        self._set_aside(outer.cpu)
         (outer.cpu / ADOPTED).mkdir(exist_ok=True)
         for parent in (outer.cpu, outer.cpu / ADOPTED):
             (parent / "cgroup.subtree_control").write_text("+cpu")
+
+    def _set_aside(self, directory: Path) -> None:
+        """Move a group's own processes to `REST` below it."""
+        rest = directory / REST
+        rest.mkdir(exist_ok=True)
+        move_all(directory, rest)
 
     def homes(self, outer: Group) -> tuple[Path, ...]:
         """Return the directory to which processes go back from the children of `outer`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import struct
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,10 @@ UCRED = struct.Struct("iII")
 
 
 DEFAULT_URL = "unix:///var/run/docker.sock"
+PODMAN = "Podman Engine"
+"""Name of the component by which Podman says what it is, where it answers as a Docker engine."""
+LEAST_PODMAN = (5, 1)
+"""Version of Podman since which its Docker API can change the limits of a running container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +190,7 @@ def docker_version() -> str:
     where = f"at {place.url}, by {place.chosen_by}"
     try:
         _knock(place)
-        return f"{engine.quick().version()['Version']} {where}"
+        return f"{_named(engine.quick().version(), where)} {where}"
     except (ConnectionError, FileNotFoundError, PermissionError, requests.ConnectionError) as error:
         raise Unavailable(
             f"no Docker engine answers {where} ({_first_line(error)}); start one, or use --runtime process"
@@ -197,6 +202,21 @@ def docker_version() -> str:
         ) from error
     finally:
         engine.close()
+
+
+def _named(said: Mapping[str, Any], where: str) -> str:
+    """Return the version that an engine says, with its name if it is not Docker's. Raise `Unusable` for a Podman that is too
+    old."""
+    version = str(said["Version"])
+    if all(part.get("Name") != PODMAN for part in said.get("Components") or ()):
+        return version
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None or (int(found[1]), int(found[2])) < LEAST_PODMAN:
+        raise Unusable(
+            f"what answers {where} is Podman {version}, and before 5.1 its Docker API cannot change the limits of a running "
+            "container; use a newer one or a Docker engine, or give --runtime process, which does not isolate executors"
+        )
+    return f"Podman {version}, with which Sparkpace was not tried,"
 
 
 def _knock(place: EnginePlace) -> None:

@@ -24,7 +24,7 @@ INTERFACES = Path("/sys/class/net")
 ADMIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Path with the folders of iptables: in some systems they are only on root's PATH."""
 BEYOND = (
-    "so authentication alone keeps executors from what listens on this machine, such as other drivers; for packet rules an "
+    "so only authentication keeps executors from what listens on this machine, such as other drivers; for packet rules an "
     "agent needs runtime docker, --network open or closed, root and iptables"
 )
 
@@ -50,7 +50,7 @@ def ensure(chains: Sequence[Chain]) -> None:
     _done(["iptables-restore", "--noflush", "--wait", LOCK_S], restore_text(chains))
     for chain in chains:
         if not any(_takes("-C", at, *chain.jump) or _takes("-I", at, *chain.jump) for at in chain.parents):
-            raise RuntimeFailed(f"packets cannot be led to the rules {chain.name}: iptables refuses; try later")
+            raise RuntimeFailed(f"iptables refuses to send packets to the rules {chain.name}; try later")
 
 
 def remove(name: str) -> None:

@@ -43,10 +43,10 @@ LEFT = "it is paced no more"
 def why_not_paced(pod: PodCpu) -> str:
     """Return the reason why this pod's limit can never move, as a sentence; empty if it can."""
     if pod.qos == BEST_EFFORT or (pod.limit_m is None and pod.request_m is None):
-        return f"its pod has neither a CPU request nor a CPU limit, and Kubernetes lets no one add one; set {REQUESTS}"
+        return f"its pod has neither a CPU request nor a CPU limit, and Kubernetes does not allow adding one; set {REQUESTS}"
     if pod.qos == GUARANTEED:
         return (
-            "its pod is Guaranteed (its CPU limit equals its request), and Kubernetes lets no one move one without the "
+            "its pod is Guaranteed (its CPU limit equals its request), and Kubernetes does not allow moving one without the "
             f"other; set {REQUESTS} below spark.kubernetes.executor.limit.cores"
         )
     return ""
@@ -282,8 +282,8 @@ class PacedPod:
             )
         if now_s - self.other_s <= SHOWN_S:
             return (
-                "somebody else writes its CPU limit, too, and quotas move to and fro; leave each pod to one agent, and let "
-                "no one else resize it"
+                "another program writes its CPU limit, too, and quotas move to and fro; leave each pod to one agent, and let "
+                "no other program resize it"
             )
         if self.parting or (pod.request_m or 0) < 1000 * self.record.slots:
             return ""

@@ -309,7 +309,7 @@ class ClusterPage {
       ["Application", (view) => applicationLink(view.application_id, this.names.get(view.application_id))],
       ["Pipeline", inPipeline, false, () => this.pipelines],
     ];
-    this.waiting = new Table("Who waits, in order, and why", [
+    this.waiting = new Table("Applications that wait, in order, and why", [
       ...whose,
       ["Place", (view) => (view.place == null ? "–" : String(view.place)), true],
       ["Waited", (view) => duration(view.elapsed_s), true], ["Why", (view) => view.reason || "–"],
@@ -513,9 +513,9 @@ class ApplicationPage {
     for (const quota of quotas) this.quotas.push({ ...quota, number: this.numbered++ });
     this.quotas.sort((one, other) => other.time_s - one.time_s || other.number - one.number).splice(MOST_ROWS);
     for (const stage of stages) this.stages.set(`${stage.stage}.${stage.attempt}`, stage);
-    say(this.problem, problem || (loading ? "What was recorded is being read." : ""));
+    say(this.problem, problem || (loading ? "The records are being read." : ""));
     if (!this.view && (this.points.length || this.stages.size)) {
-      say(this.reason, "The master does not list it (any more); what was recorded is shown.");
+      say(this.reason, "The master does not list this application (any more); its records are shown.");
       this.details.hidden = false;
     }
     this.drawCurves();
@@ -571,7 +571,7 @@ class ApplicationPage {
       say(row.cells[4], span.end_s != null ? duration(span.end_s) : over ? `${duration(until)}, cut off` : "runs");
       const bar = row.cells[5].firstChild;
       bar.className = span.end_s == null && !over ? "bar active" : "bar";
-      bar.style.left = `${(100 * (span.start_s - from)) / width}%`;
+      bar.style.left = `min(${(100 * (span.start_s - from)) / width}%, 100% - 2px)`; // as wide as a bar is at least
       bar.style.width = `${(100 * Math.max(0, (span.end_s ?? until) - span.start_s)) / width}%`;
       if (this.gantt.rows[index] !== row) this.gantt.insertBefore(row, this.gantt.rows[index] ?? null);
     }
@@ -746,15 +746,15 @@ class WhatIfPage {
     this.spread = element("p", { class: "quiet" });
     this.results = element("section", { "aria-label": "What would be" }, this.answer,
       element("dl", { class: "figures" }, element("div", {}, element("dt", {}, "Fewest cores for the deadline"), this.needed),
-        element("div", {}, element("dt", {}, "Earliest deadline of the cores"), this.least)),
+        element("div", {}, element("dt", {}, "Earliest deadline with these cores"), this.least)),
       this.chart.node, this.spread, this.points.node);
     this.results.hidden = true;
     const form = element("form", { class: "ask", onsubmit: (event) => { event.preventDefault(); this.load(); } },
       element("label", {}, "Profile", this.profile), element("label", {}, "Deadline after submission", this.deadline),
       element("label", {}, "Cores to itself", this.cores), element("button", {}, "Show"), this.known);
     this.node = element("div", {}, element("h1", {}, "What-if"),
-      element("p", { class: "quiet" }, "What a job's earlier runs let expect on this cluster: when it would end with fewer cores, " +
-        "the fewest cores for a deadline, and the earliest deadline of some cores."),
+      element("p", { class: "quiet" }, "What a job's earlier runs predict on this cluster: when it would end with fewer cores, " +
+        "the fewest cores for a deadline, and the earliest deadline that a number of cores keeps."),
       form, this.none, this.problem, this.results);
     if (profile) this.load();
   }
@@ -800,7 +800,7 @@ class WhatIfPage {
     const { points, runs } = curve;
     const of = (field) => points.map((point) => point[field]);
     const alone = runs < 2;
-    say(this.spread, alone ? "A single run gives no interval." : `Least and most are those of only ${runs} runs: a spread, no probability.`);
+    say(this.spread, alone ? "A single run gives no interval." : `Least and most are those of only ${runs} runs: a spread, not a probability.`);
     const series = [{ label: "end", colour: () => colour("--progress"), points: true }];
     if (!alone) {
       series.push({ label: "least of its runs", colour: () => colour("--demand"), dash: "dotted" },
@@ -922,7 +922,7 @@ function listen() {
   on("past", (past) => mine.past?.(past));
   on("cluster", (picture) => {
     const at = new Date(1000 * picture.at).toLocaleTimeString();
-    if (picture.trouble) tellState(`Not of now${picture.at ? ` but of ${at}` : ""}: ${picture.trouble}`, true);
+    if (picture.trouble) tellState(`Not current${picture.at ? `, but of ${at}` : ""}: ${picture.trouble}`, true);
     else tellState(`Live, ${at}`);
     mine.cluster(picture);
   });

@@ -6,17 +6,18 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from controller.agent.executors.known import COMPLAINT_S
+from controller.agent.executors.starting import LaunchingStarter
 from controller.agent.loop import FIRST_WORD_S
 from controller.agent.report import SAMPLES_KEPT
 from controller.machine.process import Process, find_process
-from controller.runtime.base import ExecutorKey
+from controller.runtime.base import ExecutorKey, Launch
 from controller.wire.worker import Sample
 from stage_model.errors import RuntimeFailed
 from stage_model.progress import StageProgress
@@ -100,6 +101,40 @@ class TestStarting:
         worker.want([spec()], [plan()], stopped=["app/1"])
         worker.tick()
         assert worker.running() == set()
+
+
+class _SlowStart(FakeRuntime):
+    """A runtime in which something happens while an executor starts, after its cores were chosen."""
+
+    def __init__(self, worker: FakeWorker, meanwhile: Callable[[], object]) -> None:
+        super().__init__(worker.host, CLUSTER, worker.worker_id)
+        self._meanwhile = meanwhile
+
+    def start(self, launch: Launch) -> None:
+        self._meanwhile()
+        super().start(launch)
+
+
+def test_quotas_stay_within_the_worker_while_an_executor_starts(worker: FakeWorker) -> None:
+    first, second = plan(left_s=None, priority=2, stages=()), plan("other", left_s=None, priority=1)
+    worker.want([spec()], [first])
+    worker.tick()
+    worker.progress(KEY, running())
+    worker.tick()
+    worker.progress(KEY)
+    worker.pass_time(3)  # idle for more than two periods
+
+    def first_goes_on() -> None:
+        worker.progress(KEY, running())
+        worker.tick(work=False)
+
+    worker.launcher._starter = LaunchingStarter(_SlowStart(worker, first_goes_on), worker.site)
+    worker.want([spec(), spec("other")], [first, second])
+    worker.tick()
+    # the second started with the cores that the first did not need before, so the first waits until the second is seen
+    assert worker.quotas() == {KEY: 0.1, OTHER: 1.9}
+    worker.tick()
+    assert worker.quotas() == {KEY: 1.9, OTHER: 0.1}
 
 
 class TestControl:

@@ -48,7 +48,7 @@ def test_the_program_says_whether_all_are_open(
         runtime._host.faults["set_quota", KEYS[1]] = RuntimeFailed("the kernel refused")
     (tmp_path / "agents/w1").mkdir(parents=True)
     (tmp_path / "agents/w1/cluster_id").write_text(runtime._cluster_id)
-    options = agent_options(tmp_path)
+    options = agent_options(tmp_path, runtime="docker")  # plain processes get no more than the quotas over this test
     monkeypatch.setattr(open_quotas, "make_runtime", lambda _options, _cluster_id: runtime)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(options.to_json())))
     assert open_quotas.main() == code

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from controller.agent.executors.class_archive import archive_root
-from controller.agent.site import make_site, make_worker
+from controller.agent.site import cores_here, make_site, make_worker, why_fewer_cores
 from controller.asks.options import AgentOptions
 from controller.runtime.base import ExecutorKey
+from controller.runtime.cgroup.tree import CgroupTree
+from tests.controller.runtime.cgroup.planted import V2, plant
 from tests.fakes.options import agent_options
+from tests.fakes.refusals import assert_names
 
 
 def options(home: Path, master_url: str = "https://127.0.0.1:7070") -> AgentOptions:
@@ -43,10 +46,36 @@ def test_containers_alone_see_what_they_are_shown(tmp_path: Path) -> None:
 
 
 def test_what_the_master_is_told(tmp_path: Path) -> None:
-    worker = make_worker(options(tmp_path))
+    worker = make_worker(options(tmp_path), CgroupTree(tmp_path))
     assert (worker.cores, worker.memory_mb, worker.pid) == (1.5, 2048, os.getpid())
     assert worker.period_s == 2.5
     assert worker.allowed_mounts == (str(tmp_path / "data"),)
+    assert why_fewer_cores(options(tmp_path), worker) == ""
+
+
+@pytest.mark.parametrize(
+    ("runtime", "quota", "cores"),
+    [
+        ("process", "33000", 0.3),  # whole quanta
+        ("process", "1000", 0.05),  # not below the floor, with which an executor could not be paced
+        ("process", "200000", 1.5),
+        ("process", "max", 1.5),
+        ("docker", "33000", 1.5),  # containers are not in the agent's groups
+    ],
+)
+def test_plain_processes_get_no_more_than_the_quotas_over_their_agent(
+    runtime: str, quota: str, cores: float, tmp_path: Path
+) -> None:
+    mine = {f"proc/{os.getpid()}/cgroup": "0::/box/a\n", "fs/box/cpu.max": f"{quota} 100000\n"}
+    tree = plant(tmp_path, V2 | mine | {"fs/box/a/cpu.max": "max 100000\n"})
+    asked = replace(options(tmp_path), runtime=runtime)
+    assert cores_here(asked, tree) == cores
+    worker = make_worker(asked, tree)
+    assert worker.cores == cores
+    said = why_fewer_cores(asked, worker)
+    assert bool(said) == (cores < 1.5)
+    if said:
+        assert_names(said, f"{cores:g} cores and not 1.5", "CPUQuota=")
 
 
 def test_class_archives_are_a_cache_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:

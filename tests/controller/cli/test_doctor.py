@@ -2,14 +2,56 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from controller.cli.doctor import limits, pressure
+from controller.cli.doctor import cgroups, limits, maker_of_groups, pressure
+from controller.home import AgentProcess, Home
 from controller.machine import proc
+from controller.machine.process import find_process
 from controller.runtime.table import RUNTIMES
 from stage_model.errors import Unavailable
+from tests.controller.runtime.cgroup.planted import PID, V1, V2, delegate, plant
+from tests.fakes.commands import write_cluster
+from tests.fakes.refusals import assert_names
+
+SERVICE = {
+    "proc/4711/cgroup": "0::/system.slice/agent.service\n",
+    "fs/system.slice/cpu.max": "max 100000\n",
+    "fs/system.slice/agent.service/cgroup.controllers": "cpu memory\n",
+    "fs/system.slice/agent.service/cgroup.subtree_control": "",
+    "fs/system.slice/agent.service/cpu.max": "3000 100000\n",
+}
+"""An agent's service with CPUQuota=3%, in a slice that this user may not write."""
+
+
+def test_it_looks_where_groups_would_be_made_and_not_at_the_root(tmp_path: Path) -> None:
+    tree, service = plant(tmp_path / "2", V2 | SERVICE), tmp_path / "2/fs/system.slice/agent.service"
+    with pytest.raises(Unavailable) as missing:
+        cgroups(tree, PID)
+    assert_names(missing.value, service.parent, "may not be written", "paces by suspending", "Delegate=yes")
+    delegate(service)
+    assert cgroups(tree, PID) == f"v2, writable in {service}; a CPU quota leaves plain processes 0.03 cores"
+    assert cgroups(plant(tmp_path / "1", V1), PID).startswith(f"v1, writable in {tmp_path}/1/fs/cpu/box/a")
+
+
+def test_it_looks_at_the_groups_of_an_agent_that_runs(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    assert maker_of_groups(home) == os.getpid()
+    home.create()
+    agent = subprocess.Popen(("sleep", "1000"))
+    try:
+        process = find_process(agent.pid)
+        assert process is not None
+        write_cluster(home, agents=(AgentProcess(worker_id="w1", process=process),))
+        assert maker_of_groups(home) == agent.pid
+    finally:
+        agent.kill()
+        agent.wait()
+    assert maker_of_groups(home) == os.getpid()
 
 
 def test_it_says_what_a_runtime_does_not_limit() -> None:

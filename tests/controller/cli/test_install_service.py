@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.cli.config import table_text
-from controller.cli.install_service import Service, quoted, unit_text
+from controller.cli.install_service import Service, quoted, systemd_version, unit_text
 from controller.home import AgentProcess, Home
 from controller.machine.files import write_whole
 from controller.machine.process import Process
@@ -152,6 +152,27 @@ def test_a_unit_of_ones_own_manager_names_no_user_and_no_unit_of_the_system() ->
 
 def test_a_masters_unit_holds_no_executors() -> None:
     assert not {"Delegate", "TasksMax"} & settings(unit_text(MASTER, "me")).keys()
+
+
+@pytest.mark.parametrize(
+    ("says", "delegated"),
+    [("systemd 252 (252.38-1~deb12u1)", False), ("systemd 257 (257.9-1~deb13u1)", True), ("", True)],
+)
+def test_a_systemd_that_could_not_start_the_agent_again_keeps_its_unit_undivided(
+    says: str, delegated: bool, home: Home, units: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(home)
+    (tmp_path / "bin").mkdir()
+    if says:
+        (tmp_path / "bin/systemctl").write_text(f"#!/bin/sh\necho '{says}'\necho +PAM\n")
+        (tmp_path / "bin/systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert systemd_version() == (int(says.split()[1]) if says else None)
+    done = run("install-service", "--user")
+    assert done.exit_code == 0, done.output
+    said = settings((units / "sparkpace-agent-w1.service").read_text())
+    assert {"Delegate", "DelegateSubgroup"} & said.keys() == ({"Delegate", "DelegateSubgroup"} if delegated else set())
+    assert (said["KillMode"], said["OOMPolicy"]) == (["process"], ["continue"])
 
 
 @pytest.mark.parametrize("user", ["root", None])

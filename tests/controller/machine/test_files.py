@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.machine.files import local_path, locked, read_plain
+from controller.machine.files import local_path, locked, read_plain, read_tail
 from stage_model.errors import BadInput, RuntimeFailed
 
 
@@ -71,3 +71,14 @@ def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path, kind: str) -> 
     with pytest.raises(BadInput, match=f"profile file {path} .* 1 MB"):
         read_plain(path, what="profile file", largest=1 << 20, follow=True)
     assert read_plain(tmp_path / "none", what="profile file", largest=1, follow=True) is None
+
+
+def test_the_end_of_a_plain_file_is_read_and_of_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"0123456789")
+    assert [read_tail(tmp_path / "log", most) for most in (4, 10, 11)] == [(b"6789", 10), *[(b"0123456789", 10)] * 2]
+    assert read_tail(tmp_path / "none", 4) is None
+    (tmp_path / "link").symlink_to(tmp_path / "log")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe", "."):
+        with pytest.raises(BadInput, match=str(tmp_path / name)):
+            read_tail(tmp_path / name, 4)

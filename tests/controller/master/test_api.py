@@ -145,6 +145,7 @@ MAY = {
     **{f"POST /v1/applications/{{id}}/{what}": USERS for what in ("kill", "set")},
     **{f"POST /v1/submissions/{{id}}/{what}": USERS for what in ("start", "ended")},
     **{f"GET /v1/applications/{{id}}/{what}": USERS for what in ("course", "explain")},
+    **{f"GET /v1/applications/{{id}}/executors{what}": {"admin"} for what in ("", "/{executor}/log")},
     "POST /v1/plan": USERS,
     "POST /v1/services": USERS,
     "GET /v1/runs": USERS,

@@ -157,7 +157,7 @@ def test_quota_changes_of_several_executors_are_sorted_by_time(page: ServedPage,
         cluster.worker(worker, running, samples=samples, sample_seq=0)
     with tab_of(chromium) as tab:
         open_page(page, tab, f"#/application/{job}")
-        tab.get_by_text("What was recorded is being read.").wait_for()
+        tab.get_by_text("The records are being read.").wait_for()
         page.look()
         tab.get_by_role("cell", name="no limit").nth(3).wait_for()
         assert [row[0] for row in cells(tab, "Changes of CPU quotas")] == ["5.5s", "4.5s", "3.5s", "1.5s"]
@@ -214,7 +214,7 @@ def test_how_applications_ended_and_who_will_be_late_is_said_in_words(page: Serv
         [row] = cells(tab, "Running applications")
         assert (row[0], row[4]) == (f"nightly …{running[-6:]}", "3m20s, late since 1.0s")
         tab.get_by_role("link", name="stopped").press("Enter")
-        tab.get_by_text("What was recorded is being read.").wait_for()
+        tab.get_by_text("The records are being read.").wait_for()
         page.look()
         tab.get_by_role("cell", name="cut off").wait_for()
         assert tab.locator(".bar.active").count() == 0
@@ -232,7 +232,7 @@ def test_jobs_of_a_pipeline_are_told_where_there_is_one(page: ServedPage, chromi
     cluster.register(name="alone")
     with tab_of(chromium) as tab:
         open_page(page, tab)
-        waiting = tab.get_by_role("region", name="Who waits")
+        waiting = tab.get_by_role("region", name="Applications that wait")
         waiting.get_by_role("link", name="alone").wait_for()
         assert waiting.get_by_role("columnheader", name="Pipeline").count() == 0
     conf = {"spark.pace.pipeline": "daily", "spark.pace.pipeline.by": "90s"}
@@ -240,7 +240,7 @@ def test_jobs_of_a_pipeline_are_told_where_there_is_one(page: ServedPage, chromi
     with tab_of(chromium) as tab:
         open_page(page, tab)
         tab.get_by_role("columnheader", name="Pipeline").first.wait_for()
-        assert [row[:2] for row in cells(tab, "Who waits")] == [["alone", "–"], ["member", "daily"]]
+        assert [row[:2] for row in cells(tab, "Applications that wait")] == [["alone", "–"], ["member", "daily"]]
         tab.get_by_role("link", name="member").press("Enter")
         tab.locator("[data-figure=pipeline]").filter(has_text="daily").wait_for()
 
@@ -267,7 +267,7 @@ def test_where_there_is_nothing_to_draw_a_sentence_says_so(page: ServedPage, chr
 def test_an_unknown_application_is_one_sentence(page: ServedPage, chromium: Path) -> None:
     with tab_of(chromium) as tab:
         open_page(page, tab, "#/application/pace-20200101-000000-abcdef")
-        tab.get_by_text("What was recorded is being read.").wait_for()
+        tab.get_by_text("The records are being read.").wait_for()
         page.look()
         tab.get_by_text("no application or run 'pace-20200101-000000-abcdef' is known").wait_for()
         assert not tab.locator("dl.figures").is_visible()
@@ -335,7 +335,7 @@ def test_a_table_says_of_how_many_it_shows_the_first(page: ServedPage, chromium:
     with tab_of(chromium) as tab:
         open_page(page, tab)
         tab.get_by_text(f"the first {MOST_ROWS} of {MOST_ROWS + 5}").wait_for()
-        waiting = tab.get_by_role("region", name="Who waits").locator("tbody tr")
+        waiting = tab.get_by_role("region", name="Applications that wait").locator("tbody tr")
         assert waiting.count() == MOST_ROWS
         assert [waiting.nth(index).locator("td").nth(0).inner_text() for index in (0, 1, 199)] == ["1", "2", "200"]
 

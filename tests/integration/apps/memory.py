@@ -12,7 +12,7 @@ from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-PAUSE_S = 2.0
+PAUSE_S = 5.0
 """Time between two looks at all rows: looks at a gigabyte would take the cores from the jobs that are to start."""
 
 

@@ -93,9 +93,9 @@ def test_a_silent_driver_elsewhere_is_gone_only_when_its_executors_are(cluster: 
     cluster.worker("w1")
     application = cluster.registered(uid=1000, **where)
     cluster.worker("w1", report(application.id, "1"))
-    cluster.now_s += 61
-    cluster.worker("w1", report(application.id, "1"))
-    cluster.tick()
+    for _ in range(61):
+        cluster.worker("w1", report(application.id, "1"))
+        cluster.tick(1.0)
     assert not application.ended
     cluster.exits(application.id, exit_code=1)
     assert application.ended

@@ -296,3 +296,15 @@ def test_a_worker_that_has_left_with_executors_is_forgotten_when_they_are_given_
     hosts.pass_by(2.0, "w2")
     assert hosts.gone() == ["2"]
     assert "w2" not in cluster.state.workers.by_id
+
+
+def test_a_driver_elsewhere_that_waits_is_not_gone_because_the_master_stood_still(cluster: FakeCluster) -> None:
+    waiting = cluster.registered(**ELSEWHERE)
+    cluster.tick(2 * SILENCE_S)
+    assert not waiting.ended
+    for _ in range(int(SILENCE_S) - 1):
+        cluster.tick(1.0)
+    assert not waiting.ended, "it had no time to report"
+    for _ in range(2):
+        cluster.tick(1.0)
+    assert waiting.ended

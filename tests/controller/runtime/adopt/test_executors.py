@@ -21,13 +21,15 @@ from msgspec import structs
 from controller.agent.open_quotas import let_go_all
 from controller.machine import proc
 from controller.machine.process import Process, find_process
+from controller.runtime import launching
 from controller.runtime.adopt.runtime import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey
 from controller.runtime.cgroup.group import ADOPTED, Group, removed
 from controller.runtime.cgroup.tree import CgroupTree
-from controller.runtime.cgroup.v2 import DELEGATE, REST
+from controller.runtime.cgroup.v2 import REST
 from controller.runtime.claimed_process import BACKENDS, ProcessClaim, Serves, find_claimed
 from stage_model.errors import RuntimeRefused
+from tests.controller.runtime.cgroup.planted import delegate
 from tests.controller.runtime.rigs import BUSY, IDLE, KEY, AdoptRig, CgroupAdoptRig, executor_command
 from tests.fakes.refusals import assert_names
 
@@ -535,10 +537,7 @@ def _service(tree_root: Path, *pids: int) -> Group:
 def test_version_2_is_divided_only_where_its_owner_was_handed_it(two: CgroupTree, tmp_path: Path) -> None:
     service = _service(tmp_path)
     assert not two.delegated(service)
-    try:
-        os.setxattr(service.cpu, DELEGATE[1], b"1")
-    except OSError:
-        pytest.skip("this file system has no such attributes")
+    delegate(service.cpu)
     assert two.delegated(service)
 
 
@@ -565,20 +564,55 @@ class _InAService(CgroupTree):
         return Group(service, service, service)
 
 
-def test_on_version_2_every_control_file_of_a_watched_executors_service_is_as_before(rig: AdoptRig, tmp_path: Path) -> None:
-    root = tmp_path / "cgroups"
+def _in_a_service(root: Path, *pids: int) -> tuple[Group, CgroupTree]:
     root.mkdir()
     (root / "cgroup.controllers").write_text("cpu\n")
-    what = dataclasses.replace(adoption(rig, BUSY), watched=True)
-    service = _service(root, what.claim.process.pid)
+    service = _service(root, *pids)
     (service.cpu / "cpu.max").write_text("max 100000\n")
+    return service, _InAService(root)
+
+
+def test_on_version_2_every_control_file_of_a_watched_executors_service_is_as_before(rig: AdoptRig, tmp_path: Path) -> None:
+    what = dataclasses.replace(adoption(rig, BUSY), watched=True)
+    service, tree = _in_a_service(tmp_path / "cgroups", what.claim.process.pid)
     before = _control_files(service)
-    runtime = AdoptRuntime(rig.cluster, "w1", tmp_path / "state", cgroups=_InAService(root))
+    runtime = AdoptRuntime(rig.cluster, "w1", tmp_path / "state", cgroups=tree)
     runtime.adopt(what)
     assert runtime.set_quota(KEY, 0.1)
     assert runtime.observe()[KEY].running
     assert let_go_all(runtime)
     assert _control_files(service) == before
+
+
+def test_on_version_2_a_plain_process_is_refused_where_its_group_may_not_be_divided(rig: AdoptRig, tmp_path: Path) -> None:
+    """A worker that was started from a shell is in a group of the session, with others."""
+    what, other = adoption(rig), rig.spawn(IDLE).process
+    service, tree = _in_a_service(tmp_path / "cgroups", what.claim.process.pid, other.pid)
+    before = _control_files(service)
+    runtime = AdoptRuntime(rig.cluster, "w1", tmp_path / "state", cgroups=tree)
+    with pytest.raises(RuntimeRefused) as refused:
+        runtime.adopt(what)
+    assert_names(refused.value, service.cpu, "Delegate=yes", "systemd-run", "--signals")
+    assert (runtime.observe(), _control_files(service)) == ({}, before)
+    runtime.close()
+
+
+def test_on_version_2_an_executor_of_a_delegated_service_gets_a_quota_of_its_own(rig: AdoptRig, tmp_path: Path) -> None:
+    what, other = adoption(rig, BUSY), rig.spawn(IDLE).process
+    service, tree = _in_a_service(tmp_path / "cgroups", what.claim.process.pid, other.pid)
+    delegate(service.cpu)
+    (service.cpu / "cpu.max").write_text("30000 100000\n")
+    made = service.cpu / ADOPTED / launching.unique_name(rig.cluster, "w1", KEY)
+    made.mkdir(parents=True)
+    for name in ("cpu.max", "cpu.stat", "cpu.weight", "cgroup.procs"):  # as the kernel makes them
+        (made / name).write_text("")
+    runtime = AdoptRuntime(rig.cluster, "w1", tmp_path / "state", cgroups=tree)
+    runtime.adopt(what)
+    assert (made / "cpu.max").read_text() == "30000 100000", "its service has no more"
+    assert runtime.set_quota(KEY, 0.25)
+    assert (made / "cpu.max").read_text() == "25000 100000"
+    assert (made / "cgroup.procs").read_text() == str(what.claim.process.pid)
+    runtime.close()
 
 
 def test_the_rest_of_a_divided_group_is_divided_no_further(two: CgroupTree, tmp_path: Path) -> None:

@@ -14,40 +14,7 @@ import pytest
 from controller.machine.waiting import wait_until
 from controller.runtime.cgroup.group import Group, OpenFiles, Usage, quota_us
 from controller.runtime.cgroup.tree import CgroupTree
-
-PID = 4711
-
-V1 = {
-    "proc/4711/cgroup": "5:memory:/box/a\n4:cpuset:/\n2:cpuacct:/box/a\n1:cpu:/box/a\n0::/box/a\n",
-    "fs/cpu/box/a/cpu.cfs_quota_us": "25000",
-    "fs/cpu/box/a/cpu.cfs_period_us": "100000",
-    "fs/cpu/box/a/cpu.stat": "nr_periods 40\nnr_throttled 8\nthrottled_time 3500000000\nnr_bursts 0\n",
-    "fs/cpu/box/a/cgroup.procs": "4711\n4712\n",
-    "fs/cpuacct/box/a/cpuacct.usage": "12250000000\n",
-    "fs/cpuacct/box/a/cgroup.procs": "4711\n4712\n",
-    "fs/memory/box/a/memory.usage_in_bytes": "1000000\n",
-    "fs/memory/box/a/memory.stat": "cache 5\ninactive_file 7\ntotal_inactive_file 200000\ntotal_active_file 100000\n",
-    "fs/memory/box/a/memory.limit_in_bytes": "9223372036854771712\n",
-    "fs/memory/box/a/cgroup.procs": "4711\n4712\n",
-    "fs/unified/cgroup.controllers": "",
-}
-V2 = {
-    "proc/4711/cgroup": "0::/box/a\n",
-    "fs/cgroup.controllers": "cpu memory\n",
-    "fs/box/a/cpu.max": "25000 100000\n",
-    "fs/box/a/cpu.stat": "usage_usec 12250000\nuser_usec 1\nnr_throttled 8\nthrottled_usec 3500000\n",
-    "fs/box/a/memory.current": "1000000\n",
-    "fs/box/a/memory.stat": "anon 1\ninactive_file 200000\nactive_file 100000\n",
-    "fs/box/a/memory.max": "max\n",
-    "fs/box/a/cgroup.procs": "4711\n4712\n",
-}
-
-
-def plant(root: Path, files: dict[str, str]) -> CgroupTree:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return CgroupTree(root / "fs", root / "proc")
+from tests.controller.runtime.cgroup.planted import PID, V1, V2, plant
 
 
 @pytest.fixture(params=[V1, V2], ids=["v1", "v2"])

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -20,13 +21,15 @@ from controller.runtime.docker.client import EngineClients, docker_version, engi
 from controller.runtime.docker.updates import Updates
 from controller.runtime.table import choose_runtime
 from stage_model.errors import Unavailable, Unusable
+from tests.fakes.refusals import assert_names
 
 LEAST, NEWEST = 44, 52
 """The API versions of Docker 29: it refuses clients older than 1.44."""
 
 
 class Engine(ThreadingUnixStreamServer):
-    """An engine of that release, which answers with `status` and its version, and refuses clients that are too old."""
+    """An engine of that release, which answers with `status` and its version, and refuses clients that are too old. `says`:
+    further parts of that answer, or others."""
 
     daemon_threads = True
     block_on_close = False
@@ -37,6 +40,7 @@ class Engine(ThreadingUnixStreamServer):
         self.asked: list[tuple[str, dict[str, int]]] = []
         self.connections = 0
         self.status = 200
+        self.says: dict[str, object] = {}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -52,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
         if asked and int(asked[1]) < LEAST:
             self._send(400, {"message": f"client version 1.{asked[1]} is too old; the least is 1.{LEAST}"})
         else:
-            version = {"Version": "29.0.0", "ApiVersion": f"1.{NEWEST}", "MinAPIVersion": f"1.{LEAST}"}
+            version = {"Version": "29.0.0", "ApiVersion": f"1.{NEWEST}", "MinAPIVersion": f"1.{LEAST}", **self.server.says}
             self._send(self.server.status, version)
 
     def do_POST(self) -> None:
@@ -119,6 +123,29 @@ class TestVersions:
         clients = EngineClients(engine.url)
         assert clients.quick().api_version == f"1.{NEWEST}"
         clients.close()
+
+    @pytest.mark.parametrize("version", ["4.3.1", "5.0.3", "unknown"])
+    def test_a_podman_that_cannot_change_limits_is_no_engine(
+        self, version: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        engine.says = {"Version": version, "Components": [{"Name": "Podman Engine"}, {"Name": "Conmon"}]}
+        monkeypatch.setenv("DOCKER_HOST", engine.url)
+        ways: tuple[Callable[[], object], ...] = (docker_version, partial(choose_runtime, "auto"))
+        for choose in ways:
+            with pytest.raises(Unusable) as refused:
+                choose()
+            assert_names(refused.value, engine.url, f"Podman {version}", "before 5.1", "--runtime process")
+
+    @pytest.mark.parametrize("version", ["5.1.0", "5.10.2", "6.0.1"])
+    def test_a_newer_podman_is_used_and_named(self, version: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        engine.says = {"Version": version, "Components": [{"Name": "Podman Engine"}]}
+        monkeypatch.setenv("DOCKER_HOST", engine.url)
+        assert docker_version().startswith(f"Podman {version}, with which Sparkpace was not tried, at {engine.url}")
+
+    def test_docker_with_components_is_docker(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        engine.says = {"Components": [{"Name": "Engine"}, {"Name": "containerd"}]}
+        monkeypatch.setenv("DOCKER_HOST", engine.url)
+        assert docker_version().startswith("29.0.0 at ")
 
 
 class TestAuto:
