@@ -139,10 +139,16 @@ class Home:
                 self.machine.run(line.partition(": ")[2])
         self.machine.run(f"rm -rf {self.path}")
 
+    def _workers(self) -> list[dict[str, Any]]:
+        shown = self.machine.json(self.command("top", "--output", "json"))
+        return list(shown["workers"])
+
     def workers(self) -> dict[str, str]:
         """Return the sentence on the silence of each worker, empty where it reports."""
-        shown = self.machine.json(self.command("top", "--output", "json"))
-        return {worker["worker_id"]: worker.get("silence", "") for worker in shown["workers"]}
+        return {worker["worker_id"]: worker.get("silence", "") for worker in self._workers()}
+
+    def cores(self) -> dict[str, float]:
+        return {worker["worker_id"]: worker["cores"] for worker in self._workers()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def test_units_start_with_a_watchdog(home: Home) -> None:
     for unit in UNITS:
         assert home.active(unit)
         assert home.machine.show(unit, "WatchdogUSec") == "1min"
-    assert home.machine.show(AGENT, "Delegate") == "yes"
+    assert home.machine.show(AGENT, "Delegate") == ("yes" if home.machine.systemd >= INSIDE_FROM else "no")
 
 
 def test_an_executors_group_lies_in_the_unit_of_its_agent(home: Home) -> None:
@@ -85,6 +85,18 @@ def test_executors_and_their_groups_outlive_a_restart_of_the_units(home: Home) -
     home.machine.out(f"systemctl restart {' '.join(UNITS)}")
     come_back(home, before)
     assert_paced(home.machine, pid)
+
+
+def test_an_agent_gives_executors_no_more_than_the_quota_of_its_unit(home: Home) -> None:
+    (pid,) = executors(home.machine)
+    for quota, cores, value in (("30%", 0.3, 30_000), ("", 0.5, 50_000)):
+        before = main_pids(home)
+        home.machine.out(f"systemctl set-property --runtime {AGENT} CPUQuota={quota}; systemctl restart {' '.join(UNITS)}")
+        come_back(home, before)
+        assert home.cores() == {"w1": cores}
+        assert_paced(home.machine, pid)
+        assert int(home.machine.text(f"{home.machine.group_of(pid)}/cpu.max").split()[0]) <= value
+    assert "executors get 0.3 cores and not 0.5" in home.journal(AGENT)
 
 
 def test_services_whose_main_process_is_killed_come_back_and_executors_go_on(home: Home) -> None:

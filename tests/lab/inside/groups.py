@@ -16,7 +16,6 @@ from pathlib import Path
 
 from controller.machine.waiting import wait_until
 from controller.runtime.cgroup.tree import PARENT, CgroupTree
-from controller.runtime.engines import machine_cores
 
 HELD_CORES = 0.25
 
@@ -25,13 +24,12 @@ def main(*, hold: bool) -> None:
     tree = CgroupTree()
     name = f"lab-{os.getpid()}"
     group = tree.create(f"{PARENT}/{name}")
-    above = math.inf if group is None else tree.quota_above(group)
-    found = {
+    over = tree.quota_over(os.getpid())
+    found: dict[str, object] = {
         "version": tree.version,
         "own": Path("/proc/self/cgroup").read_text().strip(),
         "made": None if group is None else str(group.cpu),
-        "quota_above": None if math.isinf(above) else above,
-        "machine_cores": machine_cores(),
+        "quota_over": None if math.isinf(over) else over,
     }
     process = None
     if hold and group is not None:
