@@ -1,11 +1,11 @@
-# make demo | experiments | test | check | docs | engine | kubernetes | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
+# make demo | experiments | test | check | docs | engine | kubernetes | lab | lab-test | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
 PYTHON ?= python3
 RUNTIME ?=
 BRIDGE := $(shell find bridge -type f -not -path 'bridge/build/*' 2>/dev/null)
 BIN := .venv/bin
 JAR := controller/jars/sparkpace-bridge.jar
 
-.PHONY: all setup jar demo demo-time experiments test check docs engine kubernetes clean
+.PHONY: all setup jar demo demo-time experiments test check docs engine kubernetes lab lab-test clean
 .DELETE_ON_ERROR:
 
 all: setup
@@ -56,6 +56,14 @@ engine:
 # One node on this machine, for tests; it ends with `dockerfiles/kubernetes.sh stop`. Another cluster: KUBECONFIG=...
 kubernetes: engine
 	@set -e; file=$$(dockerfiles/kubernetes.sh); echo "export SPARKPACE_TEST_KUBECONFIG=$$file"
+
+# Two virtual machines with systemd and cgroup v2, for tests. They end with `tests/lab/lab.sh down`; the first time, disks are built.
+lab: .venv/.stamp-env
+	@set -e; folder=$$(PYTHON=$(CURDIR)/$(BIN)/python tests/lab/lab.sh up); echo "export SPARKPACE_LAB=$$folder"
+
+lab-test: .venv/.stamp-env
+	@set -e; SPARKPACE_LAB=$$(PYTHON=$(CURDIR)/$(BIN)/python tests/lab/lab.sh up); export SPARKPACE_LAB; \
+	SPARKPACE_REQUIRE_LAB=1 exec $(BIN)/python -m pytest tests/lab -m lab $(ARGS)
 
 # What a build makes; out/ (results) and running clusters are yours to remove.
 clean:

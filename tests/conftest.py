@@ -1,8 +1,8 @@
 """Resources that any test may ask for (a Docker engine, a Kubernetes cluster, a second Spark), how property tests run, and
 the order of tests.
 
-`SPARKPACE_REQUIRE_DOCKER=1`, and likewise KUBERNETES, HELM, BROWSER, PROMETHEUS and AIRFLOW (set by .ci/run), turn a skipped
-test that needs one into a failure, so nothing passes unseen.
+`SPARKPACE_REQUIRE_DOCKER=1`, and likewise KUBERNETES, HELM, BROWSER, PROMETHEUS and AIRFLOW (set by .ci/run) and LAB (set by
+`make lab-test`), turn a skipped test that needs one into a failure, so nothing passes unseen.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ NEEDS = {
     "browser": "chromium",
     "prometheus": "prometheus",
     "airflow": "airflow",
+    "lab": "lab",
 }
 """The fixture that every test of a marker needs."""
 REQUIRED = {marker for marker in NEEDS if os.environ.get(f"SPARKPACE_REQUIRE_{marker.upper()}", "") not in {"", "0"}}
@@ -123,6 +124,17 @@ def airflow() -> Path:
     if not (made / "made-from").is_file() or (made / "made-from").read_bytes() != lock.read_bytes():
         _missing("airflow", "there is no Airflow as .ci/airflow.txt says; `.ci/setup airflow` makes it")
     return made / "bin" / "airflow"
+
+
+@pytest.fixture(scope="session")
+def lab() -> Path:
+    """Provide the folder of a lab whose machines run."""
+    given = os.environ.get("SPARKPACE_LAB")
+    if not given:
+        _missing("lab", "SPARKPACE_LAB names no lab; `make lab` starts one")
+    if not all(Path(given, f"{machine}.pid").is_file() for machine in "ab"):
+        _missing("lab", f"no lab runs in SPARKPACE_LAB={given}; `make lab` starts one")
+    return Path(given)
 
 
 @pytest.fixture(autouse=True)
