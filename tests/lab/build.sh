@@ -56,7 +56,7 @@ quietly chroot "$root" /opt/venv/bin/pip install -q --disable-pip-version-check 
     -r /wheels/requirements.txt
 rm -rf "$wheels"
 
-# 3. What makes it a machine: an address for each MAC, ssh for root and for an ordinary user, and a log that outlives it.
+# 3. What makes it a machine: an address by its name, ssh for root and for an ordinary user, and a log that outlives it.
 [ -e "$lab/id" ] || ssh-keygen -q -t ed25519 -N '' -f "$lab/id"
 install -D -m 600 "$lab/id.pub" "$root/root/.ssh/authorized_keys"
 chroot "$root" id ann >/dev/null 2>&1 || chroot "$root" useradd -m -s /bin/bash -u 1000 ann
@@ -64,10 +64,20 @@ install -D -m 600 -o 1000 -g 1000 "$lab/id.pub" "$root/home/ann/.ssh/authorized_
 chown -R 1000:1000 "$root/home/ann"
 printf '127.0.0.1 localhost\n' >"$root/etc/hosts"
 for machine in $machines; do
-    printf '[Match]\nMACAddress=%s\n[Network]\nAddress=%s/24\nLinkLocalAddressing=no\n' \
-        "$(mac_of "$machine")" "$(address_of "$machine")" >"$root/etc/systemd/network/10-$machine.network"
     printf '%s lab-%s\n' "$(address_of "$machine")" "$machine" >>"$root/etc/hosts"
 done
+# The kernel of a machine says its name and has its cable; its address follows from the name. networkd would need udev.
+cat >"$root/etc/systemd/system/lab-network.service" <<'END'
+[Unit]
+Description=Address of this machine of the lab
+Before=network.target ssh.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=sh -c 'ip link set vec0 up && ip address add "$$(getent hosts "$$(hostname)" | cut -d " " -f 1)/24" dev vec0'
+[Install]
+WantedBy=multi-user.target
+END
 # The command line of the kernel says the name and the disk; a line of fstab that names another one ends the boot.
 rm -f "$root/etc/hostname" "$root/etc/fstab"
 tr -d - </proc/sys/kernel/random/uuid >"$root/etc/machine-id"
@@ -77,8 +87,8 @@ mkdir -p "$root/lib/modules"
 rm -rf "$root/lib/modules/$uml"
 cp -r "/usr/lib/uml/modules/$uml" "$root/lib/modules/"
 chroot "$root" depmod "$uml"
-chroot "$root" systemctl -q enable systemd-networkd ssh
-chroot "$root" systemctl -q mask systemd-networkd-wait-online apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
+quietly chroot "$root" systemctl -q enable lab-network ssh
+quietly chroot "$root" systemctl -q mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
     e2scrub_all.timer fstrim.timer
 
 # 4. The disk: a sparse file. Machines write to files of their own on top of it.

@@ -41,7 +41,9 @@ def cluster(project: Path) -> Iterator[Cluster]:
     home, other = Home(FIRST, "/var/lib/sparkpace-lab"), Home(SECOND, "/var/lib/sparkpace-lab")
     made = Cluster(home, other, Driver(home, 2))
     try:
-        home.sparkpace("up", *SIZE, "--port", "7070", "--host", FIRST.address, "--driver-host", FIRST.address)
+        home.sparkpace(
+            "up", "--workers", "1", *SIZE, "--port", "7070", "--host", FIRST.address, "--driver-host", FIRST.address
+        )
         home.run_services(("sparkpace-master.service", "sparkpace-agent-w1.service"))
         token = home.sparkpace("join-token")
         other.sparkpace("join", URL, "-", *SIZE, stdin=token)

@@ -17,7 +17,7 @@ INSIDE_FROM = 254
 
 
 def up(home: Home, port: int) -> None:
-    home.sparkpace("up", "--runtime", "process", "--cores", "0.5", "--memory", "512m", "--port", str(port))
+    home.sparkpace("up", "--workers", "1", "--runtime", "process", "--cores", "0.5", "--memory", "512m", "--port", str(port))
     home.run_services(UNITS)
 
 

@@ -202,6 +202,8 @@ class CgroupTree:
                 self._files.hand_down(base.cpu, name)
                 for directory in group.directories():
                     directory.mkdir(parents=True, exist_ok=True)
+                # again: a parent that was taken away before is made without controllers, and stays with the group in it
+                self._files.hand_down(base.cpu, name)
                 return
             except FileNotFoundError:  # another home's `clear` took the empty `PARENT` from under it
                 if attempt == ROUNDS - 1:

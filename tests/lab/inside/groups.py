@@ -18,9 +18,11 @@ from controller.machine.waiting import wait_until
 from controller.runtime.cgroup.tree import PARENT, CgroupTree
 
 HELD_CORES = 0.25
+ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 
 def main(*, hold: bool) -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # the process that is held is ended by SIGKILL
     tree = CgroupTree()
     name = f"lab-{os.getpid()}"
     group = tree.create(f"{PARENT}/{name}")
@@ -40,7 +42,7 @@ def main(*, hold: bool) -> None:
     sys.stdout.write(json.dumps(found) + "\n")
     sys.stdout.flush()
     if process is not None:
-        signal.sigwait({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+        signal.sigwait(ENDS)
         process.kill()
         process.wait()
     if group is not None:

@@ -1,10 +1,11 @@
-"""Prepares a machine of the lab for the project that was copied to it: the command `sparkpace`, and what passes for a Java, a
-Spark and a bridge where executors are plain processes."""
+"""Prepares a machine of the lab for the project that was copied to it: the command `sparkpace`, the metadata by which it
+knows its version, and what passes for a Java, a Spark and a bridge where executors are plain processes."""
 
 from __future__ import annotations
 
 import compileall
 import sys
+import tomllib
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[3]
@@ -28,6 +29,10 @@ def write_program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
+project = tomllib.loads((SOURCE / "pyproject.toml").read_text())["project"]
+metadata = SOURCE / f"{project['name']}-{project['version']}.dist-info" / "METADATA"
+metadata.parent.mkdir(exist_ok=True)
+metadata.write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
 write_program(Path("/usr/local/bin/sparkpace"), COMMAND)
 write_program(STANDIN / "bin" / "java", JAVA)
 (STANDIN / "spark" / "jars").mkdir(parents=True, exist_ok=True)
