@@ -94,7 +94,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def helm_library() -> None:
     """Check that Helm's library, which `tests.helm` calls, is here."""
     if importlib.util.find_spec("helm_python") is None:
-        _missing("helm", "there is no helm-python-sdk; `make setup` installs it on Linux with x86_64")
+        _missing("helm", "there is no helm-python-sdk; `.ci/setup helm` installs it on x86_64")
 
 
 @pytest.fixture(scope="session")
