@@ -35,15 +35,20 @@ AXE = {"resultTypes": ["violations", "incomplete"], "rules": {"target-size": {"e
 CONTROLS = """() => [...(document.querySelector("dialog[open]") ?? document).querySelectorAll(
   "a[href], button, input, [tabindex='0']")].filter((one) => one.checkVisibility())"""
 NAMES = "all => all.map((one) => one.ariaLabel ?? (one.textContent || one.name))"
-FOCUS = """all => {
-  const focused = document.activeElement;
-  const { outlineStyle, outlineWidth } = getComputedStyle(focused);
-  const { top, bottom, left, right } = focused.getBoundingClientRect();
-  const hasRing = outlineStyle !== "none" && parseFloat(outlineWidth) >= 2;
-  const isInSight = bottom > 0 && top < innerHeight && right > 0 && left < innerWidth;
-  return [all.indexOf(focused), hasRing, isInSight];
+FOCUSES = """all => {
+  const found = [];
+  const look = () => {
+    const focused = document.activeElement;
+    const { outlineStyle, outlineWidth } = getComputedStyle(focused);
+    const { top, bottom, left, right } = focused.getBoundingClientRect();
+    const hasRing = outlineStyle !== "none" && parseFloat(outlineWidth) >= 2;
+    const isInSight = bottom > 0 && top < innerHeight && right > 0 && left < innerWidth;
+    found.push([all.indexOf(focused), hasRing, isInSight]);
+  };
+  addEventListener("keydown", look, true);
+  return () => { look(); return found; };
 }"""
-"""The number of the control that has the focus, and the two facts that make it visible."""
+"""The number of the control that has the focus, and the two facts that make it visible, before each key and at the end."""
 
 TOO_WIDE = """except => [...document.querySelectorAll("html, body *")]
   .filter((one) => one.clientWidth && one.scrollWidth > one.clientWidth + 1 && !one.closest(except))
@@ -118,15 +123,15 @@ def findings(tab: Page, part: str | None = None) -> list[str]:
 
 
 def walk(tab: Page) -> list[str]:
-    """Press Tab from the start of a page, or in an open dialog, up to the last control. Assert that each control is reached
-    in its turn and shows the focus; return the names of all."""
+    """Press Tab from the first control of a page or of an open dialog, which has the focus, to the last one. Assert that each
+    is reached in its turn and shows the focus; return the names of all."""
     controls = tab.evaluate_handle(CONTROLS)
     names: list[str] = controls.evaluate(NAMES)
-    begun = controls.evaluate(FOCUS)[0]  # a dialog begins with the focus on its first control
-    for number, name in enumerate(names):
-        if number != begun:
-            tab.keyboard.press("Tab")
-        assert controls.evaluate(FOCUS) == [number, True, True], name
+    focuses = controls.evaluate_handle(FOCUSES)
+    for _ in names[1:]:
+        tab.keyboard.press("Tab")
+    found = focuses.evaluate("focuses => focuses()")
+    assert [name for number, name in enumerate(names) if found[number] != [number, True, True]] == []
     return names
 
 
