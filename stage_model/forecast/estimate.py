@@ -105,9 +105,10 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission. `used_core_s` is the
-    container CPU of the whole run, in stages or not (None: known of no run with these arguments); `grounds` are the runs that
-    the estimate rests on. `rest_s` are the seconds that a run took beyond what all of these explain with the cores that it
-    had (below 0: it took less); it is 0 where quotas moved the cores."""
+    container CPU of the whole run, in stages or not (None: known of no run with these arguments), and one of the runs used
+    `less_core_s` less than follows from what it read; `grounds` are the runs that the estimate rests on. `rest_s` are the
+    seconds that a run took beyond what all of these explain with the cores that it had (below 0: it took less); it is 0 where
+    quotas moved the cores."""
 
     startup_s: float
     tail_s: float
@@ -115,6 +116,7 @@ class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     cpu_source: CpuSource = "container"
     grounds: Grounds
     used_core_s: float | None = None
+    less_core_s: float = 0.0
     rest_s: float = 0.0
 
     @cached_property
@@ -159,6 +161,7 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
     measured = any(run.cpu_source == "container" for run in runs)
     counted = runs if arguments is None or reference.arguments == arguments else complete
     disturbed = sum(1 for records in seen if not any(record.teaches for record, _ in records))
+    used_core_s, less_core_s = _used_core_s(runs, reference, arguments)
     return ApplicationEstimate(
         startup_s=startup_s,
         tail_s=median(run.tail_s for run in runs),
@@ -167,7 +170,8 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
         grounds=msgspec.structs.replace(
             grounds(counted, reference, arguments), disturbed=disturbed, others=len(complete) - len(counted)
         ),
-        used_core_s=_used_core_s(runs, reference, arguments),
+        used_core_s=used_core_s,
+        less_core_s=less_core_s,
         rest_s=0.0 if measured else median(_rest_s(run, fixed) for run in runs),
     )
 
@@ -203,16 +207,19 @@ def _rest_s(run: RunRecord, fixed: _Fixed) -> float:
     return run.duration_s - said_s
 
 
-def _used_core_s(runs: Sequence[RunRecord], reference: RunRecord, arguments: tuple[str, ...] | None) -> float | None:
-    """Return the container CPU of the whole application in core-seconds, if its input is the reference run's. Only runs with
-    its arguments count, because others may have done something else."""
+def _used_core_s(
+    runs: Sequence[RunRecord], reference: RunRecord, arguments: tuple[str, ...] | None
+) -> tuple[float | None, float]:
+    """Return the container CPU of the whole application in core-seconds, if its input is the reference run's, and by how much
+    one of the runs used less. Only runs with its arguments count, because others may have done something else."""
     if arguments is not None and reference.arguments != arguments:
-        return None
+        return None, 0.0
     alike = [run for run in runs if run.used_core_s is not None and run.arguments == reference.arguments]
     if not alike:
-        return None
-    used = [run.used_core_s or 0.0 for run in alike]
-    return at_size(used, [run.input_records for run in alike], reference.input_records).amount
+        return None, 0.0
+    used, read = [run.used_core_s or 0.0 for run in alike], [run.input_records for run in alike]
+    whole = at_size(used, read, reference.input_records)
+    return whole.amount, lowest_below(whole, used, read, reference.input_records)
 
 
 def record_traits(run: RunRecord) -> list[ProfiledTraits]:

@@ -160,8 +160,9 @@ def decide(view: View) -> Decision:
     # a late run asks for all it can use, whatever work seems to be left: the plan was wrong already
     demand = min(most, plan.cores if late else wanted * view.own / view.total)
     held = view.state.demand
-    # a demand that only flickers around a quantum is kept: raise when short, lower when a quantum and a half too high
-    if held is not None and held <= most and demand <= held < demand + 1.5 * view.quota.core_quantum:
+    # a demand that only flickers around a quantum is kept: raise when short, lower when a quantum and a half too high, or a
+    # fifth: a small demand that stays too high ends a job early
+    if held is not None and held <= most and demand <= held < demand + min(1.5 * view.quota.core_quantum, 0.2 * demand):
         demand = held
     on_time = seen.cores is not None and seen.cores <= plan.cores
     return Decision(

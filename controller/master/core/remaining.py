@@ -154,9 +154,12 @@ class Remaining:
         active = [max(0.0, ratio * s.work_core_s - used.get(key, 0.0)) for key, s in matched.active.items()]
         known_core_s = to_come_core_s + math.fsum(active)
         stages_core_s = math.fsum(stage.work_core_s for stage in matched.stages)
-        whole_core_s, used_core_s = self._input_share() * estimate.used_core_s, totals.used_core_s()
+        share, used_core_s = self._input_share(), totals.used_core_s()
+        whole_core_s = share * estimate.used_core_s
+        # a run may do with as little as one of the earlier runs did, so more than that is no bound
+        least_core_s = whole_core_s - share * estimate.less_core_s
         # known stages that needed more than profiled say nothing about work outside of them
-        untold = untold_core_s(min(1.0, ratio) * whole_core_s, stages_core_s, used_core_s, known_core_s)
+        untold = untold_core_s(min(1.0, ratio) * least_core_s, stages_core_s, used_core_s, known_core_s)
         if untold > 0:
             return 1.0, like(schedule.shape, stages_core_s, untold)
         moving_core_s = ratio * math.fsum(stage.moving_core_s for stage in matched.to_come)

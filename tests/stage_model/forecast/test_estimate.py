@@ -145,8 +145,9 @@ def test_the_total_is_that_of_runs_with_the_same_arguments() -> None:
         for name, when, used in (("b", 2, 70.0), ("c", 3, 90.0))
     ]
     known = profile("k", [short, *long])
-    assert estimate(known, ("24",)).used_core_s == 80.0
-    assert estimate(known, ("12",)).used_core_s == 40.0
+    both, single = estimate(known, ("24",)), estimate(known, ("12",))
+    assert (both.used_core_s, both.less_core_s) == (80.0, 10.0)
+    assert (single.used_core_s, single.less_core_s) == (40.0, 0.0)
     # these have never run: no total is known of them
     assert estimate(known, ("48",)).used_core_s is None
     # an older record does not tell
@@ -157,6 +158,8 @@ def test_the_total_follows_what_the_runs_read() -> None:
     half, whole = stage("x", records=500, input_records=500), stage("x", records=1000, input_records=1000)
     known = profile("k", [run("a", 1, half, used_core_s=40.0), run("b", 2, whole, used_core_s=70.0)])
     assert estimate(known).used_core_s == pytest.approx(70.0)
+    # both runs used what follows from what they read
+    assert estimate(known).less_core_s == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize("duration_s", [8.0, 8.5, 10.0])

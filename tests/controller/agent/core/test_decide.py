@@ -146,6 +146,12 @@ def test_a_flicker_around_a_quantum_is_not_followed() -> None:
     assert decided(plan, executor(running=4), LawState(0.79)).demand == pytest.approx(0.8)
 
 
+def test_a_small_demand_is_not_held_for_a_quantum() -> None:
+    plan = msgspec.structs.replace(PLAN, left_s=8 * PLAN.left_s, settings=EXACTLY)
+    assert decided(plan, executor(running=4), LawState(0.119)).demand == 0.119
+    assert decided(plan, executor(running=4), LawState(0.121)).demand == pytest.approx(0.1)
+
+
 def test_between_stages_the_demand_is_held_for_two_periods() -> None:
     nothing = msgspec.structs.replace(PLAN, stages=(), law="paper")
     assert decided(nothing, ObservedExecutor(4, {}, 1.9), LawState(1.3)).demand == 1.3

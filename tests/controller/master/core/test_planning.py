@@ -121,6 +121,16 @@ def test_a_plan_holds_the_stage_under_way_and_the_schedule_of_the_rest(applicati
     assert plan.pace == 1.0
 
 
+def test_no_more_work_is_waited_for_than_the_run_with_the_least_had(application: Application) -> None:
+    [run] = taught(20.0).runs
+    runs = [structs.replace(run, id=name, used_core_s=core_s) for name, core_s in (("a", 40.0), ("b", 60.0))]
+    application.estimate = estimate(profile("app@app.py", runs))
+    submit(application, 0, now_s=108.0, count=1)
+    plan = planning.application_plan(application, "w1", MOST, now_s=108.0)
+    # 40 in all, of which the stage under way has 34 and 5% of these may be chance
+    assert sum(k * v for k, v in enumerate(plan.future_busy, 1)) == pytest.approx(40.0 - 34.0 - 1.7)
+
+
 def waited() -> Profile:
     """Make a profile of two stages of 20 s, of which 15 s were work on all cores: no quota held them back, and on each of two
     slots tasks ran for 5 s more than they computed."""
