@@ -20,7 +20,7 @@ on() { # [user@]machine word...
     shift
     case $machine in *@*) user=${machine%@*} machine=${machine#*@} ;; esac
     in_space ssh -i "$lab/id" -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \
-        -o ConnectTimeout=5 -o ServerAliveInterval=5 -o ServerAliveCountMax=12 "$user@$(address_of "$machine")" "$@"
+        -o ConnectTimeout=30 -o ServerAliveInterval=5 -o ServerAliveCountMax=12 "$user@$(address_of "$machine")" "$@"
 }
 
 # The process of a machine that runs; nothing without one. Another process may have its number by now.

@@ -117,7 +117,7 @@ class Home:
             if "Its service starts once that has ended" in line:
                 pid = int(line.partition(" runs as process ")[2].split()[0])
                 self.machine.out(f"kill {pid}; while kill -0 {pid} 2>/dev/null; do sleep 0.2; done")
-        (start,) = [line.partition(": ")[2] for line in said if line.startswith("Start them now")]
+        (start,) = [line.partition(": ")[2] for line in said if " enable --now " in line]
         self.machine.out(start)
         for unit in units:
             assert self.active(unit), self.journal(unit)
@@ -135,7 +135,7 @@ class Home:
         said = self.machine.run(self.command("install-service", "--uninstall")).stdout
         self.machine.run(self.command("down"))
         for line in said.splitlines():
-            if line.startswith("Let them not start any more: "):
+            if " disable " in line:
                 self.machine.run(line.partition(": ")[2])
         self.machine.run(f"rm -rf {self.path}")
 

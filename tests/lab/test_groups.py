@@ -27,7 +27,11 @@ PLACES = {
 }
 """Places where an agent may be started: the user, and what starts it."""
 SUITE_S = 1500.0
-PYTEST = "cd /opt/sparkpace && /opt/venv/bin/python -m pytest -q -rs -p no:cacheprovider --basetemp=/var/tmp/lab-$$"
+PYTEST = "cd /opt/sparkpace && HOME=${HOME:-/root} /opt/venv/bin/python -m pytest -q -rs -p no:cacheprovider --basetemp=/var/tmp/lab-$$"
+TESTS = (
+    "--ignore tests/controller/runtime/docker --ignore tests/controller/runtime/kubernetes "
+    "tests/controller/runtime tests/controller/agent"
+)
 ADOPT = "tests/controller/runtime/adopt/test_executors.py"
 TOO_SLOW = f"{ADOPT}::test_of_two_containers_that_start_in_one_clock_tick_each_has_its_own_process"
 """A test for which two processes must start within a hundredth of a second, as they do not in such a machine."""
@@ -42,7 +46,7 @@ def within(prefix: str, command: str) -> str:
 @pytest.fixture(scope="session")
 def suites(project: Path) -> Iterator[dict[str, Future[subprocess.CompletedProcess[str]]]]:
     """Run the project's tests of runtimes and agents on all machines at once."""
-    command = within(SERVICE, f"{PYTEST} --deselect {TOO_SLOW} tests/controller/runtime tests/controller/agent 2>&1")
+    command = within(SERVICE, f"{PYTEST} --deselect {TOO_SLOW} {TESTS} -k 'not docker and not kubernetes' 2>&1")
     with ThreadPoolExecutor() as pool:
         yield {machine.name: pool.submit(machine.run, command, timeout_s=SUITE_S) for machine in MACHINES}
 

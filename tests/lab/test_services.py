@@ -138,7 +138,7 @@ def test_units_of_an_ordinary_user_start_and_come_back(machine: Machine) -> None
 
 def test_what_is_uninstalled_is_gone(home: Home) -> None:
     said = home.sparkpace("install-service", "--uninstall").splitlines()
-    (disable,) = [line.partition(": ")[2] for line in said if line.startswith("Let them not start any more: ")]
+    (disable,) = [line.partition(": ")[2] for line in said if " disable " in line]
     home.sparkpace("down")
     home.machine.out(disable)
     assert home.machine.out("find /etc/systemd/system /run/systemd/system -name 'sparkpace-*'") == ""
