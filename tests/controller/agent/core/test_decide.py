@@ -147,7 +147,7 @@ def test_a_flicker_around_a_quantum_is_not_followed() -> None:
 
 
 def test_a_small_demand_is_not_held_for_a_quantum() -> None:
-    plan = msgspec.structs.replace(PLAN, left_s=8 * PLAN.left_s, settings=EXACTLY)
+    plan = msgspec.structs.replace(PLAN, left_s=400.0, settings=EXACTLY)
     assert decided(plan, executor(running=4), LawState(0.119)).demand == 0.119
     assert decided(plan, executor(running=4), LawState(0.121)).demand == pytest.approx(0.1)
 
