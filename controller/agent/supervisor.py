@@ -33,6 +33,7 @@ CLEAN_STOP_S = 10.0
 OPENING_S = 15.0
 """Time after which opening the quotas is given up, and tried again: a hang must not take the supervisor with it."""
 LOOK_S = 1.0
+STDERR = 2
 LEFT_CODE = 79
 """Exit code of a child that the master has ended: no other is to come."""
 CHILD = ours("controller.agent.child")
@@ -156,10 +157,9 @@ class Supervisor:
 
 
 def _say(text: str) -> None:
-    # a log on a full disk ends no process
+    # a log on a full disk ends no process; what stayed in a buffer would change its exit code
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} supervisor: {text}\n")
-        sys.stderr.flush()
+        os.write(STDERR, f"{time.strftime('%Y-%m-%d %H:%M:%S')} supervisor: {text}\n".encode(errors="replace"))
 
 
 def main() -> None:

@@ -27,7 +27,10 @@ PLACES = {
 }
 """Places where an agent may be started: the user, and what starts it."""
 SUITE_S = 1500.0
-PYTEST = "cd /opt/sparkpace && HOME=${HOME:-/root} /opt/venv/bin/python -m pytest -q -rs -p no:cacheprovider --basetemp=/var/tmp/lab-$$"
+PYTEST = (
+    "cd /opt/sparkpace && HOME=${HOME:-/root} /opt/venv/bin/python -m pytest -q -rs -p no:cacheprovider "
+    "--basetemp=/var/tmp/lab-$$"
+)
 TESTS = (
     "--ignore tests/controller/runtime/docker --ignore tests/controller/runtime/kubernetes "
     "tests/controller/runtime tests/controller/agent"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import signal
 import subprocess
 import sys
@@ -163,6 +164,7 @@ def test_a_log_on_a_full_disk_ends_no_supervisor(small_disk: SmallDisk) -> None:
     with (small_disk.path / "agent.log").open("ab") as log:
         small_disk.fill()
         program = "from controller.agent.supervisor import _say\nfor _ in range(1000): _say('x' * 100)"
-        done = subprocess.run([sys.executable, "-c", program], stderr=log, check=False)
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        done = subprocess.run([sys.executable, "-c", program], stderr=log, check=False, env=buffered)
     assert done.returncode == 0
     assert (small_disk.path / "agent.log").stat().st_size < 4096
