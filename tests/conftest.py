@@ -1,7 +1,7 @@
 """Resources that any test may ask for (a Docker engine, a Kubernetes cluster, a second Spark), how property tests run, and
 the order of tests.
 
-`SPARKPACE_REQUIRE_DOCKER=1`, and likewise KUBERNETES, BROWSER, PROMETHEUS and AIRFLOW (set by .ci/run) and LAB (set by
+`SPARKPACE_REQUIRE_DOCKER=1`, and likewise KUBERNETES, HELM, BROWSER, PROMETHEUS and AIRFLOW (set by .ci/run) and LAB (set by
 `make lab-test`), turn a skipped test that needs one into a failure, so nothing passes unseen.
 """
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 NEEDS = {
     "docker": "docker_engine",
     "kubernetes": "kubeconfig",
+    "helm": "helm_library",
     "browser": "chromium",
     "prometheus": "prometheus",
     "airflow": "airflow",
@@ -87,6 +88,13 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
         why = getattr(problem, "stderr", None) or problem
         _missing("kubernetes", f"no cluster answers at SPARKPACE_TEST_KUBECONFIG={given}: {why}")
     return Path(given)
+
+
+@pytest.fixture(scope="session")
+def helm_library() -> None:
+    """Check that Helm's library, which `tests.helm` calls, is here."""
+    if importlib.util.find_spec("helm_python") is None:
+        _missing("helm", "there is no helm-python-sdk; `.ci/setup helm` installs it on x86_64")
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,7 @@ class QuotaWriter:
             arriving = {} if node else starting
             history = histories.get(change.key)
             reason = history.decision.reason if history and history.decision else ""
-            fits = change.lowers or (lowered and not arriving) or self._has_room(there | arriving, change)
+            fits = change.lowers or (lowered and not arriving) or self._has_room({**there, **arriving}, change)
             if fits and self._set(change, reason):
                 current[change.key] = change.cores
             elif change.lowers:

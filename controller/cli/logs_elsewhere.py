@@ -26,9 +26,7 @@ def find_elsewhere(home: Home, run: RunFolder) -> dict[str, ExecutorPlace]:
     return {place.executor_id: place for place in places if place.worker_id not in mine}
 
 
-def read_elsewhere(
-    home: Home, run: RunFolder, places: Iterable[ExecutorPlace], *, only: bool
-) -> Iterator[tuple[str, bytes]]:
+def read_elsewhere(home: Home, run: RunFolder, places: Iterable[ExecutorPlace], *, only: bool) -> Iterator[tuple[str, bytes]]:
     """Yield the name of each log, and its end; warn of what is left out. `only`: one executor was asked for, so that an error
     is raised; else it is a warning, and the others follow."""
     client = admin_client(home)

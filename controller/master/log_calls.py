@@ -1,4 +1,4 @@
-"""Calls of people who read logs of executors, which the agents of their workers have: a call waits until the agent's next
+"""Calls for logs of executors, which people read and the agents of their workers have: a call waits until the agent's next
 report has the log."""
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ ONE_SPARK = pytest.mark.parametrize("python", ["installed"], indirect=True)
 """Mark of a test whose claim does not depend on Spark's release: one job of each way to start executors runs on both."""
 
 
+PIP_CACHE = os.environ.get("PIP_CACHE_DIR") or str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pip")
+"""Cache of the user's pip: in the cache that a test run has of its own, there would be nothing."""
 LOG_LINES = 40
 """Last lines of a service's log that a failed test shows."""
 
@@ -147,7 +149,7 @@ def node_image(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     name = f"sparkpace-node:tests-{os.getpid()}"
     dist = tmp_path_factory.mktemp("dist")
     wheels = ["pip", "wheel", "--quiet", "--wheel-dir", str(dist), f"{ROOT}[kubernetes]"]
-    subprocess.run([sys.executable, "-m", *wheels], check=True)
+    subprocess.run([sys.executable, "-m", *wheels], env={**os.environ, "PIP_CACHE_DIR": PIP_CACHE}, check=True)
     (dist / "Dockerfile").write_bytes((ROOT / "dockerfiles" / "node" / "Dockerfile").read_bytes())
     base = choose_base(docker_engine.api, None)
     arguments = {"PIP_OPTIONS": "--no-index", **({"BASE_IMAGE": base} if base else {})}

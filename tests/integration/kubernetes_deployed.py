@@ -103,7 +103,7 @@ class InMaster:
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
+def turn() -> Iterator[None]:
     """Take turns: agents of all namespaces keep their records in one folder of the node, which goes with the first that
     leaves."""
     folder = STATE if STATE.is_dir() else Path(tempfile.gettempdir())  # the script takes STATE's files away again
@@ -116,8 +116,24 @@ def _turn() -> Iterator[None]:
 def deployed(kubernetes: Kubernetes, image: str) -> Iterator[InMaster]:
     """Deploy master and agent, one deployment on this machine at a time."""
     load_image(image)
-    with _turn(), _deployed(kubernetes, image) as inside:
+    with turn(), _deployed(kubernetes, image) as inside:
         yield inside
+
+
+def make_agents_secret(inside: InMaster) -> None:
+    """Make the secret with the token of the agent on the node, once the master has its home."""
+    eventually(lambda: "ca.pem" in inside.run("find", str(Path(HOME).parent)), "the master's first start")
+    node, _ = inside.kubernetes.node()
+    tokens = {node: inside.run("cat", inside.run("sparkpace", "token", node).strip()), "ca.pem": inside.ca()}
+    inside.kubernetes.apply(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "sparkpace-agents"}, "stringData": tokens}
+    )
+
+
+def clear_node() -> None:
+    """Remove the folder that agents leave on their node; it must be empty."""
+    assert list(Path("/run/sparkpace").iterdir()) == [], "an agent that was stopped leaves no records on its node"
+    Path("/run/sparkpace").rmdir()
 
 
 def _print_logs(kubernetes: Kubernetes) -> None:
@@ -138,14 +154,9 @@ def _deployed(kubernetes: Kubernetes, image: str) -> Iterator[InMaster]:
         "metadata": {"name": "sparkpace-master"},
         "spec": {"template": {"spec": {"volumes": [volume]}}},
     }
-    node, _ = kubernetes.node()
     with applied(kubernetes, kustomized(kubernetes, "master", image, [master])):
         inside = InMaster(kubernetes)
-        eventually(lambda: "ca.pem" in inside.run("find", str(Path(HOME).parent)), "the master's first start")
-        tokens = {node: inside.run("cat", inside.run("sparkpace", "token", node).strip()), "ca.pem": inside.ca()}
-        kubernetes.apply(
-            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "sparkpace-agents"}, "stringData": tokens}
-        )
+        make_agents_secret(inside)
         container = {"name": "agent", "env": [{"name": "MASTER", "value": inside.url}]}
         agent = {
             "apiVersion": "apps/v1",
@@ -159,5 +170,4 @@ def _deployed(kubernetes: Kubernetes, image: str) -> Iterator[InMaster]:
             _print_logs(kubernetes)
         eventually(lambda: not kubernetes.all("pods", "app=sparkpace-agent"), "the agent's end")
     eventually(lambda: not kubernetes.all("pods", "app=sparkpace-master"), "the master's end")
-    assert list(Path("/run/sparkpace").iterdir()) == [], "an agent that was stopped leaves no records on its node"
-    Path("/run/sparkpace").rmdir()
+    clear_node()

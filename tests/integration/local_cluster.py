@@ -63,15 +63,18 @@ def adopted_groups(cluster: LocalCluster) -> list[Path]:
 
 
 def eventually(look: Callable[[], T | None], what: str, timeout_s: float = PATIENCE_S) -> T:
-    """Return the first true value of `look`; fail after `timeout_s`."""
+    """Return the first true value of `look`; fail after `timeout_s`. A look that takes long, such as one by `kubectl`, takes
+    cores from what is waited for, so all looks together take a third of the time."""
     until = time.monotonic() + timeout_s
     while True:
+        began_s = time.monotonic()
         found = look()
         if found:
             return found
-        if time.monotonic() > until:
+        now_s = time.monotonic()
+        if now_s > until:
             raise AssertionError(f"{what} did not come about within {timeout_s:g} s")
-        time.sleep(0.1)
+        time.sleep(min(2.0, max(0.1, 2 * (now_s - began_s))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ ONE = "local-cluster[1,1,1024]"
 """The same with one Worker, for a job that only has to run."""
 JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
 SMALL = ("stages.py", "--work", "1", "--tasks", "2", "--rounds", "1")
-LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "3")
-"""About 24 core-seconds in Python workers."""
+LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "2")
+"""About 16 core-seconds in Python workers."""
 
 
 def _attached(adopting: LocalCluster, name: str, executors: int) -> ApplicationView:
@@ -50,6 +50,19 @@ def submit(adopting: LocalCluster, python: Path) -> Callable[..., Finished]:
 
 
 @pytest.fixture(scope="module")
+def hold_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Provide the path of a file for which the last round of `work` waits."""
+    return tmp_path_factory.mktemp("hold") / "go-on"
+
+
+@pytest.fixture
+def work(hold_file: Path) -> tuple[str, ...]:
+    """Provide the words of a job that does not wait unless a test removes `hold_file`."""
+    hold_file.touch()
+    return (*JOB, "--hold", str(hold_file))
+
+
+@pytest.fixture(scope="module")
 def known() -> dict[str, dict[str, Any]]:
     """Records of first runs, by the name of the job."""
     return {}
@@ -57,23 +70,27 @@ def known() -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 def taught(
-    adopting: LocalCluster, submit: Callable[..., Finished], python: Path, known: dict[str, dict[str, Any]]
+    adopting: LocalCluster,
+    submit: Callable[..., Finished],
+    python: Path,
+    work: tuple[str, ...],
+    known: dict[str, dict[str, Any]],
 ) -> dict[str, Any]:
-    """Provide the record of a run of `JOB` without a deadline, one for each Spark; its name is that of the profile's job."""
+    """Provide the record of a run of `work` without a deadline, one for each Spark; its name is that of the profile's job."""
     name = f"job-{python.parent.parent.name}"
     if name not in known:
-        assert submit("--name", name, *JOB).ok().answer["ok"]
+        assert submit("--name", name, *work).ok().answer["ok"]
         known[name] = adopting.summary(name)
     return known[name]
 
 
 @pytest.mark.parametrize("python", ["spark35"], indirect=True)
 def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
-    adopting: LocalCluster, submit: Callable[..., Finished], taught: dict[str, Any]
+    adopting: LocalCluster, submit: Callable[..., Finished], taught: dict[str, Any], work: tuple[str, ...]
 ) -> None:
     name = taught["name"]
     assert taught["executors"] == 2
-    assert submit("--name", name, "--deadline", f"{deadline_for(taught['end_s']):.0f}s", *AIM, *JOB).ok().answer["ok"]
+    assert submit("--name", name, "--deadline", f"{deadline_for(taught['end_s']):.0f}s", *AIM, *work).ok().answer["ok"]
     summary = adopting.summary(name)
     samples = adopting.samples(summary["app_id"])
     assert_paced(summary, samples)
@@ -84,17 +101,19 @@ def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
 
 @ONE_SPARK
 def test_a_watched_job_stays_in_its_groups_without_a_quota_and_its_savings_are_shown(
-    adopting: LocalCluster, taught: dict[str, Any]
+    adopting: LocalCluster, taught: dict[str, Any], work: tuple[str, ...], hold_file: Path
 ) -> None:
+    hold_file.unlink()
     watch = ("submit", "--master", SPARKS, "--name", "watched", "--profile", taught["profile"], "--observe")
-    job = adopting.start(adopting.sparkpace().command((*watch, "--deadline", "1s", *JOB)))
+    job = adopting.start(adopting.sparkpace().command((*watch, "--deadline", "1s", *work)))
     view = _attached(adopting, "watched", 2)
-    eventually(lambda: adopting.client().application(view.application_id).used_cores > 0.1, "work of the executors")
+    eventually(lambda: adopting.client().application(view.application_id).stages_done, "work of the executors")
     driver = job.driver().pid
     executors = [process.pid for process in psutil.process_iter() if _is_executor(process, driver)]
     assert len(executors) == 2
     groups = {Path(f"/proc/{pid}/cgroup").read_text() for pid in (driver, *executors)}
     assert (len(groups), adopted_groups(adopting)) == (1, [])
+    hold_file.touch()
     assert job.finish().ok().answer["ok"]
     summary = adopting.summary("watched")
     assert (summary["app_id"], summary["observed"], summary["violated"]) == (view.application_id, True, True)
@@ -109,15 +128,15 @@ def test_a_watched_job_stays_in_its_groups_without_a_quota_and_its_savings_are_s
 
 @ONE_SPARK
 def test_a_deadline_that_cannot_be_met_ends_the_driver_before_it_has_executors(
-    adopting: LocalCluster, submit: Callable[..., Finished], python: Path, taught: dict[str, Any]
+    adopting: LocalCluster, submit: Callable[..., Finished], python: Path, taught: dict[str, Any], work: tuple[str, ...]
 ) -> None:
     name = taught["name"]
-    refused = submit("--name", name, "--deadline", "1s", *JOB)
+    refused = submit("--name", name, "--deadline", "1s", *work)
     assert (refused.code, "cannot be met" in refused.err) == (75, True)
     attached = parse_properties(adopting.command("conf", "--attach").stdout)
     settings = attached | {"spark.pace.deadline": "1s", "spark.app.name": name, "spark.ui.enabled": "false"}
     job = adopting.start(
-        [str(python.parent / "spark-submit"), "--master", SPARKS, *conf_words(settings), *JOB],
+        [str(python.parent / "spark-submit"), "--master", SPARKS, *conf_words(settings), *work],
         {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(spark_home(python))},
     ).finish()
     assert job.code != 0
@@ -206,22 +225,23 @@ def to_workers(adopting: LocalCluster, workers: str) -> Callable[..., Job]:
 
 
 def test_a_job_of_high_priority_takes_the_cores_of_another_that_loses_nothing(
-    adopting: LocalCluster, to_workers: Callable[..., Job]
+    adopting: LocalCluster, to_workers: Callable[..., Job], stop_file: Path
 ) -> None:
+    """The last rounds of both begin together. The squeezed job is late by then, so it asks for all that it can use. Neither
+    is refused on a machine that has become slower."""
     to_workers("--name", "long", *LONG).finish().ok()
     alone = adopting.summary("long")
     assert alone["executors"] == 2
-    profile = ("--profile", alone["profile"])
-    low = to_workers(
-        *("--name", "squeezed", "--priority", "low", "--deadline", f"{1.35 * alone['end_s']:.1f}s"), *profile, *LONG
-    )
-    before = _attached(adopting, "squeezed", 2)
-    eventually(lambda: adopting.client().application(before.application_id).used_cores > 0.1, "work of the first job")
-    easy = f"{1.12 * alone['end_s'] / AIM_SHARE:.1f}s"
-    high = to_workers("--name", "first", "--priority", "high", "--deadline", easy, *AIM, *profile, *LONG).finish().ok()
-    assert high.answer["ok"]
+    words = ("--profile", alone["profile"], "--force", *LONG, "--hold", str(stop_file))
+    late, easy = (f"{share * alone['end_s']:.1f}s" for share in (0.5, 1.12 / AIM_SHARE))
+    low = to_workers("--name", "squeezed", "--priority", "low", "--deadline", late, *words)
+    high = to_workers("--name", "first", "--priority", "high", "--deadline", easy, *AIM, *words)
+    ids = [_attached(adopting, name, 2).application_id for name in ("squeezed", "first")]
+    eventually(lambda: all(adopting.client().application(one).stages_done == 2 for one in ids), "the first rounds of both")
+    stop_file.touch()
+    assert high.finish().ok().answer["ok"]
     assert low.finish().ok().answer["ok"]
-    assert_squeezed(adopting.summary("squeezed"), adopting.samples(before.application_id), before.application_id)
+    assert_squeezed(adopting.summary("squeezed"), adopting.samples(ids[0]), ids[0])
     eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
 
 
@@ -237,15 +257,21 @@ def test_executors_of_dynamic_allocation_come_and_go_and_are_paced_while_they_ar
         "initialExecutors": "2",
     }
     settings = [word for key, value in dynamic.items() for word in ("--conf", f"spark.dynamicAllocation.{key}={value}")]
-    go_on = tmp_path / "go-on"
-    work = ("stages.py", "--work", "1200", "--tasks", "8", "--rounds", "2", "--hold", str(go_on))
-    job = to_workers("--name", "dynamic", *settings, *work)
+    first, go, second = (tmp_path / name for name in ("first", "go", "second"))
+    job = to_workers("--name", "dynamic", *settings, "waiting.py", *map(str, (first, go, second)))
     view = _attached(adopting, "dynamic", 2)
+
+    def paced() -> set[str]:
+        return {sample.executor_id for sample in adopting.samples(view.application_id) if sample.quota > 0}
+
+    eventually(lambda: len(paced()) >= 2, "quotas of both")
+    first.touch()
     _attached(adopting, "dynamic", 1)
-    go_on.touch()
+    before = paced()
+    go.touch()
+    eventually(lambda: paced() - before, "a quota of the one that comes again")
+    second.touch()
     assert job.finish().ok().answer["ok"]
     summary = adopting.summary("dynamic")
     assert (summary["app_id"], summary["executors_lost"], summary["tasks_failed"]) == (view.application_id, 0, 0)
-    paced = {s.executor_id for s in adopting.samples(view.application_id) if s.quota > 0}
-    assert paced - {"0", "1"}, "the one that came again is paced, too"
     eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")

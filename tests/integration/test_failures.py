@@ -164,7 +164,7 @@ def test_a_signal_to_submit_ends_driver_and_containers(
 
 @pytest.mark.slow
 def test_two_applications_side_by_side_keep_their_deadlines(cluster: LocalCluster, engine: Engine, stages: Learned) -> None:
-    pace = ("--profile", stages.summary["profile"], "--deadline", f"{2 * deadline_for(stages.end_s):.0f}s", *AIM)
+    pace = ("--profile", stages.summary["profile"], "--deadline", f"{deadline_for(2 * stages.end_s):.0f}s", *AIM)
     jobs = [cluster.submit("--name", name, *pace, *stages.words) for name in ("left", "right")]
     views = [cluster.running(name) for name in ("left", "right")]
     highest = 0

@@ -19,7 +19,7 @@ from controller.machine.process import find_process
 from experiments.harness.live_cluster import free_port
 from tests.fakes.refusals import assert_names
 from tests.integration.engine import Engine
-from tests.integration.local_cluster import DEFAULTS, Job, LocalCluster, eventually
+from tests.integration.local_cluster import DEFAULTS, PATIENCE_S, Job, LocalCluster, eventually
 from tests.integration.test_process_runtime import executors_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -62,7 +62,7 @@ def _cluster(place: Path, runtime: str) -> Iterator[LocalCluster]:
         yield cluster
     finally:
         cluster.down()
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
 
 
 def said(stderr: str, *parts: str) -> None:
@@ -165,7 +165,7 @@ def test_down_ends_a_master_that_was_started_by_hand_and_a_second_one_is_refused
     said(mortal.command("master", "--port", str(free_port()), check=69).stderr, "has a master already", pid)
     said(mortal.command("up", "--runtime", "process", "--port", "0", check=2).stderr, "the master", "`sparkpace down`")
     assert "Sparkpace is down." in mortal.command("down").stdout
-    assert mortal.by_hand[0].wait(5) is not None
+    assert mortal.by_hand[0].wait(PATIENCE_S) is not None
     assert "No local cluster" in mortal.command("down").stdout
 
 

@@ -186,7 +186,7 @@ def test_a_jvm_application(cluster: LocalCluster, tmp_path: Path) -> None:
     with zipfile.ZipFile(packed, "w") as archive:
         for file in (tmp_path / "classes").iterdir():
             archive.write(file, file.name)
-    words = ("--name", "count-app", "--class", "CountApp", str(packed), "200000", "8", "3")
+    words = ("--name", "count-app", "--num-executors", "1", "--class", "CountApp", str(packed), "200000", "8", "3")
     assert cluster.run(*words).ok().answer["ok"]
     summary = cluster.summary("count-app")
     assert_whole(summary)
@@ -205,7 +205,8 @@ def test_stock_spark_submit_without_the_settings_file_is_refused_unless_it_says_
     cluster: LocalCluster, stop_file: Path
 ) -> None:
     stop_file.touch()
-    bare = ("--driver-class-path", str(bridge_jar()), "--name", "bare", "rounds.py", str(stop_file))
+    one = ("--conf", "spark.executor.instances=1")
+    bare = ("--driver-class-path", str(bridge_jar()), "--name", "bare", *one, "rounds.py", str(stop_file))
     refused = cluster.stock(PYTHON, *bare).finish()
     assert refused.code == 1
     assert "Spark's own authentication" in refused.err
@@ -327,7 +328,7 @@ def test_a_mount_outside_the_allowed_roots_is_refused_and_nothing_is_left(
 def test_an_exception_in_a_task_is_shown_and_the_drivers_exit_code_is_the_commands(
     cluster: LocalCluster, engine: Engine
 ) -> None:
-    done = cluster.run("--name", "failing", "failing.py")
+    done = cluster.run("--name", "failing", "--num-executors", "1", "failing.py")
     assert done.code == 1, done.err[-3000:]
     assert "ZeroDivisionError" in done.err
     engine.await_none()

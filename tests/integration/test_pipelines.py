@@ -41,6 +41,7 @@ def test_a_chain_runs_in_order_and_its_time_is_split_again_at_each_end(process_c
         # wall clocks are read a moment apart
         assert second["submitted_epoch_s"] > first["submitted_epoch_s"] + first["end_s"] - 1
         assert second["pipeline"]["by_s"] < first["pipeline"]["by_s"] - first["end_s"] + 1
-    # alike jobs: half of the time, and then all that is left of it, whatever the first one took of its half
-    shares = [summary["deadline_s"] / summary["pipeline"]["by_s"] for summary in summaries]
-    assert shares == [pytest.approx(1 / 2, rel=0.15), pytest.approx(1.0)]
+    # alike jobs: half of what is left when the second one comes, and then all that is left, whatever the first one took of it
+    first_share, last_share = (summary["deadline_s"] / summary["pipeline"]["by_s"] for summary in summaries)
+    assert 0.4 < first_share < 0.8
+    assert last_share == pytest.approx(1.0)

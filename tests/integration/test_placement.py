@@ -100,12 +100,13 @@ def test_the_hosts_of_the_input_are_asked_of_hadoop(unlike: LocalCluster, tmp_pa
         *("--conf", "spark.hadoop.fs.hosted.impl=HostedFileSystem"),
         *("--num-executors", "1", *conf(placement_input=f"hosted://{lines}")),
     )
+    nowhere = unlike.submit(
+        "--name", "nowhere", *hadoop[:-1], f"spark.pace.placement.input={lines}.not", "lines.py", "x", "1", "1"
+    )
     assert unlike.run("--name", "hosted", *hadoop, "lines.py", f"hosted://{lines}", "5000", "1").ok().answer["ok"]
     # the larger worker is the other one
     assert unlike.summary("hosted")["workers"] == ["b"]
-    wrong = unlike.run(
-        "--name", "nowhere", *hadoop[:-1], f"spark.pace.placement.input={lines}.not", "lines.py", "x", "1", "1"
-    )
+    wrong = nowhere.finish()
     assert wrong.code != 0
     assert "spark.pace.placement.input" in wrong.err
     # an executor on each worker: how long tasks wait for the one near the data. The forecast, of tasks of a second that are

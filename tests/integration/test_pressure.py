@@ -38,8 +38,8 @@ def test_only_the_job_of_low_priority_makes_room_for_a_program_that_eats_memory(
         for file in (begin, hold):
             file.unlink()
         low = cluster.submit("--name", "low", "--priority", "low", "sleeping.py")
-        low_id = cluster.running("low", executors=1).application_id
         high = cluster.submit("--priority", "high", "--deadline", "3min", *AIM, *important)
+        low_id = cluster.running("low", executors=1).application_id
         high_id = cluster.running("important", executors=1).application_id
 
         def low_cores() -> float:
@@ -54,7 +54,7 @@ def test_only_the_job_of_low_priority_makes_room_for_a_program_that_eats_memory(
         eventually(lambda: low_cores() == pytest.approx(0.1), "a squeeze to the floor")
         eventually(lambda: SAID in quotas(cluster, low_id), "the reason for the squeeze")
         begin.touch()
-        eventually(lambda: cluster.client().application(high_id).used_cores > 0.05, "work of the important job")
+        eventually(lambda: cluster.client().application(high_id).stages_done, "work of the important job")
 
         eater.communicate(timeout=PATIENCE_S)
         eventually(lambda: low_cores() > 0.5, "the cores of the low one")

@@ -65,7 +65,7 @@ def place(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
         finally:
             cluster.down()
     assert engine.containers() == []
-    eventually(lambda: not cluster.left(), "the end of the cluster's processes", 30.0)
+    eventually(lambda: not cluster.left(), "the end of the cluster's processes")
 
 
 @pytest.mark.parametrize("where", ["users/me", "users/me/mnt/big/disk", "."], ids=["home", "parent", "links"])

@@ -16,7 +16,7 @@ from controller.master.core.workers import Worker
 from controller.runtime.base import ExecutorKey
 from controller.wire.command import ExecutorPlace
 from controller.wire.limits import LOGS
-from stage_model.errors import BadInput, PaceError, TooMuch, Unavailable
+from stage_model.errors import BadInput, TooMuch, Unavailable
 from stage_model.nearest import nearest_names
 
 
@@ -48,16 +48,15 @@ class Logs:
     def _place(self, record: ExecutorRecord) -> ExecutorPlace:
         worker = self.registry.workers.by_id.get(record.worker_id)
         host = "" if worker is None else worker.info.host
-        return ExecutorPlace(
-            executor_id=record.executor_id, worker_id=record.worker_id, host=host, log_dir=record.log_dir
-        )
+        return ExecutorPlace(executor_id=record.executor_id, worker_id=record.worker_id, host=host, log_dir=record.log_dir)
 
     def want(self, key: ExecutorKey, place: ExecutorPlace) -> None:
         """Have the worker's agent send the end of a log from now on. Raise `Unavailable` where it does not; a repeated wish
         changes nothing."""
         worker = self.registry.workers.by_id.get(place.worker_id)
-        if worker is None or (why := _why_not(worker)):
-            reason = f"worker {place.worker_id} is not known here any more" if worker is None else why
+        if worker is None:
+            raise self.unread(place, f"worker {place.worker_id} is not known here any more")
+        if reason := _why_not(worker):
             raise self.unread(place, reason)
         if key.text in worker.wanted_logs:
             return
@@ -73,7 +72,7 @@ class Logs:
             worker.wanted_logs.discard(key.text)
             self.lifecycle.wake((worker_id,))  # a report that has it is sent again until there is another one
 
-    def unread(self, place: ExecutorPlace, reason: str) -> PaceError:
+    def unread(self, place: ExecutorPlace, reason: str) -> Unavailable:
         """Return the error of a log that cannot be read for this reason."""
         where = f"{place.log_dir or 'the log'} on {place.host or 'its machine'}"
         return Unavailable(f"the log of executor {place.executor_id} cannot be read from here: {reason}; look at {where}")

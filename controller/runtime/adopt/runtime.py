@@ -168,8 +168,8 @@ class AdoptRuntime(Adopter):
         if self._cgroups.version == 2:
             return (
                 f"its control group {outer.cpu} may not be divided, and pacing by signals is not allowed; set "
-                "Delegate=yes in the unit of the service that starts executors (from a shell, start that service by systemd-run "
-                "--scope -p Delegate=yes), or start the agent with --signals"
+                "Delegate=yes in the unit of the service that starts executors (from a shell, start that service by "
+                "systemd-run --scope -p Delegate=yes), or start the agent with --signals"
             )
         return (
             f"this agent may not write to its control group {outer.cpu}, and pacing by signals is not allowed; run the "

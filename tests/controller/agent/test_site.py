@@ -57,7 +57,7 @@ def test_what_the_master_is_told(tmp_path: Path) -> None:
     ("runtime", "quota", "cores"),
     [
         ("process", "33000", 0.3),  # whole quanta
-        ("process", "1000", 0.05),  # not below the floor, with which an executor could not be paced
+        ("process", "1000", 0.1),  # not below the floor, with which an executor could not be paced
         ("process", "200000", 1.5),
         ("process", "max", 1.5),
         ("docker", "33000", 1.5),  # containers are not in the agent's groups

@@ -299,7 +299,7 @@ def test_down_all_without_a_master_says_that_agents_elsewhere_were_not_asked(hom
     stopped = Stopped()
     _end_or_name_others(home, "", stopped, everywhere=True)
     (said,) = stopped.elsewhere
-    assert_names(said, "agents of other homes", "no master lives", "end them there")
+    assert_names(said, "agents of other homes", "no master", "end them there")
     _end_or_name_others(home, "", stopped, everywhere=False)
     assert (len(stopped.elsewhere), stopped.notes) == (1, [])
 

@@ -1,4 +1,4 @@
-"""A made-up cluster with as many applications as a test or a picture asks for, and with as many that have ended."""
+"""A made-up cluster with as many applications as a test or a picture asks for."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class Job:
         return running, row
 
 
-def crowd(page: ServedPage, count: int, ticks: int) -> str:
-    """Make ended runs, then `count` applications that have run for `ticks` seconds at most; return the id of the first of
-    them."""
+def crowd(page: ServedPage, count: int, *, ended: int, ticks: int) -> str:
+    """Make `ended` runs that have ended, then `count` applications that have run for `ticks` seconds at most; return the id
+    of the first of these."""
     cluster, start_s = page.master.cluster, time.time() - ticks
-    for number in range(max(12, count)):
+    for number in range(ended):
         ended_run(cluster, NAMES[number % min(len(NAMES), count)], number)
     nodes = max(8, count // WORKERS)
     memory = 4 * 1536 if count == COUNTS[1] else 1 << 20
@@ -93,7 +93,7 @@ def crowd(page: ServedPage, count: int, ticks: int) -> str:
         page.poller.clock = partial(float, start_s + tick)
         placed = dict[str, list[tuple[ExecutorReport, Sample]]]()
         for number, job in enumerate(jobs):
-            if job.id in places and tick > number % 20:
+            if job.id in places and tick > number % (ticks // 4):
                 placed.setdefault(places[job.id], []).append(job.next())
         for index in range(WORKERS):
             worker, told = f"w{index + 1}", placed.get(f"w{index + 1}", [])

@@ -19,7 +19,7 @@ LOOKS = 5
 
 def take(folder: Path, chromium: Path, count: int) -> None:
     with tempfile.TemporaryDirectory() as place, served(Path(place), KEPT) as page:
-        job = crowd(page, count, TICKS)
+        job = crowd(page, count, ended=max(12, count), ticks=TICKS)
         for theme in ("light", "dark"):
             with tab_of(chromium, color_scheme=theme, viewport={"width": 1100, "height": 900}) as tab:
                 tab.goto(page.links[-1])

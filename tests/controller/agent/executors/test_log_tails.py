@@ -51,7 +51,22 @@ def test_of_one_that_has_printed_nothing_there_is_nothing(site: Site) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "app", "app/", "/1", "/", "../1", "app/..", "app/../1", "app/1/..", "app/1\n", ".app/1", "app/1.0", "app/+1", "a b/1"],
+    [
+        "",
+        "app",
+        "app/",
+        "/1",
+        "/",
+        "../1",
+        "app/..",
+        "app/../1",
+        "app/1/..",
+        "app/1\n",
+        ".app/1",
+        "app/1.0",
+        "app/+1",
+        "a b/1",
+    ],
 )
 def test_a_name_that_is_no_executors_leads_to_no_file(site: Site, tmp_path: Path, name: str) -> None:
     for folder in (tmp_path, site.run_root, site.run_root / "app", site.run_root / "app" / "executors", folder_of(site)):

@@ -1,4 +1,4 @@
-"""The place where a process makes groups, and the quotas over it, on planted trees."""
+"""The places of groups, and the quotas over a process, on planted trees."""
 
 from __future__ import annotations
 
@@ -114,6 +114,19 @@ def test_of_all_quotas_over_a_process_the_least_counts(
         files = V1 | {f"fs/cpu/{place}cpu.cfs_period_us": "100000\n" for place in quotas}
         files |= {f"fs/cpu/{place}cpu.cfs_quota_us": quota.replace("max", "-1") for place, quota in quotas.items()}
     assert plant(tmp_path, files).quota_over(PID) == least
+
+
+@pytest.mark.parametrize("place", ["system.slice/docker-{}.scope", "docker/{}"], ids=["systemd", "cgroupfs"])
+def test_on_v2_a_containers_group_is_found_where_either_driver_of_docker_makes_it(place: str, tmp_path: Path) -> None:
+    identity = "0f12c00a36ab" * 5
+    path = place.format(identity)
+    tree = plant(tmp_path, V2 | {"proc/4711/cgroup": f"0::/{path}\n", f"fs/{path}/cpu.max": "70000 100000\n"})
+    group = tree.group_of(PID, must_contain=identity)
+    assert group is not None
+    assert tree.read_quota(group) == 0.7
+    assert tree.write_quota(group, 0.2)
+    assert (tmp_path / "fs" / path / "cpu.max").read_text().startswith("20000 100000")
+    assert tree.group_of(PID, must_contain="another") is None
 
 
 def test_a_process_that_is_not_in_sight_has_the_quota_of_the_root(tmp_path: Path) -> None:
