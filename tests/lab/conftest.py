@@ -27,7 +27,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     rows: dict[str, dict[str, float]] = {}
     seen: dict[str, str] = {}
     for report in (one for found in terminalreporter.stats.values() for one in found if isinstance(one, pytest.TestReport)):
-        if "tests/lab/" in report.nodeid:
+        if "tests/lab/" in report.nodeid and "test_scripts" not in report.nodeid:
             name, _, words = report.nodeid.rpartition("::")[2].partition("[")
             release = next((word for word in ("debian-13", "debian-12") if word in words), "both")
             rest = words.removesuffix("]").replace(release, "").strip("-")
