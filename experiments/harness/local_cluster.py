@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -163,8 +164,10 @@ class LocalCluster:
         until = time.monotonic() + RECORD_S
         while not (folder / SUMMARY).exists() and time.monotonic() < until:
             time.sleep(LOOK_S)
-        printed = job.output.read_text(errors="replace").replace(str(job.folder or self.folder), "{out}")
-        (folder / OUTPUT).write_text(printed.replace(str(PROJECT), "{project}"))
+        printed = job.output.read_text(errors="replace")
+        for path, name in ((job.folder or self.folder, "{out}"), (PROJECT, "{project}"), (sys.base_prefix, "{python}")):
+            printed = printed.replace(str(path), name)
+        (folder / OUTPUT).write_text(printed)
         if job.folder is not None:
             shutil.rmtree(job.folder)
         return JobRecord(

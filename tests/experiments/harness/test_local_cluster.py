@@ -34,7 +34,7 @@ here = pathlib.Path(__file__).parent
 (here / f"{application}.words").write_text(json.dumps(words))
 while not (here / words[-1]).exists():
     time.sleep(0.01)
-print("ended", application, "in", pathlib.Path.cwd())
+print("ended", application, "in", pathlib.Path.cwd(), "by", sys.base_prefix)
 print("not its answer", file=sys.stderr)
 sys.exit(3 if application == "wrong" else 0)
 """
@@ -119,7 +119,7 @@ def test_jobs_are_submitted_at_their_times_and_recorded_with_their_workers(
     assert words[2:-2] == ["--priority", "high", "--deadline", "30.00s", "--force", "--driver-memory", "1g"]
     assert words[-2].endswith("experiments/workloads/wrong.py")
     assert (cluster.logs / "step-0-late.log").read_text() == "not its answer\n"
-    assert (cluster.home.runs / "wrong" / OUTPUT).read_text() == "ended wrong in {out}\n"
+    assert (cluster.home.runs / "wrong" / OUTPUT).read_text() == "ended wrong in {out} by {python}\n"
     assert "step-0: early running, 1 to come" in shown
 
 
@@ -146,7 +146,7 @@ def test_a_job_works_in_a_copy_that_it_may_write_to_and_that_is_gone_afterwards(
     cluster.perform("step-0", [Order("job", ("one.py", "submit.py"), works_in="spark-data")], limit_s=1e9)
     words = words_of(cluster, "one")
     assert words[words.index("--mount") + 1] == f"{work}:rw"
-    assert (cluster.home.runs / "one" / OUTPUT).read_text() == "ended one in {out}\n"
+    assert (cluster.home.runs / "one" / OUTPUT).read_text() == "ended one in {out} by {python}\n"
     assert not work.exists()
     assert data.read_text() == "1 2\n"
 
