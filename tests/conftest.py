@@ -132,7 +132,8 @@ def lab() -> Path:
     given = os.environ.get("SPARKPACE_LAB")
     if not given:
         _missing("lab", "SPARKPACE_LAB names no lab; `make lab` starts one")
-    if not all(Path(given, f"{machine}.pid").is_file() for machine in "ab"):
+    pids = [Path(given, f"{machine}.pid") for machine in "ab"]
+    if not all(pid.is_file() and Path("/proc", pid.read_text().strip()).is_dir() for pid in pids):
         _missing("lab", f"no lab runs in SPARKPACE_LAB={given}; `make lab` starts one")
     return Path(given)
 

@@ -7,7 +7,7 @@ a provably dead driver, too many files on the disk (`local_use`) or a machine un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -37,6 +37,8 @@ UNHEARD_S = 10.0
 """Silence after which an executor that reports through its driver, every 2 s, may have work that is not known here."""
 LEAVE_S = 30.0
 """Time for executors to end before an agent that is to leave ends them, and as long again until the master has the report."""
+LOGS_S = 10.0
+"""Time after a word of the master in which reports have the logs that it asks for."""
 NOTHING_DESIRED = Desired(cluster_id="", generation=0, version=0)
 """The desired state until the master's first word."""
 
@@ -127,7 +129,7 @@ class Agent:
         for key, error in orders.troubles.items():
             self.outbox.note_trouble(key, error)
         if self.desired is not NOTHING_DESIRED or self.launcher.clock() >= self._begun_s + FIRST_WORD_S:
-            starting = {key: self.launcher.most_cores(key) for key in orders.grants if key not in observed}
+            starting = self._starting(orders.grants.keys() - observed.keys())
             self.quota_writer.write(orders, observed, self.state.executors, starting)
         self.timings.ended("write quotas")
         self._reconcile(observed, orders.grants)
@@ -177,6 +179,13 @@ class Agent:
     def _may_start(self, key: ExecutorKey) -> int | None:
         """Return the memory limit in MiB that an executor is to be started with; None: there is no room for it yet."""
         return None if key.application_id in self.relieving.ended else self.resizing.may_start(key)
+
+    def _starting(self, awaited: Collection[ExecutorKey]) -> dict[ExecutorKey, float]:
+        """Return the most cores with which each of these executors, which are not there yet, can show up. A watched executor
+        is not held back for others, nor they for it."""
+        specs: tuple[Spec, ...] = (*self.desired.executors, *self.desired.adopted)
+        watched = {ExecutorKey(spec.application_id, spec.executor_id) for spec in specs if spec.watched}
+        return {key: self.launcher.most_cores(key) for key in awaited if key not in watched}
 
     # ------------------------------------------------------------------ act
 
@@ -257,8 +266,13 @@ class Agent:
             timings=self.timings.message(),
             relief_steps=self.relieving.steps_taken,
             leaves=self.leave_s is not None and (not self.known or self._leaving_for_s > LEAVE_S),
-            logs=log_tails(self.desired.logs, self.launcher.site),
+            logs=log_tails(self._wanted_logs(), self.launcher.site),
         )
+
+    def _wanted_logs(self) -> Sequence[str]:
+        """Return the executors whose logs people read now; none once the master has been silent, because then they wait no
+        longer."""
+        return self.desired.logs if self.launcher.clock() - self._desired_s < LOGS_S else ()
 
     def _standing(self, key: ExecutorKey, seen: Observed | None) -> Standing:
         if seen is not None and seen.running:

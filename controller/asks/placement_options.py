@@ -83,7 +83,7 @@ class PlacementOptions:
         "",
         "placement.group",
         lambda text, at: "".join(_names(text, at, most=1)),
-        "name of the application's executors, by which others can keep apart from them",
+        "name for the application's executors; other applications can ask to be kept apart from it",
     )
     apart: frozenset[str] = _request(
         frozenset(),

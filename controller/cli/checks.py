@@ -90,7 +90,7 @@ def checked_folders(given: Sequence[Path], *, option: str) -> tuple[Path, ...]:
     absolute = tuple(path.expanduser().absolute() for path in given)
     for path in absolute:
         if not path.is_dir():
-            raise BadInput(f"{option} {path} is not a directory; it must be an existing one")
+            raise BadInput(f"{option} {path} is not a directory; name an existing directory")
     return absolute
 
 

@@ -49,7 +49,9 @@ def picture_option(what: str, *, required: bool = False) -> Callable[[F], F]:
 
     def convert(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
         if value is not None and not value.parent.is_dir():
-            raise BadInput(f"-o {value} cannot be written: {value.parent} is not a directory; name an existing one")
+            raise BadInput(
+                f"-o {value} cannot be written: {value.parent} is not a directory; name a file in an existing directory"
+            )
         return value
 
     kind, text = NamedPath(dir_okay=False), f"{what}: .png, .svg or .pdf."

@@ -49,8 +49,8 @@ Delegate=yes
 DelegateSubgroup=agent
 """
 BESIDE_UNIT = """\
-# This systemd has no DelegateSubgroup=, without which it starts no service while executors run in groups of its unit. So
-# executors' control groups are made next to the unit's own, where that may be written.
+# This systemd has no DelegateSubgroup=. Without it, a service cannot start again while executors run in groups of its unit.
+# So executors' control groups are made next to the unit's own, if the agent may write there.
 """
 SUBGROUPS_SINCE = 254
 """Version of systemd that starts a service in a group below its unit's own, which then may have other groups, too."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from controller.agent.site import cores_here
 from controller.asks.join_token import JoinToken, parse_join_token
 from controller.cli.common import Parsed, home_option, option_words, warn
 from controller.cli.config import find_config, table_text
@@ -68,7 +69,7 @@ def join(home: Home, url: str, token: str, no_start: bool, **given: Any) -> None
     if faults:
         raise Unavailable(f"{options.worker_id} has not joined: {len(faults)} fault(s), named above; nothing has changed")
     click.echo(
-        f"Worker {options.worker_id} has joined {url} with {options.cores:g} cores and {options.memory_mb} MiB, "
+        f"Worker {options.worker_id} has joined {url} with {cores_here(options):g} cores and {options.memory_mb} MiB, "
         f"runtime {options.runtime}."
     )
     if choice.why_not_better:

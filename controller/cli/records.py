@@ -83,8 +83,8 @@ def logs(home: Home, application: str, executor: str | None, follow: bool) -> No
     """Print the logs of an application's executors.
 
     EXECUTOR restricts them to one executor. Without it, the log of a detached application's driver is printed, too. APP is an
-    id, a unique start of an id, a name, or `last`: the newest run, which may still be running. Of executors on other
-    machines, the ends of the logs are printed first, as they are now; only logs of this machine are followed.
+    id, a unique start of an id, a name, or `last`: the newest run, which may still be running. For executors
+    on other machines, the ends of their logs are printed first; -f follows only logs on this machine.
     """
     run = find_run(home.runs, _of_running(home, application))
     here, elsewhere = _log_folders(run), find_elsewhere(home, run)
@@ -93,13 +93,16 @@ def logs(home: Home, application: str, executor: str | None, follow: bool) -> No
         names = [*(path.name for path in here), *elsewhere]
         if executor not in names:
             nearest = nearest_names(executor, names)
-            raise BadInput(f"executor {executor[:80]!r} of {run.application_id} is not known; {nearest}")
+            raise BadInput(f"executor {executor[:80]!r} of {run.application_id} is not known here; {nearest}")
         here = [path for path in here if path.name == executor]
         there = [place for name, place in elsewhere.items() if name == executor]
     driver = _driver_log(home, run) if executor is None else None
     named = {**({"driver": driver} if driver else {}), **_log_files(here)}
     if not named and not there:
-        raise BadInput(f"run {run.application_id} has no logs; no executor of it has started")
+        raise BadInput(
+            f"run {run.application_id} has no logs on this machine; executors on other machines, and those of another "
+            "cluster manager, have theirs there"
+        )
     if there:
         for name, content in read_elsewhere(home, run, there, only=executor is not None):
             click.echo(f"==> {name} <==")

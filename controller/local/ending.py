@@ -73,7 +73,9 @@ def stop(home: Home, cluster: Cluster | None, *, everywhere: bool = False) -> St
     if cluster is not None and cluster.runtime == NODE_RUNTIME:
         clear_grown(cluster.cluster_id, stopped.removed, stopped.left)
     if found.master is None and stopped.removed.executors:
-        stopped.notes.append("no master was there to end the drivers of the applications; end them by hand if they wait")
+        stopped.notes.append(
+            "no master was there to tell the drivers that their applications have ended; end them by hand if they wait"
+        )
     if not stopped.left:
         home.forget_cluster()
     return stopped

@@ -84,8 +84,8 @@ def join_faults(worker_id: str, master_host: str, row: RuntimeRow, found: JoinFo
         )
     if not found.resolves:
         faults.append(
-            f"this machine's name {here.address!r} does not resolve on the master's machine, as drivers there must know it; "
-            f"give an address by --host here, or make the resolver of the master's machine know the name"
+            f"the name {here.address!r} of this machine does not resolve on the master's machine, where drivers need it; "
+            f"give an address by --host here, or add the name to the resolver of the master's machine"
         )
     elif not found.reached:
         faults.append(

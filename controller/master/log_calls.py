@@ -45,12 +45,12 @@ class LogCalls:
         """Return the ends of an executor's log. Raise `Unavailable` where its agent cannot send it, or does not in time."""
         place = self.core.place(application_id, executor_id, self._records(application_id))
         key = ExecutorKey(application_id, executor_id)
-        with self.outside.changing(clock()):
-            self.core.want(key, place)
         reader: asyncio.Future[Files] = asyncio.get_running_loop().create_future()
         readers = self._readers.setdefault((place.worker_id, key.text), [])
         readers.append(reader)
         try:
+            with self.outside.changing(clock()):
+                self.core.want(key, place)
             return ExecutorLog(files=dict(await asyncio.wait_for(reader, within_s)))
         except TimeoutError:
             reason = f"the agent of worker {place.worker_id} has not sent it within {within_s:g} s"

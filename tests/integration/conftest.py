@@ -214,7 +214,7 @@ def learned(docker_home: LocalCluster) -> Callable[..., Learned]:
 
 @pytest.fixture
 def stop_file(tmp_path: Path) -> Path:
-    """Provide the path of a file until which `rounds.py` goes on."""
+    """Provide the path of a file until which `rounds.py` goes on, or for which a job with `--hold` waits."""
     return tmp_path / "stop"
 
 

@@ -64,7 +64,7 @@ def adopted_groups(cluster: LocalCluster) -> list[Path]:
 
 def eventually(look: Callable[[], T | None], what: str, timeout_s: float = PATIENCE_S) -> T:
     """Return the first true value of `look`; fail after `timeout_s`. A look that takes long, such as one by `kubectl`, takes
-    cores from what is waited for, so all looks together take a third of the time."""
+    cores from what is waited for, so after each there is a rest of twice its time, from 0.1 to 2 s."""
     until = time.monotonic() + timeout_s
     while True:
         began_s = time.monotonic()

@@ -16,7 +16,7 @@ from controller.wire.command import ApplicationView
 from experiments.harness.live_cluster import free_port, spark_home
 from tests.integration.conftest import ONE_SPARK
 from tests.integration.local_cluster import Finished, Job, LocalCluster, adopted_groups, conf_words, eventually
-from tests.integration.pacing import AIM, AIM_SHARE, assert_paced, assert_squeezed, assert_told, deadline_for
+from tests.integration.pacing import AIM, assert_paced, assert_squeezed, assert_told, contest, deadline_for
 from tests.integration.spark_standalone import standalone
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
@@ -227,15 +227,12 @@ def to_workers(adopting: LocalCluster, workers: str) -> Callable[..., Job]:
 def test_a_job_of_high_priority_takes_the_cores_of_another_that_loses_nothing(
     adopting: LocalCluster, to_workers: Callable[..., Job], stop_file: Path
 ) -> None:
-    """The last rounds of both begin together. The squeezed job is late by then, so it asks for all that it can use. Neither
-    is refused on a machine that has become slower."""
+    """The last rounds of both begin together."""
     to_workers("--name", "long", *LONG).finish().ok()
     alone = adopting.summary("long")
     assert alone["executors"] == 2
-    words = ("--profile", alone["profile"], "--force", *LONG, "--hold", str(stop_file))
-    late, easy = (f"{share * alone['end_s']:.1f}s" for share in (0.5, 1.12 / AIM_SHARE))
-    low = to_workers("--name", "squeezed", "--priority", "low", "--deadline", late, *words)
-    high = to_workers("--name", "first", "--priority", "high", "--deadline", easy, *AIM, *words)
+    words = ("--profile", alone["profile"], *LONG, "--hold", str(stop_file))
+    low, high = (to_workers(*options, *words) for options in contest(alone["end_s"]))
     ids = [_attached(adopting, name, 2).application_id for name in ("squeezed", "first")]
     eventually(lambda: all(adopting.client().application(one).stages_done == 2 for one in ids), "the first rounds of both")
     stop_file.touch()

@@ -1,6 +1,6 @@
-"""A second machine joins, works with the first on a job, whose logs there are read from here, gets another token meanwhile,
-and is ended with the cluster; behind a firewall it does not join. The machine is a network namespace with a home of its own;
-it shares processes and files with the first."""
+"""A second machine joins, works on a job with the first, which reads its logs, gets another token meanwhile, and is ended
+with the cluster; behind a firewall it does not join. The machine is a network namespace with a home of its own; it shares
+processes and files with the first."""
 
 from __future__ import annotations
 

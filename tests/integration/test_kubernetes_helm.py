@@ -77,7 +77,7 @@ def kustomize(kubernetes: Kubernetes, part: str, image: str) -> list[dict[str, A
 
 
 def ours(kubernetes: Kubernetes) -> set[str]:
-    """Return the objects of the namespace, of all kinds, that are the release's; each has its name in its own."""
+    """Return the namespace's objects, of all kinds, whose names contain that of the release."""
     kinds = kubernetes.kubectl("api-resources", "--namespaced", "--verbs=list", "--output=name").split()
     listed = ",".join(kind for kind in kinds if not kind.startswith("events"))
     return {one for one in kubernetes.kubectl("get", listed, "--output=name").split() if NAME in one}

@@ -17,14 +17,14 @@ import pytest
 from tests.integration.conftest import Learned
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import LocalCluster, eventually
-from tests.integration.pacing import AIM, AIM_SHARE, assert_late_only_with_all, assert_squeezed
+from tests.integration.pacing import AIM, AIM_SHARE, assert_late_only_with_all, assert_squeezed, contest
 
 pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
 LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "2")
 """About 16 core-seconds in Python workers."""
 HANDED_ON_S = 4.0
-"""Seconds from a job's last task until a sample shows another job with its cores, which it keeps for two periods."""
+"""Seconds from a job's last task until a sample shows its cores with another job: it keeps them for two periods."""
 
 
 @pytest.fixture
@@ -35,12 +35,9 @@ def long(learned: Callable[..., Learned]) -> Learned:
 def test_a_job_of_high_priority_squeezes_another_that_loses_nothing_and_is_compensated(
     cluster: LocalCluster, engine: Engine, long: Learned, stop_file: Path
 ) -> None:
-    """The last rounds of both begin together. The squeezed job is late by then, so it asks for all that it can use. Neither
-    is refused on a machine that has become slower."""
-    words = ("--profile", long.summary["profile"], "--force", *long.words, "--hold", str(stop_file))
-    late, easy = (f"{share * long.end_s:.1f}s" for share in (0.5, 1.12 / AIM_SHARE))
-    low = cluster.submit("--name", "squeezed", "--priority", "low", "--deadline", late, *words)
-    high = cluster.submit("--name", "first", "--priority", "high", "--deadline", easy, *AIM, *words)
+    """The last rounds of both begin together."""
+    words = ("--profile", long.summary["profile"], *long.words, "--hold", str(stop_file))
+    low, high = (cluster.submit(*options, *words) for options in contest(long.end_s))
     ids = [cluster.running(name).application_id for name in ("squeezed", "first")]
     eventually(lambda: all(cluster.client().application(one).stages_done == 2 for one in ids), "the first rounds of both")
     stop_file.touch()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the disk of a Debian release (trixie or bookworm) for the lab, unless it is there as this script would make it:
 # Debian with systemd and ssh, and an environment for the project and its tests in /opt/venv. The project itself comes at the
-# start of a machine. Takes 2 to 5 minutes, Debian's mirror and PyPI, and about 1 GB of the cache for each release.
+# start of a machine. A build takes 2 to 5 minutes, needs Debian's mirror and PyPI, and uses about 1 GB of the cache for each
+# release; the disk that it leaves there has 0.5 GB.
 . "$(dirname "$0")/settings.sh"
 release=${1:-}
 case $release in

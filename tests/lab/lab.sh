@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The lab: two virtual machines with systemd and control groups of version 2, a with Debian 13 and b with Debian 12.
 #   lab.sh [up]               builds what is missing, starts what does not run, and prints the lab's folder
-#   lab.sh down               ends all of it; only the disks stay in the cache
+#   lab.sh down               ends all of it; the disks and the ssh key stay in the cache
 #   lab.sh source [M...]      gives machines the project as it is now in this work tree
 #   lab.sh on [USER@]M WORDS  runs a command in a machine, as root or that user
 #   lab.sh cut M; heal M      takes a machine off the network as its cable does, or back
@@ -55,7 +55,8 @@ start() { # machine [fresh]
     TMPDIR=/dev/shm ip netns exec "$space" setsid unshare --pid --fork --kill-child --mount-proc \
         sh -c '"$@" & wait' machine linux.uml "umid=lab-$machine" "uml_dir=$lab" "mem=${memory_mb}M" \
         "ubd0=$lab/$machine.changes,$lab/$release.disk" root=/dev/ubda rw "systemd.hostname=lab-$machine" \
-        "vec0:transport=tap,ifname=tap-$machine,depth=64,gro=1,mac=$(mac_of "$machine")" con=null con0=null,fd:1 con1=null ssl=null \
+        "vec0:transport=tap,ifname=tap-$machine,depth=64,gro=1,mac=$(mac_of "$machine")" \
+        con=null con0=null,fd:1 con1=null ssl=null \
         </dev/null >"$lab/$machine.console" 2>&1 8>&- 9>&- &
     echo $! >"$lab/$machine.pid"
     until on "$machine" true 2>/dev/null; do
@@ -134,5 +135,5 @@ case ${1:-up} in
     heal) in_space ip link set "tap-$2" master lab0 ;;
     off) off "$2" ;;
     start) start "$2" ;;
-    *) sed -n '2,9p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,8p' "$0" >&2; exit 2 ;;
 esac

@@ -5,27 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 LAB = Path(__file__).with_name("lab.sh")
 COMMAND_S = 180.0
-"""Longest time of a command in a machine, and of a wait for a state; no verdict, because a machine is slow."""
+"""Longest time of a command in a machine: a guard against what hangs, not a verdict."""
 PYTHON = "PYTHONPATH=/opt/sparkpace /opt/venv/bin/python"
 INSIDE = "/opt/sparkpace/tests/lab/inside"
-T = TypeVar("T")
-
-
-def eventually(look: Callable[[], T | None], what: str, timeout_s: float = COMMAND_S) -> T:
-    """Return the first true value of `look`; fail after `timeout_s`."""
-    until_s = time.monotonic() + timeout_s
-    while not (found := look()):
-        assert time.monotonic() < until_s, f"{what} did not come about within {timeout_s:g} s"
-        time.sleep(0.5)
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ lab=$(realpath -m "${SPARKPACE_LAB:-${XDG_CACHE_HOME:-$HOME/.cache}/sparkpace/la
 python=${PYTHON:-$project/.venv/bin/python}
 # The network of the lab, which has no way to any other one.
 space=sparkpace-lab
-# Two machines, each with another Debian. The first byte of both MAC addresses says "locally administered".
+# Two machines, each with a different Debian. The first byte of both MAC addresses says "locally administered".
 machines="a b"
 release_of() { case $1 in a) echo trixie ;; b) echo bookworm ;; *) fail "there is no machine '$1'; name a or b" ;; esac; }
 address_of() { case $1 in a) echo 10.77.0.11 ;; b) echo 10.77.0.12 ;; *) fail "there is no machine '$1'; name a or b" ;; esac; }

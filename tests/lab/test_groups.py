@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.lab.machines import INSIDE, MACHINES, PYTHON, Machine, eventually
+from tests.integration.local_cluster import eventually
+from tests.lab.machines import INSIDE, MACHINES, PYTHON, Machine
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

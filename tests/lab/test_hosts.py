@@ -1,4 +1,4 @@
-"""Two hosts: the second one joins, is cut off for a while, loses its power, and serves again without a hand."""
+"""Two hosts: the second one joins, is cut off for a while, loses its power, and serves again without help."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.lab.machines import MACHINES, Driver, Home, Machine, eventually, executors
+from tests.integration.local_cluster import eventually
+from tests.lab.machines import MACHINES, Driver, Home, Machine, executors
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -42,7 +43,8 @@ def cluster(project: Path) -> Iterator[Cluster]:
     made = Cluster(home, other, Driver(home, 2))
     try:
         home.sparkpace(
-            "up", "--workers", "1", *SIZE, "--port", "7070", "--host", FIRST.address, "--driver-host", FIRST.address
+            *("up", "--workers", "1", *SIZE, "--port", "7070", "--host", FIRST.address, "--driver-host", FIRST.address),
+            *("--lost-after", "90s"),  # with the default of 30 s, one slow look in the cut of 25 s would cost an executor
         )
         home.run_services(("sparkpace-master.service", "sparkpace-agent-w1.service"))
         token = home.sparkpace("join-token")
@@ -68,10 +70,12 @@ def one_executor(machine: Machine) -> int:
 
 
 def test_a_cut_of_five_seconds_changes_nothing(cluster: Cluster) -> None:
-    before, notices = one_executor(SECOND), cluster.driver.notices()
+    before, notices, began_s = one_executor(SECOND), cluster.driver.notices(), time.monotonic()
     SECOND.cut()
     time.sleep(5.0)
     SECOND.heal()
+    if time.monotonic() - began_s > 8.0:
+        pytest.skip("this machine is too slow for a cut of five seconds")
     time.sleep(10.0)  # as long as a silence lasts before anything is said of it
     assert reports(cluster)
     assert cluster.driver.notices() == notices

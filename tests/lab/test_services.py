@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab.machines import Driver, Home, Machine, eventually, executors
+from tests.integration.local_cluster import eventually
+from tests.lab.machines import Driver, Home, Machine, executors
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -95,7 +96,11 @@ def test_an_agent_gives_executors_no_more_than_the_quota_of_its_unit(home: Home)
         come_back(home, before)
         assert home.cores() == {"w1": cores}
         assert_paced(home.machine, pid)
-        assert int(home.machine.text(f"{home.machine.group_of(pid)}/cpu.max").split()[0]) <= value
+
+        def within_its_unit(most: int = value) -> bool:
+            return int(home.machine.text(f"{home.machine.group_of(pid)}/cpu.max").split()[0]) <= most
+
+        eventually(within_its_unit, f"a quota of {value} at most")
     assert "executors get 0.3 cores and not 0.5" in home.journal(AGENT)
 
 

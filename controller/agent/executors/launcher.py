@@ -179,6 +179,7 @@ class Launcher:
         except RuntimeRefused as error:
             log.error("executor %s is refused: %s", key.text, error)
             self._refused[key] = str(error)
+            self._given.pop(key, None)
         except (RuntimeFailed, OSError) as error:
             log.warning("executor %s did not start, next try in %.0f s: %s", key.text, self._later(key, error), error)
         except Exception as error:

@@ -137,7 +137,7 @@ class Lifecycle:
         """Return True if the driver is gone. A driver whose exit code is known is gone. The process of a silent driver on the
         master's host is looked for, and may be `dead`. A silent driver elsewhere, or in a container that cannot be looked
         into, is gone when no executor of it runs either, or its own host is lost. Reports of lost workers are too old to
-        count, and no silence counts in which the master itself stood still."""
+        count, nor does time in which the master itself stood still."""
         if application.record.exit_code is not None:
             return True
         if now_s - application.heard_s < HEARD_S:

@@ -1,7 +1,7 @@
 """Logs of executors that people read: where each log is, and that its worker's agent is to send the end of it.
 
-The wish is a level, as everything that an agent gets: it stands in the worker's desired state until the shell has the answer,
-or has waited long enough (`controller.master.log_calls`).
+The wish is a level, like everything that an agent gets: it stands in the worker's desired state until the shell has the
+answer, or has waited long enough (`controller.master.log_calls`).
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class Remaining:
         stages_core_s = math.fsum(stage.work_core_s for stage in matched.stages)
         share, used_core_s = self._input_share(), totals.used_core_s()
         whole_core_s = share * estimate.used_core_s
-        # a run may do with as little as one of the earlier runs did, so more than that is no bound
+        # a run may need as little as the cheapest of the earlier runs, so only that much is a lower bound
         least_core_s = whole_core_s - share * estimate.less_core_s
         # known stages that needed more than profiled say nothing about work outside of them
         untold = untold_core_s(min(1.0, ratio) * least_core_s, stages_core_s, used_core_s, known_core_s)

@@ -5,8 +5,8 @@ there when its agent reports again has to end (`Agents.desired`). Until it has, 
 never have one place.
 
 Three silences say nothing of a worker, and no executor is given up for them:
-- A master that stood still has listened to no one: time counts from its next pass on. The same holds
-  for drivers out of sight (`lifecycle`).
+- A master that stood still has heard nothing: time counts from its next pass on. The same holds for drivers that it cannot
+  see (`lifecycle`).
 - If no worker reports, the master itself may be cut off, and no worker could take other executors.
 - A driver that is silent, too, may be cut off together with its executors, and could take no others in.
 """

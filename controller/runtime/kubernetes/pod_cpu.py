@@ -138,16 +138,21 @@ def find_claimed_pod(pods: Iterable[PodCpu], serves: Serves, host: str) -> PodCp
     if len(there) == 1:
         return there[0]
     if not labelled:
-        raise RuntimeFailed(f"no pod that this agent sees has the labels of executor {serves.executor_id}; tried again")
+        raise RuntimeFailed(
+            f"no pod that this agent sees has the labels of executor {serves.executor_id}; the agent will look again"
+        )
     first = (there or alike or labelled)[0]
     name = f"{first.namespace}/{first.name}"
     if there:
         other = f"{there[1].namespace}/{there[1].name}"
         raise RuntimeRefused(f"pods {name} and {other} both claim to be this executor, at one address")
     if not alike:
-        raise RuntimeRefused(f"pod {name} has its labels, but by its environment Spark has not started it for this driver")
+        raise RuntimeRefused(
+            f"pod {name} has the labels of executor {serves.executor_id}, but its environment says that Spark has not "
+            "started it for this driver"
+        )
     if not first.ip:
-        raise RuntimeFailed(f"pod {name} has no address yet; tried again")
+        raise RuntimeFailed(f"pod {name} has no address yet; the agent will look again")
     raise RuntimeRefused(
-        f"pod {name} says that it is it, but has address {first.ip}, not {host[:80]}, from where the executor speaks"
+        f"pod {name} claims to be this executor, but has address {first.ip}, not {host[:80]}, from which the executor speaks"
     )

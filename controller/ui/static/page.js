@@ -922,7 +922,7 @@ function listen() {
   on("past", (past) => mine.past?.(past));
   on("cluster", (picture) => {
     const at = new Date(1000 * picture.at).toLocaleTimeString();
-    if (picture.trouble) tellState(`Not current${picture.at ? `, but of ${at}` : ""}: ${picture.trouble}`, true);
+    if (picture.trouble) tellState(`Not current${picture.at ? ` (as of ${at})` : ""}: ${picture.trouble}`, true);
     else tellState(`Live, ${at}`);
     mine.cluster(picture);
   });

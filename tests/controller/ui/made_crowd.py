@@ -14,7 +14,7 @@ from tests.fakes.cluster import one_stage_run, report, sample, use
 from tests.fakes.served import ServedPage
 
 COUNTS = (1, 20, 200)
-"""Numbers of applications that the page is looked at with."""
+"""Numbers of applications with which the page is tested and drawn."""
 
 NAMES = ("pagerank", "nightly-report", "sessions", "tpch-q5", "wordcount")
 TASKS = 40

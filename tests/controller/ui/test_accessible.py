@@ -1,5 +1,6 @@
-"""The live page for people with a keyboard only, with weak sight or with a small screen: a real Chromium before a real master
-with 1, 20 and 200 applications, in both themes. axe-core looks for what its rules know; the rest is measured here."""
+"""The live page for people who use only a keyboard, have weak sight or have a small screen: a real Chromium with a real
+master, in both themes; the cluster and an application with 1, 20 and 200 applications, the rest with one. axe-core looks for
+what its rules know; the rest is measured here."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def main(home: Home, number: int) -> None:
     while True:
         last = ended.wait(SYNC_S)
         asked = DriverSync(instance="standin", wanted={} if last else wanted, ended=last)
-        with suppress(Unavailable):  # as a bridge, it asks again
+        with suppress(Unavailable):  # like a bridge, it asks again
             reply = client._call(f"/v1/applications/{answer.application_id}/sync", DriverReply, asked)
             for notice in reply.notices:
                 say(notice=notice)
