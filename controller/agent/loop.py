@@ -114,6 +114,7 @@ class Agent:
         self.executors.begin_period()
         self._take_desired()
         observed = dict(self.runtime.observe())
+        self.launcher.seen(observed)
         for key, seen in observed.items():
             with self.outbox.trouble_of(key):
                 self.executors.read(key, seen, self.desired)

@@ -196,7 +196,7 @@ def test_down_ends_executors_and_control_groups_whose_agents_died(mortal: LocalC
     assert executors_of(view.application_id)
     done = mortal.command("down")
     assert "1 executor(s)" in done.stdout
-    assert "no master was there to end the drivers" in done.stderr
+    assert "no master was there to tell the drivers" in done.stderr
     assert not executors_of(view.application_id)
     assert not any(group.exists() for group in groups)
     assert not any(group.parent.exists() and not list(group.parent.glob("*/")) for group in groups)

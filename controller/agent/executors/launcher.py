@@ -14,11 +14,12 @@ import math
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from controller.agent.core.arbitrate import LEAST_CORES
 from controller.agent.executors.starting import AdoptingStarter, LaunchingStarter, Spec, Start, kept_spec
 from controller.agent.site import Site
 from controller.agent.threads import Beat
@@ -73,7 +74,7 @@ class Launcher:
         self._grants: dict[ExecutorKey, float] = {}
         """The newest grant of each executor whose start is wanted."""
         self._given: dict[ExecutorKey, float] = {}
-        """The grant with which the newest start of each executor went to the runtime."""
+        """The cores with which the newest start of each executor went to the runtime, until the executor is seen."""
         self._stopping: set[ExecutorKey] = set()
         self._refused: dict[ExecutorKey, str] = {}
         self._retry: dict[ExecutorKey, _Retry] = {}
@@ -113,6 +114,12 @@ class Launcher:
                 return
             self._under_way.add(start.key)
         self._starts.put(lambda: self._start(start))
+
+    def seen(self, keys: Iterable[ExecutorKey]) -> None:
+        """Note that these executors have shown up, so that their quotas are known."""
+        with self._lock:
+            for key in keys:
+                self._given.pop(key, None)
 
     def withdraw(self, key: ExecutorKey) -> None:
         """Leave out a waiting start of an executor that is not wanted any more."""
@@ -165,17 +172,19 @@ class Launcher:
         key = start.key
 
         def cores() -> float:
-            self._given[key] = self._grants.get(key, start.cores)
-            return self._given[key]
+            with self._lock:
+                self._given[key] = max(LEAST_CORES, self._left(start))
+                return self._given[key]
 
         try:
-            if key not in self._grants:
+            # a start for which there is no room yet is asked for again in the next period
+            if key not in self._grants or self._left(start) < LEAST_CORES:
                 return
             write_whole(self._record(key), kept_spec(start.spec), lasting=False)
             self._starter.start(start, cores, lambda: key in self._grants)
             self.images = self._starter.images()
             self._retry.pop(key, None)
-            log.info("executor %s has started with %.2f cores", key.text, self._given.get(key, 0.0))
+            log.info("executor %s has started with %.2f cores", key.text, self._grants.get(key, start.cores))
         except RuntimeRefused as error:
             log.error("executor %s is refused: %s", key.text, error)
             self._refused[key] = str(error)
@@ -189,6 +198,12 @@ class Launcher:
         finally:
             with self._lock:
                 self._under_way.discard(key)
+
+    def _left(self, start: Start) -> float:
+        """Return the cores that a start may take: its newest grant, less what others that are not seen yet have taken beyond
+        their newest grants."""
+        others = [given - self._grants.get(key, 0.0) for key, given in list(self._given.items()) if key != start.key]
+        return self._grants.get(start.key, start.cores) - math.fsum(max(0.0, beyond) for beyond in others)
 
     def _later(self, key: ExecutorKey, error: Exception) -> float:
         """Note a failed start; return the seconds to the next try."""

@@ -137,6 +137,23 @@ def test_quotas_stay_within_the_worker_while_an_executor_starts(worker: FakeWork
     assert worker.quotas() == {KEY: 1.9, OTHER: 0.1}
 
 
+def test_an_executor_starts_with_what_one_that_is_not_seen_yet_leaves(worker: FakeWorker) -> None:
+    plans = [plan(left_s=None), plan("other", left_s=None)]
+
+    def another_comes() -> None:
+        worker.want([spec(), spec("other")], plans)
+        worker.tick(work=False)
+
+    worker.launcher._starter = LaunchingStarter(_SlowStart(worker, another_comes), worker.site)
+    worker.want([spec()], plans[:1])
+    worker.tick()
+    # the first took all cores before the second came, so nothing is left for the second
+    assert worker.quotas() == {KEY: 2.0}
+    worker.launcher._starter = LaunchingStarter(worker.runtime, worker.site)
+    worker.tick()
+    assert worker.quotas() == {KEY: 1.0, OTHER: 1.0}
+
+
 class TestControl:
     def test_the_quota_follows_the_law(self, busy: FakeWorker) -> None:
         # 99 s left of the 100 s reported a second ago: 50 / 99 = 0.505 -> 0.55 in quanta of 0.05
