@@ -106,7 +106,7 @@ def cores_here(options: AgentOptions, tree: CgroupTree | None = None) -> float:
     allowed = (tree or CgroupTree()).quota_over(os.getpid())
     if allowed >= options.cores:
         return options.cores
-    # rounded down, because there is no more; the small addend makes up for binary fractions
+    # rounded down, because the group has no more; the small addend makes up for rounding errors of floats
     return max(options.floor, round(math.floor(allowed / CORE_QUANTUM + 1e-6) * CORE_QUANTUM, 2))
 
 

@@ -133,7 +133,7 @@ def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool 
 
 def read_tail(path: Path, most: int) -> tuple[bytes, int] | None:
     """Return the last bytes of a plain file, `most` of them at most, and its size; None if it does not exist. Links are not
-    followed. Raise `BadInput` for any other file, and for one that cannot be read."""
+    followed. Raise `BadInput` for any other file, and for a file that cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -71,8 +71,8 @@ class LogCalls:
                 self.core.unwant(ExecutorKey.parse(text), worker_id)
 
     def _records(self, application_id: str) -> list[ExecutorRecord]:
-        """Return the records of the executors that an application has or had, also of one that an earlier life of the master
-        has seen to its end. Raise `BadInput` for an application that is not known here."""
+        """Return the records of the executors that an application has or had, also if an earlier life of the master has seen
+        its end. Raise `BadInput` for an application that is not known here."""
         application = self.outside.registry.applications.get(application_id)
         if application is not None:
             return [executor.record for executor in application.executors.values()]

@@ -76,17 +76,17 @@ def test_a_cut_of_five_seconds_changes_nothing(cluster: Cluster) -> None:
     SECOND.heal()
     if time.monotonic() - began_s > 8.0:
         pytest.skip("this machine is too slow for a cut of five seconds")
-    time.sleep(10.0)  # as long as a silence lasts before anything is said of it
+    time.sleep(10.0)  # as long as a silence lasts before it is reported
     assert reports(cluster)
     assert cluster.driver.notices() == notices
     assert one_executor(SECOND) == before
 
 
-def test_a_cut_of_twenty_five_seconds_is_said_and_loses_nothing(cluster: Cluster, record_property: Any) -> None:
+def test_a_cut_of_twenty_five_seconds_is_reported_and_loses_nothing(cluster: Cluster, record_property: Any) -> None:
     before, began_s = one_executor(SECOND), time.monotonic()
     SECOND.cut()
     eventually(cluster.silence, "the silence")
-    record_property("silence said after", f"{time.monotonic() - began_s:.0f} s")
+    record_property("silence reported after", f"{time.monotonic() - began_s:.0f} s")
     assert f"worker {WORKER} has not reported for" in cluster.home.sparkpace("ps")
     time.sleep(max(0.0, began_s + 25.0 - time.monotonic()))
     SECOND.heal()
@@ -96,13 +96,13 @@ def test_a_cut_of_twenty_five_seconds_is_said_and_loses_nothing(cluster: Cluster
     assert one_executor(SECOND) == before
 
 
-def test_a_host_without_power_is_said_to_be_lost_and_serves_again_once_it_has_power(
+def test_a_host_without_power_is_reported_as_lost_and_serves_again_once_it_has_power(
     cluster: Cluster, record_property: Any
 ) -> None:
     began_s = time.monotonic()
     SECOND.power_off()
     eventually(cluster.silence, "the silence")
-    record_property("silence said after", f"{time.monotonic() - began_s:.0f} s")
+    record_property("silence reported after", f"{time.monotonic() - began_s:.0f} s")
     assert f"worker {WORKER} has not reported for" in cluster.home.sparkpace("ps")
     assert f"worker {WORKER} has not reported for" in cluster.log()
     eventually(cluster.driver.gone, "the loss of its executor")

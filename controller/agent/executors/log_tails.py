@@ -25,8 +25,8 @@ LONGEST_PROBLEM = 500
 
 
 def log_tails(wanted: Iterable[str], site: Site) -> dict[str, dict[str, LogTail]]:
-    """Return the ends of the wanted logs, `LOGS` of them at most: none of an executor that has printed nothing here, or
-    whose name is not a name of ours."""
+    """Return the ends of the wanted logs, `LOGS` of them at most: none for an executor that has printed nothing here,
+    and none for a text that names no executor."""
     found = dict[str, dict[str, LogTail]]()
     for text in islice(wanted, LOGS):
         found[text] = _tails(site.log_dir(ExecutorKey.parse(text))) if KEY.fullmatch(text) else {}

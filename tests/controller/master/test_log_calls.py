@@ -50,7 +50,7 @@ def test_a_log_goes_to_all_who_wait_for_it_and_only_its_worker_can_send_it(clust
         return list(await asyncio.gather(*calls))
 
     assert asyncio.run(read()) == [ExecutorLog(files=FILES)] * 2
-    assert sends(cluster, job, "1", {key: FILES}) == (), "one that comes once more is left out"
+    assert sends(cluster, job, "1", {key: FILES}) == (), "a log that comes again is left out"
 
 
 def test_one_that_does_not_come_in_time_is_named_with_its_place_and_is_asked_for_no_longer(

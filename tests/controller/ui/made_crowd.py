@@ -38,16 +38,16 @@ class Job:
         conf = {"spark.pace.deadline": f"{self.deadline_s}s", "spark.pace.force": "true"}
         self.id = page.master.cluster.register(name=name, main=f"{name}.py", conf=conf, wanted=WISH)
         self.events = one_stage_run(1000, TASKS, 2500)[:-3]
-        self.told = 0
+        self.reported = 0
 
     def tell(self, *events: AnyEvent) -> None:
-        self.page.master.cluster.driver(self.id, *events, first=self.told + 1, wanted=WISH)
-        self.told += len(events)
+        self.page.master.cluster.driver(self.id, *events, first=self.reported + 1, wanted=WISH)
+        self.reported += len(events)
 
     def next(self) -> tuple[ExecutorReport, Sample]:
         self.tick += 1
         due = 2 + int(self.tick / 2.5)
-        self.tell(*self.events[self.told : max(self.told, due)])
+        self.tell(*self.events[self.reported : max(self.reported, due)])
         progress, aim = self.tick / 100, min(1.0, self.tick / (0.9 * self.deadline_s))
         quota = round(0.6 + 0.35 * math.sin(self.tick / 9 + self.number), 2)
         self.used += 0.9 * quota
@@ -61,7 +61,7 @@ class Job:
             progress=progress, set_point=aim, cpu_core_s=self.used, ordered=ordered,
             forecast_end_s=95.0 + 3 * (self.number % 9),
         )  # fmt: skip
-        stage = use(0, self.used, done=max(0, self.told - 2))
+        stage = use(0, self.used, done=max(0, self.reported - 2))
         running = report(
             self.id, "1", quota_cores=quota, demand_cores=round(quota + 0.1, 2), memory_limit_mb=1408, stages=(stage,)
         )
@@ -96,11 +96,11 @@ def crowd(page: ServedPage, count: int, *, ended: int, ticks: int) -> str:
             if job.id in places and tick > number % (ticks // 4):
                 placed.setdefault(places[job.id], []).append(job.next())
         for index in range(WORKERS):
-            worker, told = f"w{index + 1}", placed.get(f"w{index + 1}", [])
+            worker, reported = f"w{index + 1}", placed.get(f"w{index + 1}", [])
             cluster.worker(
-                worker, *(one for one, _ in told), memory_mb=memory, nodes=nodes,
-                samples=tuple(row for _, row in told), sample_seq=taken[worker],
+                worker, *(one for one, _ in reported), memory_mb=memory, nodes=nodes,
+                samples=tuple(row for _, row in reported), sample_seq=taken[worker],
             )  # fmt: skip
-            taken[worker] += len(told)
+            taken[worker] += len(reported)
         page.look()
     return jobs[0].id

@@ -94,9 +94,9 @@ def test_what_a_report_takes_is_bounded_and_read_by_the_master(site: Site, tmp_p
     worker = FakeWorker(tmp_path)
     worker.want()
     worker.agent.receive(structs.replace(worker.agent.desired, logs=tuple(wanted)), worker.now_s)
-    told = msgspec.json.encode(worker.tick())
-    assert len(told) < LARGE[WorkerSync] // 8
-    logs = msgspec.json.decode(told, type=WorkerSync).logs
+    reported = msgspec.json.encode(worker.tick())
+    assert len(reported) < LARGE[WorkerSync] // 8
+    logs = msgspec.json.decode(reported, type=WorkerSync).logs
     assert logs is not None
     assert list(logs) == wanted[:LOGS]
     worker.want()
