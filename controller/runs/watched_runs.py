@@ -21,7 +21,7 @@ from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import read_samples, read_summary, samples_size
 from controller.runs.run_folders import RunFolder, dated_records, ended_folders, find_ended_run
 from controller.wire.course import Money, RunSavings, Savings, SavingsReply
-from controller.wire.worker import Sample
+from controller.wire.worker import Sample, cores_between
 from stage_model.errors import BadInput
 from stage_model.forecast.saving import WatchedSaving, watched_saving
 from stage_model.history.held import Held, cores_over
@@ -177,5 +177,5 @@ def held_and_used(samples: Iterable[Sample], end_s: float) -> tuple[Held, float]
     for rows in by_executor.values():
         rows.sort(key=lambda sample: sample.time_s)
         used += rows[-1].cpu_core_s
-        spans += [(before.time_s, after.time_s, before.grant) for before, after in pairwise(rows)]
+        spans += [(before.time_s, after.time_s, cores_between(before, after)) for before, after in pairwise(rows)]
     return cores_over(spans, end_s), used

@@ -215,6 +215,16 @@ class Sample(Message, frozen=True, kw_only=True):
     ordered: tuple[OrderedQuota, ...] = ()
 
 
+def cores_between(before: Sample, after: Sample) -> float:
+    """Return the cores that an executor held from one of its samples to its next. The grant of the first holds until the
+    next; where another agent took over in between, the quota was lifted and no sample shows it, so the executor held at least
+    what it used."""
+    cores = before.grant if before.grant > 0 else before.quota
+    if after.usage is not None or after.time_s <= before.time_s:
+        return cores
+    return max(cores, (after.cpu_core_s - before.cpu_core_s) / (after.time_s - before.time_s))
+
+
 class WorkerInfo(Message, frozen=True, kw_only=True):
     """A worker and its offer. `resources`: whole pieces, numbered from 0, besides cores and memory; `images`: executor images
     that it has already; `period_s`: its agent's control period; `own_networks`: its executors have addresses that only this

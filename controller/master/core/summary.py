@@ -1,7 +1,7 @@
 """The figures of an ended run from its samples and events: pure.
 
-Allocated core-seconds are the integral of the written quota, used ones the growth of container CPU, both from the first
-to the last task. Seconds count from submission.
+Allocated core-seconds are the integral of the cores that executors held, used ones the growth of container CPU, both from
+the first to the last task. Seconds count from submission.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from controller.wire.worker import Sample
+from controller.wire.worker import Sample, cores_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Use:
 
 
 def use_between(samples: Sequence[Sample], start_s: float, end_s: float) -> Use:
-    """Add samples up over [start_s, end_s]: a quota holds until its executor's next sample, CPU grew evenly between two."""
+    """Add samples up over [start_s, end_s]: cores are those of `cores_between`, and CPU grew evenly between two samples."""
     by_executor: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         by_executor[sample.executor_id].append(sample)
@@ -36,10 +36,10 @@ def use_between(samples: Sequence[Sample], start_s: float, end_s: float) -> Use:
         for row in rows[1:]:
             span = min(row.time_s, end_s) - max(before.time_s, start_s)
             if span > 0:
-                quota = before.grant if before.grant > 0 else before.quota
-                allocated += quota * span
+                cores = cores_between(before, row)
+                allocated += cores * span
                 used += max(0.0, row.cpu_core_s - before.cpu_core_s) * span / (row.time_s - before.time_s)
-                moments += [(max(before.time_s, start_s), quota), (min(row.time_s, end_s), -quota)]
+                moments += [(max(before.time_s, start_s), cores), (min(row.time_s, end_s), -cores)]
             before = row
     # at equal times what ends goes first
     peak = max(accumulate((change for _, change in sorted(moments)), initial=0.0))

@@ -9,8 +9,8 @@ from controller.wire.worker import Sample
 from tests.fakes import views
 
 
-def sample(time_s: float, grant: float, cpu_core_s: float, executor: str = "1") -> Sample:
-    return views.sample(time_s, executor, grant=grant, quota=grant, cpu_core_s=cpu_core_s)
+def sample(time_s: float, grant: float, cpu_core_s: float, executor: str = "1", usage: float | None = 0.1) -> Sample:
+    return views.sample(time_s, executor, grant=grant, quota=grant, cpu_core_s=cpu_core_s, usage=usage)
 
 
 ROWS = [sample(0.0, 1.0, 3.0), sample(2.0, 0.5, 4.6), sample(6.0, 0.5, 6.2)]
@@ -38,6 +38,16 @@ def test_executors_add_up_and_the_peak_is_of_one_moment() -> None:
     assert got.peak_cores == pytest.approx(1.5)
     beside = [sample(1.0, 1.5, 0.0, "2"), sample(8.0, 1.5, 2.0, "2")]
     assert use_between([*ROWS, *beside], 0.0, 8.0).peak_cores == pytest.approx(2.5)
+
+
+def test_until_the_first_sample_of_another_agent_an_executor_held_at_least_what_it_used() -> None:
+    """Between two agents the quota is lifted, and no sample shows it."""
+    used_more = sample(8.0, 0.5, 6.2 + 3.0, usage=None)
+    assert use_between([*ROWS, used_more], 6.0, 8.0).allocated_core_s == pytest.approx(3.0)
+    used_less = sample(8.0, 0.5, 6.2 + 0.4, usage=None)
+    assert use_between([*ROWS, used_less], 6.0, 8.0).allocated_core_s == pytest.approx(0.5 * 2)
+    jitter = sample(8.0, 0.5, 6.2 + 1.1)
+    assert use_between([*ROWS, jitter], 6.0, 8.0).allocated_core_s == pytest.approx(0.5 * 2)
 
 
 def test_a_counter_that_was_lost_takes_nothing_away() -> None:
