@@ -87,7 +87,7 @@ class Api(Handlers):
 
     def _own(self, request: Request) -> str:
         """Check the token of the driver of the application that the path names."""
-        self.gate.application(bearer_of(request), self.cluster.drivers.token_hash(request.path_params["id"]))
+        self.gate.application(bearer_of(request), self.cluster.core.drivers.token_hash(request.path_params["id"]))
         return f"application {request.path_params['id']}"
 
     def _worker(self, request: Request) -> str:

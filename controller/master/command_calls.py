@@ -15,7 +15,7 @@ from controller.master.off_loop import OffLoop, in_turns
 from controller.master.outside import Outside
 from controller.runs.run_folders import ended_runs, read_course
 from controller.runs.watched_runs import NewestSavings
-from controller.wire.command import ApplicationView, Change, Explanation
+from controller.wire.command import ApplicationView, Change
 from controller.wire.course import Course, EndedRun, SavingsReply
 from placement.topology import Topology
 from stage_model.errors import BadInput, NotStored
@@ -34,13 +34,6 @@ class CommandCalls:
     async def views(self, now_s: float) -> list[ApplicationView]:
         """Return the views of all applications; other tasks have their turn in between."""
         return await in_turns(self.core.views(now_s))
-
-    def view(self, application_id: str, now_s: float) -> ApplicationView:
-        return self.core.view(application_id, now_s)
-
-    def explain(self, application_id: str, now_s: float) -> Explanation:
-        """Return for every worker why the application's next executor would go there or not. Raise `BadInput`."""
-        return self.core.explain(application_id, now_s)
 
     async def course(
         self, application_id: str, samples: int, quotas: int, since_s: float, off_loop: OffLoop = asyncio.to_thread

@@ -103,10 +103,10 @@ class Handlers:
         return ApplicationList(applications=tuple(await self.cluster.commands.views(self.clock())))
 
     async def view(self, request: Request) -> ApplicationView:
-        return self.cluster.commands.view(request.path_params["id"], self.clock())
+        return self.cluster.core.commands.view(request.path_params["id"], self.clock())
 
     async def explain(self, request: Request) -> Explanation:
-        return self.cluster.commands.explain(request.path_params["id"], self.clock())
+        return self.cluster.core.commands.explain(request.path_params["id"], self.clock())
 
     async def executors(self, request: Request) -> ExecutorPlaces:
         return self.cluster.logs.places(request.path_params["id"])

@@ -86,7 +86,7 @@ async def metrics(cluster: ClusterState, now_s: float, epoch_s: float) -> bytes:
             await asyncio.sleep(0)
         if application.ended or application.id not in cluster.applications:
             continue
-        view = cluster.commands.view(application.id, now_s)
+        view = cluster.core.commands.view(application.id, now_s)
         states[view.state] = states.get(view.state, 0) + 1
         _of_application(families, view, epoch_s)
         shown, more = _of_executors(families, application, room)

@@ -19,7 +19,7 @@ from controller.master.log_calls import LogCalls
 from controller.master.off_loop import OffLoop
 from controller.master.outside import Outside
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
-from controller.wire.worker import Desired, WorkerReply, WorkerSync
+from controller.wire.worker import WorkerReply, WorkerSync
 
 
 class DriverCalls:
@@ -77,10 +77,6 @@ class DriverCalls:
             self.core.take_levels(application, sync, now_s)
         return self.core.reply(application, sync, storing=not self.outside.store.failing)
 
-    def token_hash(self, application_id: str) -> str | None:
-        """Return the hash of the application's token; None for an application that is not known here."""
-        return self.core.token_hash(application_id)
-
 
 class AgentCalls:
     def __init__(self, core: agents.Agents, outside: Outside, logs: LogCalls) -> None:
@@ -93,6 +89,3 @@ class AgentCalls:
             self.core.take(worker_id, sync, now_s)
             self.logs.take(worker_id, sync.logs or {})
         return self.core.reply(worker_id, now_s)
-
-    def desired(self, worker_id: str, now_s: float) -> Desired:
-        return self.core.desired(worker_id, now_s)

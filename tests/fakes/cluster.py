@@ -112,7 +112,7 @@ class FakeCluster:
         self.state.tick(self.now_s)
 
     def view(self, application_id: str) -> ApplicationView:
-        return self.state.commands.view(application_id, self.now_s)
+        return self.state.core.commands.view(application_id, self.now_s)
 
     def plan(self, uid: int = NOBODY_UID, **asked: Any) -> PlanReply:
         return answered(self.state.admission.plan(PlanRequest(**asked), self.now_s, uid=uid))

@@ -33,7 +33,7 @@ class Scene:
         self.cluster.now_s += seconds
         for _ in range(2):
             for name in self.offers:
-                desired = self.state.agents.desired(name, self.cluster.now_s)
+                desired = self.state.core.agents.desired(name, self.cluster.now_s)
                 self.report(name, *((spec.application_id, spec.executor_id) for spec in desired.executors))
         self.state.tick(self.cluster.now_s)
 
@@ -67,7 +67,7 @@ class Scene:
         return [e.record.worker_id for e in self.state.applications[application_id].live_executors()]
 
     def view(self, application_id: str) -> ApplicationView:
-        view: ApplicationView = self.state.commands.view(application_id, self.cluster.now_s)
+        view: ApplicationView = self.state.core.commands.view(application_id, self.cluster.now_s)
         return view
 
     def end(self, application_id: str) -> None:

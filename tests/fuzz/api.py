@@ -105,7 +105,8 @@ class Conversation:
         self.cluster.driver(self.other, *one_stage_run(1000)[3:], first=4, ended=True)
         self.cluster.worker("w1")
         self.cluster.state.tick(self.cluster.now_s)
-        assert self.cluster.state.commands.view(self.other, self.cluster.now_s).finished, "another's record is not written"
+        view = self.cluster.state.core.commands.view(self.other, self.cluster.now_s)
+        assert view.finished, "another's record is not written"
 
     def _restart(self) -> None:
         self.cluster.state.store.close()

@@ -146,7 +146,7 @@ class World(Scene):
     def reports(self, name: str, first: str, done: int, gone: int | None) -> None:
         """Let an agent report; `first` is what has become of the first executor that should run there, or "again" where it
         shows all that ever ran there; `gone` is an application whose driver it has seen die."""
-        specs = self.state.agents.desired(name, self.cluster.now_s).executors
+        specs = self.state.core.agents.desired(name, self.cluster.now_s).executors
         seen = use(done % STAGES, 1.0 + done, done=min(done, TASKS))
         told = [
             report(spec.application_id, spec.executor_id, stages=(seen,), memory_limit_mb=2000, off_heap_mb=64 * done)
@@ -375,7 +375,7 @@ def test_the_kept_state_is_the_one_that_would_be_made_from_scratch(history: list
 def orders(world: World, worker_id: str) -> tuple[object, set[str]]:
     """Return what an agent must learn at once: the executors of its worker with what their plans rest on, and the ends. An
     end that is no longer listed is no order."""
-    desired = world.state.agents.desired(worker_id, world.cluster.now_s)
+    desired = world.state.core.agents.desired(worker_id, world.cluster.now_s)
     plans = [
         (one.application_id, one.priority, one.deadline_s, [(stage.stage, stage.attempt) for stage in one.stages])
         for one in desired.applications

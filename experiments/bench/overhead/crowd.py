@@ -328,7 +328,7 @@ def one_pass(crowd: Crowd, changed: Sequence[Driver], tracer: cProfile.Profile |
     told_s = time.perf_counter()
     concerned = sorted(crowd.woken)
     for worker_id in concerned:
-        msgspec.json.encode(crowd.state.agents.desired(worker_id, crowd.now_s))
+        msgspec.json.encode(crowd.state.core.agents.desired(worker_id, crowd.now_s))
     planned_s, cpu_s = time.perf_counter(), time.process_time() - begun_cpu_s
     if tracer:
         tracer.disable()

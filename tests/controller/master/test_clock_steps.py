@@ -87,14 +87,14 @@ def story(folder: Path, origins_ms: tuple[int, int], set_by_s: tuple[float, ...]
     later(62)
     second.tell(*events[:4])
     app = cluster.state.applications[second.id]
-    seen: list[Any] = [dict(app.plan.goals), cluster.state.agents.desired("w1", cluster.now_s).applications]
+    seen: list[Any] = [dict(app.plan.goals), cluster.state.core.agents.desired("w1", cluster.now_s).applications]
     later(5)
     cluster.worker("w1", report(second.id, "2", "exited", exit_code=1))
     assert app.placement.failures_in_a_row == 1, "it lived long, so the row of failures begins again"
     cluster.restart()
     cluster.worker("w1")
     app = cluster.state.applications[second.id]
-    seen += [app.target(), [plan.left_s for plan in cluster.state.agents.desired("w1", cluster.now_s).applications]]
+    seen += [app.target(), [plan.left_s for plan in cluster.state.core.agents.desired("w1", cluster.now_s).applications]]
     shown[:] = [(second.id, "3")]
     later(3)
     second.tell(*events[4:])

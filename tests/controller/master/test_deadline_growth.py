@@ -57,7 +57,7 @@ def test_an_application_waits_visibly_for_the_worker_that_its_deadline_needs(tau
     job = taught.register("app", None, deadline="9s")
     needs = "its deadline needs 1 further worker (1 cores, 1536 MiB), which takes about 1s to start"
     assert taught.view(job).reason == needs
-    assert taught.state.commands.explain(job, taught.cluster.now_s).waiting == needs
+    assert taught.state.core.commands.explain(job, taught.cluster.now_s).waiting == needs
     assert taught.state.applications[job].placement.waited_for == ""
     assert needs in taught.view(job).notices
     turn(taught, provider, 1)

@@ -48,7 +48,7 @@ def told(scene: Scene, *reports: ExecutorReport) -> None:
 
 
 def split(scene: Scene, worker: str = "w1") -> dict[str, int]:
-    found: dict[str, int] = scene.state.agents.desired(worker, scene.cluster.now_s).budgets_mb
+    found: dict[str, int] = scene.state.core.agents.desired(worker, scene.cluster.now_s).budgets_mb
     return found
 
 
@@ -98,7 +98,7 @@ def test_each_worker_is_split_among_those_on_it(tmp_path: Path) -> None:
 
 def test_a_size_that_the_user_chose_is_fixed(scene: Scene) -> None:
     a, b = sized(scene, "a", **{"memory.offHeap.size": "1g"}), scene.register("b")
-    desired = scene.state.agents.desired("w1", scene.cluster.now_s)
+    desired = scene.state.core.agents.desired("w1", scene.cluster.now_s)
     assert desired.budgets_mb == {f"{b}/1": 8000 - (H + 1024) - H}
     sizes = {s.application_id: (s.memory_mb, s.off_heap_floor_mb) for s in desired.executors}
     assert sizes == {a: (H + 1024, None), b: (H, 64)}

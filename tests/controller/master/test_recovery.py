@@ -169,12 +169,12 @@ class TestPast:
         self, cluster: FakeCluster, application_id: str
     ) -> None:
         cluster.driver(application_id, *one_stage_run(1000)[:2])
-        token = cluster.state.drivers.token_hash(application_id)
+        token = cluster.state.core.drivers.token_hash(application_id)
         for _ in range(2):
             with pytest.raises(Denied, match=application_id):
                 cluster.register(application_id=application_id, instance="foreign")
             application = cluster.state.applications[application_id]
-            assert (application.stream.acknowledged, cluster.state.drivers.token_hash(application_id)) == (2, token)
+            assert (application.stream.acknowledged, cluster.state.core.drivers.token_hash(application_id)) == (2, token)
             assert application.record.registration.instance == "driver"
             again(cluster)
 
@@ -188,7 +188,7 @@ class TestProfiles:
         application_id = cluster.register(conf={"spark.pace.deadline": "1h"})
         cluster.driver(application_id, *one_stage_run(1000)[:3])
         before = cluster.worker("w1", report(application_id, "1")).desired
-        token = cluster.state.drivers.token_hash(application_id)
+        token = cluster.state.core.drivers.token_hash(application_id)
         path = cluster.state.profiles.path("app@app.py")
 
         def lose() -> None:
@@ -199,7 +199,7 @@ class TestProfiles:
         again(cluster, lose)
         application = cluster.state.applications[application_id]
         assert application.stream.acknowledged == 3
-        assert cluster.state.drivers.token_hash(application_id) == token
+        assert cluster.state.core.drivers.token_hash(application_id) == token
         assert cluster.worker("w1", report(application_id, "1")).desired.executors == before.executors
         assert application.profile_key == "app@app.py"
         assert len(cluster.driver(application_id, first=4).notices) == 1

@@ -20,7 +20,7 @@ def go_on(cluster: FakeCluster, applications: list[str]) -> None:
     """Let a second pass in which every agent and every driver reports and the master has its pass."""
     cluster.now_s += 1
     for worker in WORKERS:
-        running = cluster.state.agents.desired(worker, cluster.now_s).executors
+        running = cluster.state.core.agents.desired(worker, cluster.now_s).executors
         cluster.worker(worker, *(report(spec.application_id, spec.executor_id) for spec in running))
     for application_id in applications:
         assert cluster.driver(application_id).stop is None
@@ -54,7 +54,7 @@ def test_a_master_whose_planner_refuses_everything_stays_sound(
             views = [cluster.view(one) for one in applications]
             assert [(view.state, view.queue_position) for view in views] == [(ApplicationState.WAITING, n) for n in (1, 2, 3)]
             assert sorted(cluster.state.applications) == sorted(applications)
-            assert all(not cluster.state.agents.desired(worker, cluster.now_s).executors for worker in WORKERS)
+            assert all(not cluster.state.core.agents.desired(worker, cluster.now_s).executors for worker in WORKERS)
     for _ in range(2):
         go_on(cluster, applications)
     assert [set(cluster.where(one)) for one in applications] == [set(WORKERS)] * 3, "what waited is served in the end"

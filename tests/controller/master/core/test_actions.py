@@ -182,7 +182,7 @@ def test_only_what_belongs_to_the_action_is_planned_for(cluster: FakeCluster) ->
     assert plan.left_s == pytest.approx(95.0, abs=0.01)
     assert core_s(plan.future_busy) == pytest.approx(30.0)
     assert plan.future_fixed_s == pytest.approx(0.0, abs=0.1)
-    view = cluster.state.commands.view(application.id, cluster.now_s + 12)
+    view = cluster.state.core.commands.view(application.id, cluster.now_s + 12)
     assert view.deadline_s == pytest.approx(107.0, abs=0.01)
     # the paper's deadline of the first of four equal stages, from the action's own start
     assert application.plan.goals[(0, 0)].length_s == pytest.approx(0.95 * 100 / 4, rel=0.01)

@@ -53,12 +53,12 @@ def test_a_run_that_has_taught_has_the_bounds_of_its_stages_and_the_next_one_is_
     cluster: FakeCluster,
 ) -> None:
     first = cluster.finished_run()
-    assert cluster.state.commands.explain(first, cluster.now_s).largest_stages == ()
+    assert cluster.state.core.commands.explain(first, cluster.now_s).largest_stages == ()
     [bound] = cluster.summary(first)["largest_stages"]
     # eight seconds of work on one core
     assert (bound["name"], bound["bound"], bound["tasks"]) == ("collect at /x/app.py:1", "CPU", 4)
     second = cluster.register(instance="second")
-    [expected] = cluster.state.commands.explain(second, cluster.now_s).largest_stages
+    [expected] = cluster.state.core.commands.explain(second, cluster.now_s).largest_stages
     assert expected == StageBound(**bound)
 
 

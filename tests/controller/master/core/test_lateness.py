@@ -185,7 +185,7 @@ def test_a_run_that_did_more_than_planned_says_so_everywhere(cluster: FakeCluste
     assert summary["basis"]["same_arguments"] == 1
     [ended] = ended_runs(cluster.path / "runs")
     assert ended.lateness == view.lateness
-    explained = cluster.state.commands.explain(job, cluster.now_s)
+    explained = cluster.state.core.commands.explain(job, cluster.now_s)
     assert (explained.lateness, explained.basis) == (view.lateness, view.basis)
 
 

@@ -85,7 +85,7 @@ def test_the_record_the_view_and_the_explanation_tell_it(cluster: FakeCluster) -
     assert found["untaught"] == {"reason": NO_JOB.reason, "sentence": NO_JOB.sentence}
     assert found["largest_stages"] == []
     assert cluster.view(silent).untaught == NO_JOB
-    assert cluster.state.commands.explain(silent, cluster.now_s).untaught == NO_JOB
+    assert cluster.state.core.commands.explain(silent, cluster.now_s).untaught == NO_JOB
 
 
 @pytest.mark.parametrize("restarted", [False, True])

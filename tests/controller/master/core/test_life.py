@@ -76,7 +76,7 @@ def test_an_application_passes_all_states_of_its_life(cluster: FakeCluster) -> N
 
     def look() -> None:
         seen.append(application.life.state)
-        shown = cluster.state.commands.view(application_id, cluster.now_s)
+        shown = cluster.state.core.commands.view(application_id, cluster.now_s)
         assert (shown.state, shown.finished) == (SHOWN[seen[-1]], seen[-1] is LifeState.FINISHED)
 
     def record() -> None:

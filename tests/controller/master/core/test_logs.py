@@ -53,11 +53,11 @@ def test_the_agent_is_woken_for_a_wish_and_for_its_end(cluster: FakeCluster, job
     key, version = ExecutorKey(job, "1"), cluster.state.lifecycle.version("m2")
     logs_of(cluster).want(key, place_of(cluster, job))
     logs_of(cluster).want(key, place_of(cluster, job))
-    assert cluster.state.agents.desired("m2", cluster.now_s).logs == (key.text,)
+    assert cluster.state.core.agents.desired("m2", cluster.now_s).logs == (key.text,)
     assert cluster.state.lifecycle.version("m2") == version + 1
     logs_of(cluster).unwant(key, "m2")
     logs_of(cluster).unwant(key, "m2")
-    assert cluster.state.agents.desired("m2", cluster.now_s).logs == ()
+    assert cluster.state.core.agents.desired("m2", cluster.now_s).logs == ()
     assert cluster.state.lifecycle.version("m2") == version + 2
 
 
@@ -65,7 +65,7 @@ def test_the_log_of_a_worker_that_cannot_send_it_is_refused_with_the_place(clust
     def assert_refused(*named: object) -> None:
         with refused(Unavailable, "executor 1", FOLDER, *named):
             logs_of(cluster).want(ExecutorKey(job, "1"), place_of(cluster, job))
-        assert cluster.state.agents.desired("m2", cluster.now_s).logs == ()
+        assert cluster.state.core.agents.desired("m2", cluster.now_s).logs == ()
 
     cluster.worker("m2", report(job, "1", log_dir=FOLDER))
     assert_refused("m2", "127.0.0.1", "earlier release", "install")

@@ -58,7 +58,7 @@ def test_the_drivers_host_takes_executors_only_as_long_as_the_planned_cores_leav
     scene = Scene(tmp_path, w1={"host": "10.0.0.1"}, w2={"host": "10.0.0.2", "cores": 16.0})
     first, second = scene.register("first"), scene.register("second")
     assert (scene.where(first), scene.where(second)) == (["w1"], ["w2"])
-    here, _ = scene.state.commands.explain(second, scene.cluster.now_s).workers
+    here, _ = scene.state.core.commands.explain(second, scene.cluster.now_s).workers
     assert (here.local, here.crowded, here.free_cores) == (True, True, 0.0)
     # without a profile an executor demands its slots
     planned = [[one.cores for one in worker.occupants.values()] for worker in scene.state.placing.fleet.ordered]
@@ -209,7 +209,7 @@ def test_lower_priority_gives_off_heap_memory_up_instead_of_making_a_higher_one_
     high = scene.register("high", priority="high")
     scene.sync()
     assert scene.where(high) == ["w1"]
-    budgets = scene.state.agents.desired("w1", scene.cluster.now_s).budgets_mb
+    budgets = scene.state.core.agents.desired("w1", scene.cluster.now_s).budgets_mb
     # M - 3 h is one h: with both of lower priority at their floor of 64 MiB the newcomer has less than h and is alone in that
     assert budgets[f"{low}/1"] == budgets[f"{other}/1"] == 64
     assert budgets[f"{high}/1"] == 4 * H - 3 * H - 128
@@ -234,7 +234,7 @@ def test_evict_ends_the_fewest_of_lower_priority_with_a_record(tmp_path: Path) -
     assert sorted(scene.where(high)) == ["w1", "w2"]
     assert scene.where(one) == ["w2"]
     assert application.placement.lost == 0
-    explained = scene.state.commands.explain(one, scene.cluster.now_s)
+    explained = scene.state.core.commands.explain(one, scene.cluster.now_s)
     assert explained.evicted == (f"executor {victim.record.executor_id} on worker w1 for {high}",)
 
 
@@ -346,7 +346,7 @@ def test_a_wait_for_data_ends_with_the_workers_that_have_it(data: Scene) -> None
 def test_every_worker_is_explained(tmp_path: Path) -> None:
     scene = Scene(tmp_path, w1={"labels": {"zone": "a"}}, w2={"labels": {"zone": "b"}}, w3={"labels": {"zone": "a"}})
     a = scene.register("a", placement_labels="zone=a")
-    explained = scene.state.commands.explain(a, scene.cluster.now_s)
+    explained = scene.state.core.commands.explain(a, scene.cluster.now_s)
     assert (explained.policy, explained.wanted) == ("spread", 1)
     by_id = {worker.worker_id: worker for worker in explained.workers}
     assert by_id["w1"].executors == ("1",)

@@ -51,7 +51,7 @@ class Hosts:
             self.cluster.tick()
 
     def reports(self, worker: str) -> WorkerReply:
-        specs = self.cluster.state.agents.desired(worker, self.cluster.now_s).executors
+        specs = self.cluster.state.core.agents.desired(worker, self.cluster.now_s).executors
         running = (report(one.application_id, one.executor_id) for one in specs)
         self.replies[worker] = self.cluster.worker(worker, *running, boot=self.boots.get(worker, ""))
         return self.replies[worker]
