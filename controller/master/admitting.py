@@ -52,17 +52,15 @@ class Admitting:
                 self.core.ask(application, offer, number, now_s)
         return application
 
-    async def plan(
-        self, request: PlanRequest, now_s: float, off_loop: OffLoop = asyncio.to_thread, uid: int = NOBODY_UID
-    ) -> PlanReply:
+    async def plan(self, request: PlanRequest, now_s: float, uid: int = NOBODY_UID) -> PlanReply:
         """Return feasibility, cores and the least possible deadline of a profile on this cluster as it is, alongside the
         other jobs of a pipeline of `uid`'s. Raise `BadInput`, and `InfeasibleDeadline` for what the share of `uid` does not
         allow."""
-        reply = await self._planned(request, now_s, off_loop, uid)
+        reply = await self._planned(request, now_s, uid)
         self.core.check_share(request, reply, uid, now_s)
         return reply
 
-    async def _planned(self, request: PlanRequest, now_s: float, off_loop: OffLoop, uid: int) -> PlanReply:
+    async def _planned(self, request: PlanRequest, now_s: float, uid: int) -> PlanReply:
         cluster = self.core.check_plan(request, now_s)
         others = await in_turns(promised(self.registry, now_s, attached=request.attached))
 
@@ -70,13 +68,13 @@ class Admitting:
             profile = profile_of(request, self.profiles)
             return plan_reply(request, profile, cluster, others, () if profile else self.profiles.list())
 
-        return self.core.with_pipeline(request, await off_loop(planned), uid, now_s)
+        return self.core.with_pipeline(request, await asyncio.to_thread(planned), uid, now_s)
 
     async def ask(self, submission: str, asked: StartRequest, uid: int, clock: Callable[[], float]) -> StartReply:
         """Answer whether the driver of a submission of that user may start. Raise `BadInput` for a submission that cannot be
         planned, or cannot come after another one, `Unavailable` where too many wait."""
         if asked.plan is not None:
-            plan = await self._planned(asked.plan, clock(), asyncio.to_thread, uid)
+            plan = await self._planned(asked.plan, clock(), uid)
             self.submissions.take(submission, asked, plan.forecast, uid, clock())
         return self.submissions.answer(submission, clock())
 

@@ -35,9 +35,7 @@ class CommandCalls:
         """Return the views of all applications; other tasks have their turn in between."""
         return await in_turns(self.core.views(now_s))
 
-    async def course(
-        self, application_id: str, samples: int, quotas: int, since_s: float, off_loop: OffLoop = asyncio.to_thread
-    ) -> Course:
+    async def course(self, application_id: str, samples: int, quotas: int, since_s: float) -> Course:
         """Return the course of an application, also where only its run folder is left."""
         application = self.core.registry.applications.get(application_id)
         folder = self.outside.recorder.folder(application_id)
@@ -46,10 +44,10 @@ class CommandCalls:
                 f"no application or run {application_id!r:.80} is known; try one of `sparkpace ps` once its driver runs"
             )
         spans = None if application is None or application.finished else stage_spans(application)
-        return await off_loop(lambda: read_course(folder, samples, quotas, since_s, spans))
+        return await asyncio.to_thread(read_course, folder, samples, quotas, since_s, spans)
 
-    async def ended_runs(self, off_loop: OffLoop = asyncio.to_thread) -> tuple[EndedRun, ...]:
-        return await off_loop(lambda: ended_runs(self.outside.recorder.runs))
+    async def ended_runs(self) -> tuple[EndedRun, ...]:
+        return await asyncio.to_thread(ended_runs, self.outside.recorder.runs)
 
     async def savings(self, off_loop: OffLoop = asyncio.to_thread) -> SavingsReply:
         """Return the savings of the newest watched runs, worked out for one caller at a time."""
