@@ -52,7 +52,9 @@ def arbitrate(requests: Sequence[CoreRequest], capacity: float, quantum: float, 
     granted = dict(floors)
     left = total - sum(floors.values())
     for rank in _ranks(ordered, period_s):
-        wishes = {r.key: max(0, _ceil(_finite(r.demand, capacity), quantum) - floors[r.key]) for r in rank}
+        # an unlimited demand is for the whole worker
+        demands = {r.key: capacity if r.demand == math.inf else r.demand for r in rank}
+        wishes = {key: max(0, _ceil(demand, quantum) - floors[key]) for key, demand in demands.items()}
         shares = _in_proportion(wishes, left)
         for key, share in shares.items():
             granted[key] += share
@@ -113,11 +115,6 @@ def _shrink(requests: Sequence[CoreRequest], capacity: float, quantum: float) ->
     rest = max(0, _floor(capacity, LEAST_CORES) - len(requests))
     asked = max(1, rest, sum(above.values()))
     return {key: round((1 + count * rest // asked) * LEAST_CORES, 10) for key, count in above.items()}
-
-
-def _finite(demand: float, capacity: float) -> float:
-    """Return the demand; an unlimited one is for the whole worker."""
-    return capacity if demand == math.inf else demand
 
 
 def _ceil(cores: float, quantum: float) -> int:
