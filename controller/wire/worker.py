@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -223,6 +225,14 @@ def cores_between(before: Sample, after: Sample) -> float:
     if after.usage is not None or after.time_s <= before.time_s:
         return cores
     return max(cores, (after.cpu_core_s - before.cpu_core_s) / (after.time_s - before.time_s))
+
+
+def samples_by_executor(samples: Iterable[Sample]) -> list[list[Sample]]:
+    """Return the samples of each executor, in the order of their times."""
+    found = defaultdict[str, list[Sample]](list)
+    for sample in samples:
+        found[sample.executor_id].append(sample)
+    return [sorted(rows, key=lambda sample: sample.time_s) for rows in found.values()]
 
 
 class WorkerInfo(Message, frozen=True, kw_only=True):
