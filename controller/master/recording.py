@@ -6,8 +6,6 @@ import logging
 from concurrent.futures import Executor, Future
 from dataclasses import asdict
 
-from msgspec import structs
-
 from controller.machine.files import no_space
 from controller.master.core.application import Application
 from controller.master.core.lesson import NoLesson, untaught
@@ -18,7 +16,7 @@ from controller.master.storage.recorder import Recorder
 from controller.runs.profile_store import ProfileStore
 from controller.wire.basis import Untaught
 from stage_model.errors import NotStored, PaceError
-from stage_model.forecast.bounds import run_bounds
+from stage_model.forecast.bounds import StageBound, run_bounds
 
 log = logging.getLogger("sparkpace.master")
 
@@ -56,22 +54,22 @@ def write_record(ending: RunEnding, recorder: Recorder, profiles: ProfileStore) 
         log.error("%s: what it used is not known: %s", ending.application_id, error)
         used = {}
     why = _teach(ending, profiles)
-    stages = {"largest_stages": _largest_stages(ending) if why is None else []}
-    taught = {"taught": why is None, "untaught": None if why is None else structs.asdict(why)}
+    stages = {"largest_stages": _largest_stages(ending) if why is None else ()}
+    taught = {"taught": why is None, "untaught": why}
     removed = recorder.finish(ending.application_id, {**ending.summary, **used, **stages, **taught}, ending.stages)
     return why, removed
 
 
-def _largest_stages(ending: RunEnding) -> list[dict[str, object]]:
+def _largest_stages(ending: RunEnding) -> tuple[StageBound, ...]:
     """Return the bounds of the largest stages of a run that has taught; they are not known of any other."""
     if ending.lesson is None:
-        return []
+        return ()
     try:
-        return [structs.asdict(stage) for stage in run_bounds(ending.lesson)]
+        return run_bounds(ending.lesson)
     except (PaceError, ValueError, ArithmeticError) as error:
         # whatever is wrong with its figures, the run's record is written
         log.error("%s: what bounds its stages is not known: %s", ending.application_id, error)
-        return []
+        return ()
 
 
 def _teach(ending: RunEnding, profiles: ProfileStore) -> Untaught | None:

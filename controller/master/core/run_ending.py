@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import structs
-
-from controller.asks.pipeline_options import PipelineOptions
 from controller.master.core.actions import Action
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity
@@ -96,8 +93,8 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "runtime": runtime,
         "observed": options.observe,
         "deadline_s": options.deadline_s,
-        "pipeline": _pipeline(options.pipeline),
-        "changes": [structs.asdict(change) for change in record.changes],
+        "pipeline": options.pipeline,
+        "changes": list(record.changes),
         "end_s": round(ended_s, 3),
         "error_pct": _rounded(error_pct(ended_s, options.deadline_s)) if application.succeeded else None,
         "actions": [_action(application, action) for action in application.actions.by_key.values()],
@@ -118,7 +115,7 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "tasks": sum(len(stage.done) for stage in run.attempts.values()),
         "tasks_failed": run.tasks_failed,
         "executors_lost": application.placement.lost,
-        "data_waits": [structs.asdict(wait) for wait in application.record.data_waits],
+        "data_waits": list(record.data_waits),
         "evicted": [
             {"executor": e.record.executor_id, "worker": e.record.worker_id, "for": e.record.evicted_for}
             for e in application.executors.values()
@@ -127,8 +124,8 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "profile": application.profile_key,
         "profile_runs": application.profile_runs,
         "profile_match": _rounded(found.matched_share if found else None),
-        "basis": None if record.basis is None else structs.asdict(record.basis),
-        "lateness": None if record.lateness is None else structs.asdict(record.lateness),
+        "basis": record.basis,
+        "lateness": record.lateness,
         "faults": application.faults,
         "events_missing": application.stream.missed + application.stream.left_out,
         "largest_stages": [],
@@ -137,13 +134,6 @@ def _summary(application: Application, most: Capacity, runtime: str, start_s: fl
         "spark_version": record.registration.spark_version,
         "submitted_epoch_s": round(record.started_epoch_s, 3),
     }
-
-
-def _pipeline(said: PipelineOptions | None) -> dict[str, Any] | None:
-    """Return the pipeline that the application was part of; `by_s`, its end, counts from submission."""
-    if said is None:
-        return None
-    return {"name": said.name, "by_s": said.by_s}
 
 
 def _action(application: Application, action: Action) -> dict[str, Any]:
