@@ -201,8 +201,6 @@ class Registry:
             application.life.ended_monotonic_s = now_s
         # a worker may show an executor only later that was placed while nothing could be stored (`executors.take_over`)
         application.record.next_executor = skip_unknown_ids(application.record.next_executor)
-        self.applications[application.id] = application
-        self._note_submission(application.record)
-        self.changes.application(application)
+        self.add(application)
         for executor in executors:
             self.place(application, executor)
