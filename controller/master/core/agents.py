@@ -89,13 +89,8 @@ class Agents:
             executor = application.executors.get(report.executor_id) if application else None
             if executor is not None and executor.record.worker_id == worker_id:
                 continue
-            if application is not None:
-                over = application.ended
-            elif report.application_id in self.registry.past:
-                over = True
-            else:
-                over = report.state is ExecutorState.EXITED and now_s - self.registry.life.begun_s >= COME_BACK_S
-            if over:
+            unclaimed = application is None and now_s - self.registry.life.begun_s >= COME_BACK_S
+            if self._has_ended(report.application_id) or (unclaimed and report.state is ExecutorState.EXITED):
                 yield ExecutorKey(report.application_id, report.executor_id)
 
     def desired(self, worker_id: str, now_s: float) -> Desired:
