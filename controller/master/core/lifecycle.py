@@ -6,7 +6,7 @@ What goes wrong with one application is left out and reported to its user (`guar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from controller.master.core import dependencies, executors, queue
 from controller.master.core.application import Application
@@ -51,12 +51,9 @@ class Lifecycle:
         for application in queue.by_rank(changes.take_lacking(noted)):
             if not self._has_executors(application, now_s):
                 changes.lacking[application.id] = application
-        self._wake_agents([*noted, *changes.take()])
+        changed = [*noted, *changes.take()]
+        self.wake(set[str]().union(*(application.worker_ids() for application in changed)))
         return changes.take_effects()
-
-    def _wake_agents(self, applications: Iterable[Application]) -> None:
-        """Have the agents of these applications' workers look again: the desired state of each has changed."""
-        self.wake(set[str]().union(*(application.worker_ids() for application in applications)))
 
     def wake(self, worker_ids: Collection[str]) -> None:
         """Have the agents of these workers look again: the desired state of each has changed."""
