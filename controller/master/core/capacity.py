@@ -30,6 +30,12 @@ def capacity(workers: Sequence[WorkerInfo], slots: Callable[[WorkerInfo], int], 
     return capacity_of([(w.cores, slots(w)) for w in chosen], len(chosen), workers)
 
 
+def slots_on(cores: float, most: int | None) -> int:
+    """Return the slots of an executor on a worker: all its `cores`, rounded up, and `most` at most (None: no limit)."""
+    slots = math.ceil(cores)
+    return slots if most is None else max(1, min(slots, most))
+
+
 def expected_worker(kind: WorkerType) -> WorkerInfo:
     """Return a worker that is not there yet, as far as capacity looks at it."""
     return WorkerInfo(worker_id="", host="", cores=kind.cores, memory_mb=kind.memory_mb, runtime="", pid=0, boot_id="")

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from controller.asks.job_options import JobOptions
 from controller.master.core.application_record import ApplicationRecord
+from controller.master.core.capacity import slots_on
 from controller.runtime.docker.locale_in_image import language_words
 from controller.wire.driver import ExecutorWish, PythonEnvironment, Registration
 from controller.wire.worker import ExecutorSpec, Mount
@@ -107,12 +108,11 @@ def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, pyt
 def executor_slots(conf: dict[str, str], wish: ExecutorWish, profile_id: str, cores: float) -> int:
     """Return all `cores` of a worker, rounded up; capped by --executor-cores, or by the cores of a resource profile of its
     own."""
-    most = math.ceil(cores)
     # Spark's default profile claims 1 core for masters it does not know, whatever the user said
     asked = wish.cores if profile_id != "0" else None
     if asked is None and "spark.executor.cores" in conf:
         asked = _number(conf, "spark.executor.cores", "1", int)
-    return most if asked is None else max(1, min(most, asked))
+    return slots_on(cores, asked)
 
 
 def executor_spec(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
-from controller.master.core.capacity import Capacity, asked_capacity, capacity, initial
+from controller.master.core.capacity import Capacity, asked_capacity, capacity, initial, slots_on
 from controller.master.core.feasibility import Offer, feasibility, judged_with, whole_forecast
 from controller.master.core.lesson import LastUntaught, basis, no_profile
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest
@@ -67,7 +67,7 @@ def planned_capacity(request: PlanRequest, workers: Sequence[WorkerInfo]) -> Cap
     """Return the most that a job to come can get of these workers."""
     if request.attached:
         return asked_capacity(request.conf or {}, workers)
-    return capacity(workers, lambda w: _slots(w, request.executor_cores), request.executors)
+    return capacity(workers, lambda w: slots_on(w.cores, request.executor_cores), request.executors)
 
 
 def asked_law(request: PlanRequest, default: str) -> tuple[str, Mapping[str, float]]:
@@ -124,11 +124,6 @@ def _under(
     stages = _planned(what, followed_s, most, PaperSettings.from_numbers(constants))
     forecast = whole_forecast(what, most)
     return structs.replace(reply, cores=cores, stages=stages, reason=reason, forecast=forecast, basis=basis(what.grounds))
-
-
-def _slots(worker: WorkerInfo, most: int | None) -> int:
-    slots = max(1, -int(-worker.cores // 1))
-    return slots if most is None else max(1, min(slots, most))
 
 
 def _planned(
