@@ -45,8 +45,7 @@ OWNERS = 1000
 class Allowance:
     """Bytes that each owner may still bring."""
 
-    def __init__(self, at_once: int, each_s: int) -> None:
-        self._at_once, self._each_s = at_once, each_s
+    def __init__(self) -> None:
         self._left: dict[str, tuple[float, float]] = {}
 
     def take(self, owner: str, size: int, now_s: float) -> bool:
@@ -55,20 +54,20 @@ class Allowance:
         if size > left:
             return False
         if len(self._left) > OWNERS:
-            self._left = {one: kept for one, kept in self._left.items() if self._left_of(one, now_s) < self._at_once}
+            self._left = {one: kept for one, kept in self._left.items() if self._left_of(one, now_s) < AT_ONCE}
         self._left[owner] = left - size, now_s
         return True
 
     def _left_of(self, owner: str, now_s: float) -> float:
-        left, at_s = self._left.get(owner, (self._at_once, now_s))
-        return min(float(self._at_once), left + self._each_s * (now_s - at_s))
+        left, at_s = self._left.get(owner, (AT_ONCE, now_s))
+        return min(float(AT_ONCE), left + EACH_S * (now_s - at_s))
 
 
 class Bodies:
     """The reader of the bodies of calls. `clock` is monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock, self._allowance = clock, Allowance(AT_ONCE, EACH_S)
+        self._clock, self._allowance = clock, Allowance()
 
     async def read(self, request: Request, kind: type[M]) -> M:
         """Return the body of a call, which counts for its `state.owner`. Raise `BadInput`, `TooLarge`, `TooMuch` and
