@@ -31,15 +31,6 @@ class InUse:
     priority: int = LOWEST
 
 
-@dataclass(frozen=True, slots=True)
-class ShareRequest:
-    """A request for more. `priority` None: the request names no priority. `cores` None: no deadline is asked for, or the
-    deadline takes no more than the user has; 0: no one knows how many cores the deadline takes."""
-
-    priority: int | None = None
-    cores: float | None = None
-
-
 def cores_of(claim: Claim, most_cores: float) -> float:
     """Return the cores that a promise takes from now on: the least constant ones that keep it. A deadline that cannot be kept
     takes the most that its application can get (0: not known)."""
@@ -49,14 +40,16 @@ def cores_of(claim: Claim, most_cores: float) -> float:
     return min(needed, most_cores) if most_cores > 0 else needed
 
 
-def share_refusal(limits: UserLimits, has: InUse, asked: ShareRequest) -> str:
-    """Return a sentence that refuses a priority or a deadline; empty for what the limits allow."""
+def share_refusal(limits: UserLimits, has: InUse, priority: int | None = None, cores: float | None = None) -> str:
+    """Return a sentence that refuses a priority or a deadline; empty for what the limits allow. `priority` None: none is
+    named. `cores` None: no deadline is asked for, or the deadline takes no more than the user has; 0: no one knows how many
+    cores the deadline takes."""
     highest, most = limits.priority, limits.cores
-    if highest is not None and asked.priority is not None and asked.priority > highest:
-        return f"priority {asked.priority} is over the highest of {_whose(limits)}; accepted: {highest} or lower"
-    if most is None or asked.cores is None or has.cores + asked.cores <= most + ROUNDING:
+    if highest is not None and priority is not None and priority > highest:
+        return f"priority {priority} is over the highest of {_whose(limits)}; accepted: {highest} or lower"
+    if most is None or cores is None or has.cores + cores <= most + ROUNDING:
         return ""
-    takes = f"takes {asked.cores:.2f} cores more" if asked.cores > 0 else "takes more cores"
+    takes = f"takes {cores:.2f} cores more" if cores > 0 else "takes more cores"
     left = max(0.0, most - has.cores)
     return f"the deadline {takes}, and {has.cores:.2f} of the {most:.2f} of {_whose(limits)} are promised; accepted: " + (
         f"a later one for which {left:.2f} are enough" if left >= ROUNDING else "no deadline until fewer are promised"

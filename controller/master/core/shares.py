@@ -21,7 +21,6 @@ from controller.master.core.remaining import promises
 from controller.master.core.share_rules import (
     LOWEST,
     InUse,
-    ShareRequest,
     cores_of,
     executor_refusal,
     executors_left,
@@ -70,7 +69,7 @@ class UserShares:
     def check_priority(self, uid: int, priority: int) -> None:
         """Raise `BadInput` for a priority over the highest of a user."""
         limits = self.limits_of(uid)
-        if limits is not None and (sentence := share_refusal(limits, InUse(), ShareRequest(priority=priority))):
+        if limits is not None and (sentence := share_refusal(limits, InUse(), priority=priority)):
             raise BadInput(sentence)
 
     def admit_priority(self, application: Application) -> None:
@@ -98,8 +97,8 @@ class UserShares:
         if limits is None or limits.cores is None:
             return
         more = cores_of(claim, most_cores) - held
-        asked = ShareRequest(cores=None if held > 0 and more <= 0 else more)
-        if sentence := share_refusal(limits, self.in_use(uid, now_s), asked):
+        asked = None if held > 0 and more <= 0 else more
+        if sentence := share_refusal(limits, self.in_use(uid, now_s), cores=asked):
             raise InfeasibleDeadline(sentence)
 
     def job_refusal(self, application: Application, priority: int | None, now_s: float) -> str:
@@ -109,7 +108,7 @@ class UserShares:
         if limits is None:
             return ""
         has = InUse() if limits.cores is None else self.in_use(application.uid, now_s)
-        return share_refusal(limits, has, ShareRequest(priority, cores=0.0))
+        return share_refusal(limits, has, priority, cores=0.0)
 
     # ------------------------------------------------------------------ what waits
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,6 @@ from controller.asks.user_limits import UserLimits
 from controller.master.core.share_rules import (
     ROUNDING,
     InUse,
-    ShareRequest,
     cores_of,
     executor_refusal,
     executors_left,
@@ -41,7 +41,7 @@ USE = st.builds(
     applications=st.integers(0, 50),
     priority=st.integers(-1, 100),
 )
-ASKED = st.builds(ShareRequest, priority=st.none() | st.integers(-1, 100), cores=st.none() | st.floats(0, 64))
+ASKED = st.fixed_dictionaries({"priority": st.none() | st.integers(-1, 100), "cores": st.none() | st.floats(0, 64)})
 SIZE = st.integers(1, 1 << 20)
 TWO_TASKS = Forecast(busy=(0.0, 10.0))
 """20 core-seconds of two tasks at once: 10 s on 2 cores."""
@@ -50,26 +50,26 @@ TWO_TASKS = Forecast(busy=(0.0, 10.0))
 @pytest.mark.parametrize(
     ("has", "asked", "named"),
     [
-        (InUse(), ShareRequest(priority=51), ["priority 51", "alice", "50 or lower"]),
-        (InUse(cores=1.5), ShareRequest(cores=0.6), ["0.60", "1.50 of the 2.00", "alice", "0.50 are enough"]),
-        (InUse(cores=2.0), ShareRequest(cores=0.6), ["0.60", "2.00 of the 2.00", "no deadline"]),
-        (InUse(cores=3.0), ShareRequest(cores=0.0), ["3.00 of the 2.00", "no deadline"]),
+        (InUse(), {"priority": 51}, ["priority 51", "alice", "50 or lower"]),
+        (InUse(cores=1.5), {"cores": 0.6}, ["0.60", "1.50 of the 2.00", "alice", "0.50 are enough"]),
+        (InUse(cores=2.0), {"cores": 0.6}, ["0.60", "2.00 of the 2.00", "no deadline"]),
+        (InUse(cores=3.0), {"cores": 0.0}, ["3.00 of the 2.00", "no deadline"]),
     ],
 )
-def test_what_is_over_a_limit_is_refused(has: InUse, asked: ShareRequest, named: list[str]) -> None:
-    assert_names(share_refusal(ALICE, has, asked), *named)
+def test_what_is_over_a_limit_is_refused(has: InUse, asked: dict[str, Any], named: list[str]) -> None:
+    assert_names(share_refusal(ALICE, has, **asked), *named)
 
 
-@pytest.mark.parametrize("asked", [ShareRequest(), ShareRequest(priority=50), ShareRequest(cores=0.5), ShareRequest(50, 0.0)])
-def test_what_is_within_the_limits_is_not(asked: ShareRequest) -> None:
-    assert share_refusal(ALICE, InUse(cores=1.5), asked) == ""
+@pytest.mark.parametrize("asked", [{}, {"priority": 50}, {"cores": 0.5}, {"priority": 50, "cores": 0.0}])
+def test_what_is_within_the_limits_is_not(asked: dict[str, Any]) -> None:
+    assert share_refusal(ALICE, InUse(cores=1.5), **asked) == ""
 
 
 def test_a_user_of_backfills_only_is_over_no_limit_without_one() -> None:
     backfills = UserLimits("bob", 8, priority=-1)
     assert over_limits(backfills, InUse()) == ""
-    assert share_refusal(backfills, InUse(), ShareRequest(priority=-1)) == ""
-    assert_names(share_refusal(backfills, InUse(), ShareRequest(priority=0)), "priority 0", "bob", "-1 or lower")
+    assert share_refusal(backfills, InUse(), priority=-1) == ""
+    assert_names(share_refusal(backfills, InUse(), priority=0), "priority 0", "bob", "-1 or lower")
 
 
 def test_an_executor_and_an_application_wait_for_room() -> None:
@@ -93,17 +93,17 @@ def test_all_that_is_over_is_said_at_once() -> None:
 
 
 @given(USE, ASKED, SIZE)
-def test_without_limits_nothing_is_refused_and_nothing_waits(has: InUse, asked: ShareRequest, size_mb: int) -> None:
+def test_without_limits_nothing_is_refused_and_nothing_waits(has: InUse, asked: dict[str, Any], size_mb: int) -> None:
     none = UserLimits("alice")
-    assert (share_refusal(none, has, asked), share_wait(none, has, size_mb), over_limits(none, has)) == ("", "", "")
+    assert (share_refusal(none, has, **asked), share_wait(none, has, size_mb), over_limits(none, has)) == ("", "", "")
     assert executors_left(none, has, size_mb) is None
 
 
 @given(LIMITS, USE, ASKED)
-def test_what_is_accepted_is_within_the_limits(limits: UserLimits, has: InUse, asked: ShareRequest) -> None:
-    if share_refusal(limits, has, asked) == "":
-        assert limits.priority is None or asked.priority is None or asked.priority <= limits.priority
-        assert limits.cores is None or asked.cores is None or has.cores + asked.cores <= limits.cores + ROUNDING
+def test_what_is_accepted_is_within_the_limits(limits: UserLimits, has: InUse, asked: dict[str, Any]) -> None:
+    if share_refusal(limits, has, **asked) == "":
+        assert limits.priority is None or asked["priority"] is None or asked["priority"] <= limits.priority
+        assert limits.cores is None or asked["cores"] is None or has.cores + asked["cores"] <= limits.cores + ROUNDING
 
 
 @given(LIMITS, USE, SIZE)
@@ -119,9 +119,9 @@ def test_executors_that_start_fit_into_the_memory(limits: UserLimits, has: InUse
 
 
 @given(LIMITS, USE, ASKED, SIZE, st.sampled_from(["cores", "memory_mb", "applications"]))
-def test_less_use_never_refuses_more(limits: UserLimits, has: InUse, asked: ShareRequest, size_mb: int, less: str) -> None:
+def test_less_use_never_refuses_more(limits: UserLimits, has: InUse, asked: dict[str, Any], size_mb: int, less: str) -> None:
     fewer = replace(has, **{less: type(getattr(has, less))(0)})
-    assert share_refusal(limits, has, asked) or not share_refusal(limits, fewer, asked)
+    assert share_refusal(limits, has, **asked) or not share_refusal(limits, fewer, **asked)
     assert share_wait(limits, has, size_mb) or not share_wait(limits, fewer, size_mb)
     assert over_limits(limits, has) or not over_limits(limits, fewer)
 
