@@ -148,7 +148,7 @@ class Resizing:
 
     def _say_slow(self) -> None:
         now_s = self._launcher.clock()
-        over = {key: c for key, c in self._containers.items() if c.shrinks and c.answer and c.order}
+        over = {key: c for key, c in self._containers.items() if c.shrinks}
         self._shrinks_since = {key: self._shrinks_since.get(key, now_s) for key in over}
         for key in self._complaints.keys() - over.keys():
             self._complaints[key].discard("slow")
