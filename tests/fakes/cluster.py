@@ -21,6 +21,7 @@ from controller.master.core.application import Application
 from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.core import ClusterOptions
 from controller.master.storage.kept import Kept
+from controller.master.storage.store import Store
 from controller.runs.run_folder import read_summary
 from controller.wire.command import ApplicationView, Change, PlanReply, PlanRequest
 from controller.wire.driver import NOBODY_UID, DriverReply, DriverSync, ExecutorWish, Registration
@@ -68,6 +69,11 @@ class Later(Executor):
         for future, fn, args in self.jobs:
             future.set_result(fn(*args))
         self.jobs.clear()
+
+
+def rows_aside(store: Store) -> list[tuple[str, str, str, bytes | str]]:
+    """Return the rows that a store has set aside: why, kind, key, data."""
+    return list(store._db.execute("SELECT why, kind, key, data FROM aside ORDER BY at"))
 
 
 def answered(call: Coroutine[Any, Any, T]) -> T:

@@ -269,10 +269,6 @@ class Store:
                 self._db.execute("DELETE FROM meta WHERE key = ?", (key,))
             return None
 
-    def aside(self) -> list[tuple[str, str, str, bytes | str]]:
-        """Return the rows that were set aside: why, kind, key, data."""
-        return list(self._db.execute("SELECT why, kind, key, data FROM aside ORDER BY at"))
-
     # ------------------------------------------------------------------ files
 
     def log_bytes(self) -> int:

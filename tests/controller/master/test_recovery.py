@@ -17,7 +17,7 @@ from controller.master.core.application_record import skip_unknown_ids
 from controller.master.storage.kept import Identity, begin_life
 from controller.master.storage.store import Store
 from stage_model.errors import BadInput, Denied, InfeasibleDeadline
-from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report
+from tests.fakes.cluster import FakeCluster, answered, one_stage_run, registration, report, rows_aside
 from tests.properties.test_plan_cache import taught
 
 
@@ -242,7 +242,7 @@ class TestRows:
         assert list(cluster.state.applications) == [kept]
         [told] = [record for record in caplog.records if record.levelno == logging.ERROR]
         assert lost in told.message
-        aside = {kind: data for _, kind, _, data in cluster.state.store.aside()}
+        aside = {kind: data for _, kind, _, data in rows_aside(cluster.state.store)}
         assert aside["application"] == b'{"future": 1}'
         assert set(aside) == {"application", "event", "executor"}
         # its driver registers again, and nothing of what was set aside gets in its way
@@ -258,7 +258,7 @@ class TestRows:
         application = cluster.state.applications[application_id]
         assert list(application.executors) == ["2"]
         assert any("executor 1" in line for line in application.notices.lines)
-        assert [kind for _, kind, _, _ in cluster.state.store.aside()] == ["executor"]
+        assert [kind for _, kind, _, _ in rows_aside(cluster.state.store)] == ["executor"]
 
     def test_of_texts_that_are_no_utf_8_and_of_others_keys(self, cluster: FakeCluster, application_id: str) -> None:
         texts = (
@@ -269,7 +269,7 @@ class TestRows:
         for sql in (*texts, "INSERT INTO applications SELECT 'other', 1, data FROM applications WHERE id = ?"):
             self.change(cluster, sql, *((application_id,) if "?" in sql else ()))
         assert list(cluster.state.applications) == [application_id]
-        assert any(kind == "application" and key == "other" for _, kind, key, _ in cluster.state.store.aside())
+        assert any(kind == "application" and key == "other" for _, kind, key, _ in rows_aside(cluster.state.store))
 
     @pytest.mark.parametrize("value", ["{", '[{"worker_id": "w1"}]', '"text"'])
     @pytest.mark.parametrize("key", ["workers", "labels", "started_workers"])
@@ -279,7 +279,7 @@ class TestRows:
         self.change(cluster, "INSERT OR REPLACE INTO meta VALUES (?, ?)", key, value)
         lost = cluster.state.store.decoded_meta(key, list[int], "") if key == "started_workers" else None
         assert lost is None
-        [(_, kind, name, data)] = cluster.state.store.aside()
+        [(_, kind, name, data)] = rows_aside(cluster.state.store)
         assert (kind, name, data) == ("meta", key, value)
         assert [r.levelno for r in caplog.records if f"{key} of master.db" in r.message] == [logging.ERROR]
         assert cluster.worker("w1", report(application_id, "1")).desired.executors

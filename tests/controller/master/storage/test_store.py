@@ -16,6 +16,7 @@ import pytest
 from controller.master.storage.durability import Durability
 from controller.master.storage.store import SCHEMA, Store
 from stage_model.errors import NotStored, Unavailable
+from tests.fakes.cluster import rows_aside
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def test_what_is_set_aside_is_out_of_the_way_and_kept(store: Store) -> None:
     store.set_aside("app", "why not")
     assert [name for name, _, _ in store.applications()] == ["other"]
     assert (store.events("app"), store.snapshots("app"), store.executors("app")) == ([], [], [])
-    assert sorted(store.aside()) == [
+    assert sorted(rows_aside(store)) == [
         ("why not", "application", "app", b"data"),
         ("why not", "event", "app 1", b"one"),
         ("why not", "executor", "app 1", b"executor"),
