@@ -9,7 +9,6 @@ from __future__ import annotations
 import signal
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 
 from controller.master.core.summary import error_pct
@@ -54,38 +53,29 @@ REASONS = {Outcome.KILLED: "it was killed", Outcome.DRIVER_DIED: "its driver die
 """The reasons, for people, of applications that were ended from outside."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """The facts about an application that has ended. `cut_off`: how it was ended, None if it ended by itself. `exit_code` is
-    the driver's (None: not reported), `driver_end` the end that its bridge saw (None: it saw none); `server`: its main class
-    is one of `SERVERS`; `seems_well`: its jobs show no failure at its end."""
-
-    cut_off: Outcome | None
-    exit_code: int | None
-    driver_end: DriverEnd | None
-    server: bool
-    seems_well: bool
-
-
-def judge(found: Evidence) -> tuple[Outcome, str]:
-    """Return the outcome and the reason for people. The reason is empty for success, and where it was given when the
-    application was ended."""
-    if found.cut_off in (Outcome.KILLED, Outcome.STOPPED):
-        return found.cut_off, ""
-    if found.exit_code is not None:
-        return _of_exit_code(found.exit_code, server=found.server)
-    match found.driver_end:
+def judge(
+    cut_off: Outcome | None, exit_code: int | None, seen_end: DriverEnd | None, *, server: bool, seems_well: bool
+) -> tuple[Outcome, str]:
+    """Return the outcome of an application that has ended, and the reason for people: empty for success, and where it was
+    given when the application was ended. `cut_off`: how it was ended, None if it ended by itself. `exit_code` is the
+    driver's (None: not reported), `seen_end` the end that its bridge saw (None: it saw none); `server`: its main class is one
+    of `SERVERS`; `seems_well`: its jobs show no failure at its end."""
+    if cut_off in (Outcome.KILLED, Outcome.STOPPED):
+        return cut_off, ""
+    if exit_code is not None:
+        return _of_exit_code(exit_code, server=server)
+    match seen_end:
         case DriverEnd.WELL:
             return Outcome.SUCCEEDED, ""
         case DriverEnd.FAILED:
             return Outcome.FAILED, "its driver failed"
         case DriverEnd.ASKED:
-            return _asked("a signal", server=found.server)
+            return _asked("a signal", server=server)
         case DriverEnd.TO_COME:
             return Outcome.DRIVER_DIED, REASONS[Outcome.DRIVER_DIED]
-    if found.cut_off is not None:
-        return found.cut_off, ""
-    if found.seems_well:
+    if cut_off is not None:
+        return cut_off, ""
+    if seems_well:
         return Outcome.SUCCEEDED, ""
     return Outcome.UNKNOWN, "no one saw how its driver ended, and its last job failed or was under way then"
 

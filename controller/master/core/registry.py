@@ -17,7 +17,7 @@ from controller.master.core.executor_state import Executor
 from controller.master.core.findings import basis_of, lateness_of
 from controller.master.core.guard import guarded
 from controller.master.core.life import LifeState
-from controller.master.core.outcome import REASONS, SERVERS, Evidence, Tally, judge
+from controller.master.core.outcome import REASONS, SERVERS, Tally, judge
 from controller.master.core.shares import UserShares
 from controller.master.core.workers import Workers
 from controller.wire.basis import Untaught
@@ -132,8 +132,8 @@ class Registry:
     def settle(self, application: Application, now_s: float) -> None:
         """Decide for good the outcome of an application that has ended, from what is known now."""
         record, server = application.record, application.record.registration.main in SERVERS
-        found = Evidence(record.cut_off, record.exit_code, record.driver_end, server, application.run.seems_well)
-        outcome, why = judge(found)
+        well = application.run.seems_well
+        outcome, why = judge(record.cut_off, record.exit_code, record.driver_end, server=server, seems_well=well)
         application.life.move(LifeState.JUDGED)
         record.outcome, record.end_reason = outcome, why or ("" if outcome is Outcome.SUCCEEDED else record.end_reason)
         with guarded(application, "saying why it is late"):

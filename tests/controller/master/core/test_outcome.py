@@ -11,7 +11,7 @@ import pytest
 from controller.machine.process import find_process
 from controller.master.core import registry
 from controller.master.core.lifecycle import HEARD_S, SILENCE_S, WORD_S
-from controller.master.core.outcome import DriverEnd, Evidence, driver_end, judge
+from controller.master.core.outcome import DriverEnd, driver_end, judge
 from controller.wire.states import Outcome
 from stage_model.errors import NotStored
 from stage_model.history.events import AnyEvent, ApplicationEnd, JobEnd
@@ -29,7 +29,7 @@ def judged(
     server: bool = False,
     seems_well: bool = True,
 ) -> Outcome:
-    return judge(Evidence(cut_off, code, end, server, seems_well))[0]
+    return judge(cut_off, code, end, server=server, seems_well=seems_well)[0]
 
 
 @pytest.mark.parametrize(
