@@ -57,14 +57,12 @@ class CommandCalls:
     # ------------------------------------------------------------------ what is changed
 
     def kill(self, application_id: str, now_s: float) -> None:
-        """End an application, also where that cannot be stored yet; its driver learns of it with its next sync. An
-        application that has ended stays as it is. A submission whose driver has not started ends, too."""
+        """Do `Commands.kill`, also where that cannot be stored yet."""
         with self.outside.changing(now_s):
             self.core.kill(application_id, now_s)
 
     def driver_ended(self, submission: str, exit_code: int, now_s: float) -> None:
-        """Keep the exit code of a submission's driver for each of its applications whose outcome is still open. A second call
-        changes nothing. Raise `NotStored`; the caller should then call again."""
+        """Do `Commands.driver_ended`; a second call changes nothing. Raise `NotStored`: the caller should then call again."""
         with self.outside.changing(now_s):
             self.core.driver_ended(submission, exit_code)
         if self.outside.store.failing:
@@ -103,6 +101,5 @@ class CommandCalls:
             self.core.end_worker(worker_id)
 
     def locate_by(self, topology: Topology, now_s: float) -> None:
-        """Take another topology, which counts from now on."""
         with self.outside.changing(now_s):
             self.core.locate_by(topology)

@@ -248,7 +248,6 @@ class _Period:
         }
 
     def _by_plan(self, look: _Look, timed: TimedPlan, others: Sequence[Mapping[StageKey, OwnStage]]) -> Decision:
-        """Decide by the application's plan."""
         look.plan = timed.now(self._now_s)
         executor, law = look.account.executor(self._now_s, others), look.before.law
         if look.seen.silent:

@@ -49,7 +49,6 @@ NEVER_TRIED = _Retry(-math.inf, 0, "")
 
 
 def record_file(record_dir: Path, key: ExecutorKey) -> Path:
-    """Return the file of an executor's record."""
     return record_dir / f"{key.file_stem}.json"
 
 

@@ -41,7 +41,6 @@ class Commands:
         return found + self.submissions.views(now_s)
 
     def view(self, application_id: str, now_s: float) -> ApplicationView:
-        """Return the view of an application. Raise `BadInput` for an unknown one."""
         if (waiting := self.submissions.view(application_id, now_s)) is not None:
             return waiting
         return self._view(self.registry.known(application_id), now_s)
@@ -104,7 +103,6 @@ class Commands:
         return self.registry.workers.relabel(worker_id, labels)
 
     def end_worker(self, worker_id: str) -> None:
-        """Have the agent of a worker end. Raise `BadInput` for an unknown worker."""
         self.registry.workers.end(worker_id)
         self.registry.changes.log(f"worker {worker_id} is to end")
 

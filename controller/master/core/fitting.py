@@ -46,8 +46,7 @@ def check_executors(application: Application, placing: Placing, growing: Growing
 
 
 def _check_fits(application: Application, profile_id: str, wish: ExecutorWish, workers: Sequence[WorkerInfo]) -> None:
-    """Raise `BadInput` for executors that need more memory than any worker has, or pieces that no worker has. Labels may
-    still be given to a worker, so an application that asks for a label without a worker waits."""
+    """Raise `BadInput` for executors that need more memory than any worker has, or pieces that no worker has."""
     registration = application.record.registration
     check_memory(registration.conf, wish, profile_id, workers, python=registration.python is not None)
     known = sorted({name for worker in workers for name in worker.resources})

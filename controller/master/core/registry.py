@@ -146,7 +146,6 @@ class Registry:
         self.changes.effect(StoreApplication(application.id))
 
     def save_executor(self, application: Application, executor: Executor) -> None:
-        """Store an executor that has changed."""
         self.changes.executor(application, executor)
         self.changes.effect(StoreExecutor(application.id, executor.record.executor_id))
 
