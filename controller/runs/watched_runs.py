@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +20,7 @@ from controller.runs.profile_store import ProfileStore
 from controller.runs.run_folder import read_samples, read_summary, samples_size
 from controller.runs.run_folders import RunFolder, dated_records, ended_folders, find_ended_run
 from controller.wire.course import Money, RunSavings, Savings, SavingsReply
-from controller.wire.worker import Sample, cores_between
+from controller.wire.worker import Sample, by_executor, cores_between
 from stage_model.errors import BadInput
 from stage_model.forecast.saving import WatchedSaving, watched_saving
 from stage_model.history.held import Held, cores_over
@@ -170,12 +169,8 @@ def _saving(application_id: str, record: _Record, held: Held, load: LoadProfile)
 
 def held_and_used(samples: Iterable[Sample], end_s: float) -> tuple[Held, float]:
     """Return the cores that the executors held, and the core-seconds of CPU that they used."""
-    by_executor: dict[str, list[Sample]] = defaultdict(list)
-    for sample in samples:
-        by_executor[sample.executor_id].append(sample)
     spans, used = list[tuple[float, float, float]](), 0.0
-    for rows in by_executor.values():
-        rows.sort(key=lambda sample: sample.time_s)
+    for rows in by_executor(samples):
         used += rows[-1].cpu_core_s
         spans += [(before.time_s, after.time_s, cores_between(before, after)) for before, after in pairwise(rows)]
     return cores_over(spans, end_s), used

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -213,6 +215,14 @@ class Sample(Message, frozen=True, kw_only=True):
     debt_core_s: float = 0.0
     forecast_end_s: float | None = None
     ordered: tuple[OrderedQuota, ...] = ()
+
+
+def by_executor(samples: Iterable[Sample]) -> list[list[Sample]]:
+    """Return the samples of each executor, in order of time."""
+    found = defaultdict[str, list[Sample]](list)
+    for sample in samples:
+        found[sample.executor_id].append(sample)
+    return [sorted(rows, key=lambda sample: sample.time_s) for rows in found.values()]
 
 
 def cores_between(before: Sample, after: Sample) -> float:

@@ -6,12 +6,11 @@ the first to the last task. Seconds count from submission.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
-from controller.wire.worker import Sample, cores_between
+from controller.wire.worker import Sample, by_executor, cores_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +24,16 @@ class Use:
 
 def use_between(samples: Sequence[Sample], start_s: float, end_s: float) -> Use:
     """Add samples up over [start_s, end_s]: cores are those of `cores_between`, and CPU grew evenly between two samples."""
-    by_executor: dict[str, list[Sample]] = defaultdict(list)
-    for sample in samples:
-        by_executor[sample.executor_id].append(sample)
     allocated = used = 0.0
     moments: list[tuple[float, float]] = []
-    for rows in by_executor.values():
-        rows.sort(key=lambda s: s.time_s)
-        before = rows[0]
-        for row in rows[1:]:
+    for rows in by_executor(samples):
+        for before, row in pairwise(rows):
             span = min(row.time_s, end_s) - max(before.time_s, start_s)
             if span > 0:
                 cores = cores_between(before, row)
                 allocated += cores * span
                 used += max(0.0, row.cpu_core_s - before.cpu_core_s) * span / (row.time_s - before.time_s)
                 moments += [(max(before.time_s, start_s), cores), (min(row.time_s, end_s), -cores)]
-            before = row
     # at equal times what ends goes first
     peak = max(accumulate((change for _, change in sorted(moments)), initial=0.0))
     return Use(allocated, used, peak)
