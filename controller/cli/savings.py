@@ -37,7 +37,6 @@ def savings(home: Home, applications: tuple[str, ...], price: float | None, as_j
 
 
 def print_savings(found: Savings) -> None:
-    """Print the savings on stdout, for people."""
     core_s = ("HELD CORE-S", "USED CORE-S", "SAVED CORE-S", "INTERVAL")
     table = figures_table("APP", "NAME", "ON TIME", "DEADLINE", "END", "LEAST DEADLINE", *core_s)
     names = short_ids([run.application_id for run in found.applications])

@@ -136,7 +136,6 @@ class Registration(Message, frozen=True, kw_only=True):
 
     @property
     def process(self) -> Process:
-        """The driver's process."""
         return Process(self.pid, self.pid_start, self.boot_id, self.pid_namespace)
 
 
