@@ -41,9 +41,6 @@ class DatabricksPart(msgspec.Struct, frozen=True):
 
     number: Number = msgspec.field(name="Rollover Number", default=0)
 
-    def event(self) -> AnyEvent | None:
-        return None
-
 
 class ApplicationStart(msgspec.Struct, frozen=True):
     name: str = msgspec.field(name="App Name")
@@ -126,9 +123,6 @@ class _QueryLine(msgspec.Struct, frozen=True):
     (`JobStart`)."""
 
     execution: Long = msgspec.field(name="executionId")
-
-    def event(self) -> AnyEvent | None:
-        return None
 
 
 class SQLExecutionStartLine(_QueryLine, frozen=True):
@@ -300,10 +294,9 @@ EventLine = (
     | ExecutorAddedLine
     | ExecutorRemovedLine
     | ApplicationEndLine
-    | SQLExecutionStartLine
-    | SQLExecutionEndLine
 )
-Kind = LogStart | DatabricksPart | ApplicationStart | EnvironmentUpdate | EventLine
+SQLLine = SQLExecutionStartLine | SQLExecutionEndLine
+Kind = LogStart | DatabricksPart | ApplicationStart | EnvironmentUpdate | SQLLine | EventLine
 
 
 def _event(kind: type[Kind]) -> str:
