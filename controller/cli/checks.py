@@ -68,7 +68,10 @@ def duration_within(text: str, option: str, least_s: float, most_s: float, accep
 
 parse_period = partial(duration_within, least_s=SHORTEST_PERIOD_S, most_s=LONGEST_PERIOD_S, accepted="200ms to 60s")
 parse_lost_after = partial(
-    duration_within, least_s=SHORTEST_LOST_S, most_s=LONGEST_LOST_S, accepted="15s to 1d, longer than an agent takes to restart"
+    duration_within,
+    least_s=SHORTEST_LOST_S,
+    most_s=LONGEST_LOST_S,
+    accepted="15s to 1d, longer than an agent takes to restart",
 )
 
 
