@@ -173,10 +173,7 @@ class StageCompletedLine(msgspec.Struct, frozen=True):
         if self.stage.completed_ms is None or self.stage.submitted_ms is None:
             return None
         return StageCompleted(
-            stage=self.stage.stage,
-            attempt=self.stage.attempt,
-            time_ms=self.stage.completed_ms,
-            failure=self.stage.failure,
+            stage=self.stage.stage, attempt=self.stage.attempt, time_ms=self.stage.completed_ms, failure=self.stage.failure
         )
 
 
