@@ -77,14 +77,6 @@ class ResourceSet(Mapping[str, int]):
     def __add__(self, other: ResourceSet) -> ResourceSet:
         return ResourceSet({name: self[name] + other[name] for name in (*self, *other)})
 
-    def __sub__(self, other: ResourceSet) -> ResourceSet:
-        """Return the difference; raise `ValueError` where `other` has more."""
-        return ResourceSet({name: self[name] - other[name] for name in (*self, *other)})
-
-    def less(self, other: ResourceSet) -> ResourceSet:
-        """Return the difference, but never below 0."""
-        return ResourceSet({name: max(0, count - other[name]) for name, count in self.items()})
-
 
 NOTHING = ResourceSet()
 
