@@ -16,29 +16,7 @@ import msgspec
 from controller.home import Home
 from controller.machine.http import HttpAnswer, HttpConnection, to_master
 from controller.machine.tls import address_of
-from controller.wire import version
-from controller.wire.command import (
-    ApplicationList,
-    ApplicationView,
-    Change,
-    DriverEnded,
-    Empty,
-    ExecutorLog,
-    ExecutorPlace,
-    ExecutorPlaces,
-    Explanation,
-    Failure,
-    Health,
-    Labels,
-    PlanReply,
-    PlanRequest,
-    Services,
-    ServicesRequest,
-    StartReply,
-    StartRequest,
-    WorkerList,
-    WorkerView,
-)
+from controller.wire import command, version
 from controller.wire.course import Course, EndedRun, EndedRuns, SavingsReply
 from controller.wire.joining import JoinCheck, JoinFound, JoinRequest, NewIdentity
 from controller.wire.message import Message
@@ -62,27 +40,27 @@ class MasterClient:
         self.url, self._token = url.rstrip("/"), token
         self._connection = partial(to_master, self.url, ca, timeout_s)
 
-    def health(self) -> Health:
+    def health(self) -> command.Health:
         """Return the master's health, without a token."""
-        return self._call("/v1/health", Health)
+        return self._call("/v1/health", command.Health)
 
-    def applications(self) -> tuple[ApplicationView, ...]:
-        return self._call("/v1/applications", ApplicationList).applications
+    def applications(self) -> tuple[command.ApplicationView, ...]:
+        return self._call("/v1/applications", command.ApplicationList).applications
 
-    def application(self, application_id: str) -> ApplicationView:
-        return self._call(f"/v1/applications/{_quoted(application_id)}", ApplicationView)
+    def application(self, application_id: str) -> command.ApplicationView:
+        return self._call(f"/v1/applications/{_quoted(application_id)}", command.ApplicationView)
 
-    def explain(self, application_id: str) -> Explanation:
-        return self._call(f"/v1/applications/{_quoted(application_id)}/explain", Explanation)
+    def explain(self, application_id: str) -> command.Explanation:
+        return self._call(f"/v1/applications/{_quoted(application_id)}/explain", command.Explanation)
 
-    def executors(self, application_id: str) -> tuple[ExecutorPlace, ...]:
+    def executors(self, application_id: str) -> tuple[command.ExecutorPlace, ...]:
         """Return where an application's executors are, or were."""
-        return self._call(f"/v1/applications/{_quoted(application_id)}/executors", ExecutorPlaces).executors
+        return self._call(f"/v1/applications/{_quoted(application_id)}/executors", command.ExecutorPlaces).executors
 
-    def executor_log(self, application_id: str, executor_id: str) -> ExecutorLog:
+    def executor_log(self, application_id: str, executor_id: str) -> command.ExecutorLog:
         """Return the ends of an executor's log, which its worker's agent reads."""
         path = f"/v1/applications/{_quoted(application_id)}/executors/{_quoted(executor_id)}/log"
-        return self._call(path, ExecutorLog)
+        return self._call(path, command.ExecutorLog)
 
     def course(self, application_id: str, samples: int, quotas: int, since_s: float) -> Course:
         """Return the records behind these offsets, and the stages that did not end before."""
@@ -97,36 +75,36 @@ class MasterClient:
 
     def kill(self, application_id: str) -> None:
         """Ask for the end of an application and its executors; return before they are gone."""
-        self._request(f"/v1/applications/{_quoted(application_id)}/kill", Empty())
+        self._request(f"/v1/applications/{_quoted(application_id)}/kill", command.Empty())
 
-    def start(self, submission: str, asked: StartRequest) -> StartReply:
+    def start(self, submission: str, asked: command.StartRequest) -> command.StartReply:
         """Ask if the driver of a submission that comes after others may start."""
-        return self._call(f"/v1/submissions/{_quoted(submission)}/start", StartReply, asked)
+        return self._call(f"/v1/submissions/{_quoted(submission)}/start", command.StartReply, asked)
 
     def services(self, after: str) -> dict[str, str]:
         """Return the addresses of the services among what a job comes after, by the words that asked for them."""
-        return self._call("/v1/services", Services, ServicesRequest(after=after)).addresses
+        return self._call("/v1/services", command.Services, command.ServicesRequest(after=after)).addresses
 
     def driver_ended(self, submission: str, exit_code: int) -> None:
-        self._request(f"/v1/submissions/{_quoted(submission)}/ended", DriverEnded(exit_code=exit_code))
+        self._request(f"/v1/submissions/{_quoted(submission)}/ended", command.DriverEnded(exit_code=exit_code))
 
-    def change(self, application_id: str, change: Change) -> None:
+    def change(self, application_id: str, change: command.Change) -> None:
         self._request(f"/v1/applications/{_quoted(application_id)}/set", change)
 
-    def plan(self, request: PlanRequest) -> PlanReply:
-        return self._call("/v1/plan", PlanReply, request)
+    def plan(self, request: command.PlanRequest) -> command.PlanReply:
+        return self._call("/v1/plan", command.PlanReply, request)
 
-    def label(self, worker_id: str, labels: Labels) -> Labels:
+    def label(self, worker_id: str, labels: command.Labels) -> command.Labels:
         """Change labels of a worker; the answer has all of them."""
-        return self._call(f"/v1/workers/{_quoted(worker_id)}/labels", Labels, labels)
+        return self._call(f"/v1/workers/{_quoted(worker_id)}/labels", command.Labels, labels)
 
     def end_worker(self, worker_id: str) -> None:
         """Ask for the end of a worker's agent; return before it has ended."""
-        self._request(f"/v1/workers/{_quoted(worker_id)}/end", Empty())
+        self._request(f"/v1/workers/{_quoted(worker_id)}/end", command.Empty())
 
     def end_started_workers(self) -> None:
         """Give back the workers that the master had a provider start; return when this is done."""
-        self._request("/v1/started-workers/end", Empty())
+        self._request("/v1/started-workers/end", command.Empty())
 
     def check_join(self, said: JoinCheck) -> JoinFound:
         """Have the master look at this machine, which wants to join; the token is a join token, as for `join`."""
@@ -143,8 +121,8 @@ class MasterClient:
         """Return True if the worker's agent, whose token this is, has reported in this life of the master."""
         return self._call(f"/v1/workers/{_quoted(worker_id)}/changes?seen=-1&wait=0", Changed).reported
 
-    def workers(self) -> tuple[WorkerView, ...]:
-        return self._call("/v1/workers", WorkerList).workers
+    def workers(self) -> tuple[command.WorkerView, ...]:
+        return self._call("/v1/workers", command.WorkerList).workers
 
     def _call(self, path: str, kind: type[T], said: Message | None = None) -> T:
         reply = self._request(path, said)
@@ -178,9 +156,9 @@ class MasterClient:
 
     def _failure(self, status: int, reply: bytes) -> PaceError:
         try:
-            failure = msgspec.json.decode(reply, type=Failure)
+            failure = msgspec.json.decode(reply, type=command.Failure)
         except UNREADABLE:
-            failure = Failure(error=f"the master at {self.url} answered with status {status}")
+            failure = command.Failure(error=f"the master at {self.url} answered with status {status}")
         if status == 401:
             return Denied(failure.error)
         if status == 404:  # a master of another release has no such call

@@ -143,7 +143,7 @@ class Home:
         """Make the directory (0700), its folders and, once, the tokens. Raise `BadInput` if others may change it."""
         self.create_folders()
         for token in (self.admin_token_file, self.submit_token_file):
-            _make_token(token)
+            make_token(token)
 
     def create_folders(self) -> None:
         """Make the directory (0700) and its folders; the home of a worker elsewhere has no tokens but its own. Raise
@@ -175,7 +175,7 @@ class Home:
 
     def make_agent_token(self, worker_id: str) -> Path:
         """Return the file with the token of that worker's agent, which is made if it is missing. Raise `OSError`."""
-        return _make_token(self.agent_tokens / worker_id)
+        return make_token(self.agent_tokens / worker_id)
 
     def write_agent_token(self, worker_id: str, content: str) -> Path:
         """Write the token of that worker's agent, or its hash; return its file. Raise `OSError`."""
@@ -185,14 +185,6 @@ class Home:
 
     def user_token_file(self, user: User) -> Path:
         return self.user_tokens / f"{user.uid}-{user.gid}"
-
-    def make_user_token(self, user: User) -> Path:
-        """Return the file with that user's own token, which is made if it is missing. Raise `OSError`."""
-        return _make_token(self.user_token_file(user))
-
-    def make_metrics_token(self) -> Path:
-        """Return the file with the token that reads metrics, which is made if it is missing. Raise `OSError`."""
-        return _make_token(self.metrics_token_file)
 
     def find_metrics_token(self) -> str | None:
         """Return the token that reads metrics; None without one, or where its file cannot be used. As long as the file is
@@ -288,8 +280,8 @@ def find_home(option: Path | None, environment: Mapping[str, str]) -> Home:
     return Home(chosen.expanduser().absolute(), environment.get(MASTER_VARIABLE) or None)
 
 
-def _make_token(path: Path) -> Path:
-    """Make the token once; return its file."""
+def make_token(path: Path) -> Path:
+    """Return the file of a token, which is made if it is missing. Raise `OSError`."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     if not path.exists():
         write_whole(path, f"{secrets.token_urlsafe(32)}\n".encode())

@@ -13,6 +13,7 @@ tasks give back. Not here: which application comes first (`controller.master.cor
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -146,14 +147,9 @@ def level(available: int, least: Mapping[str, int], most: Mapping[str, int]) -> 
     def shares(height: int) -> dict[str, int]:
         return {key: max(least[key], min(height, most[key])) for key in least}
 
-    low, high = 0, max(0, available)
-    while low < high:
-        height = (low + high + 1) // 2
-        if sum(shares(height).values()) <= available:
-            low = height
-        else:
-            high = height - 1
-    return shares(low)
+    heights = range(max(0, available) + 1)
+    above = bisect_right(heights, available, key=lambda height: sum(shares(height).values()))
+    return shares(max(0, above - 1))
 
 
 def _wish_mb(need: Need, fair: int) -> int:

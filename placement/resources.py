@@ -77,14 +77,6 @@ class ResourceSet(Mapping[str, int]):
     def __add__(self, other: ResourceSet) -> ResourceSet:
         return ResourceSet({name: self[name] + other[name] for name in (*self, *other)})
 
-    def __sub__(self, other: ResourceSet) -> ResourceSet:
-        """Return the difference; raise `ValueError` where `other` has more."""
-        return ResourceSet({name: self[name] - other[name] for name in (*self, *other)})
-
-    def less(self, other: ResourceSet) -> ResourceSet:
-        """Return the difference, but never below 0."""
-        return ResourceSet({name: max(0, count - other[name]) for name, count in self.items()})
-
 
 NOTHING = ResourceSet()
 
@@ -148,21 +140,10 @@ def parse_asked(text: str, *, option: str = "spark.pace.placement.resources") ->
     """Parse an executor's needs of resources: "gpu=0.5,ssd=1"; whole numbers or a fraction of one piece. Raise `BadInput`."""
     found = _parse(text, option)
     for name, units in found.items():
-        check_piece(units, f"{option} {name}")
+        if units > SCALE and units % SCALE:  # pieces are had whole, or one is shared
+            said = f"{option} {name}={amount(units)} is more than one and not whole"
+            raise BadInput(f"{said}; give a whole number, or a fraction below 1")
     return found
-
-
-def check_piece(units: int, what: str) -> None:
-    """Raise `BadInput` for an amount that is neither whole nor a fraction below 1: pieces are had whole, or one is shared."""
-    if units > SCALE and units % SCALE:
-        raise BadInput(f"{what}={amount(units)} is more than one and not whole; give a whole number, or a fraction below 1")
-
-
-def parse_amount(text: str, what: str) -> int:
-    """Return the units of "2" or "0.5"; raise `BadInput` for anything else, negative numbers included."""
-    if not _NUMBER.fullmatch(text):
-        raise BadInput(f"{what}={text[:40]} is not an amount; give a number of 0 or more, with four decimals at most")
-    return round(float(text) * SCALE)
 
 
 def _parse(text: str, option: str) -> ResourceSet:
@@ -173,5 +154,8 @@ def _parse(text: str, option: str) -> ResourceSet:
             raise BadInput(f"{option} {word[:60]!r} is not a resource; give NAME=AMOUNT once for each, as gpu=1,ssd=2")
         if name in PLAIN:
             raise BadInput(f"{option} {word[:60]!r}: {name} has options of its own; use gpu or names of your own")
-        units[name] = parse_amount(number, f"{option} {name}")
+        if not _NUMBER.fullmatch(number):
+            said = f"{option} {name}={number[:40]} is not an amount"
+            raise BadInput(f"{said}; give a number of 0 or more, with four decimals at most")
+        units[name] = round(float(number) * SCALE)
     return ResourceSet(units)

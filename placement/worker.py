@@ -104,14 +104,11 @@ class WorkerState:
                 held.setdefault(name, []).append(pieces)
         self.pools = {name: Pool(self.pieces[name] // SCALE, taken) for name, taken in held.items()}
 
-    def busy_cores(self, priority: int) -> float:
-        """Return the planned cores of executors that would not be squeezed for one of that priority: preemption at run time
-        ignores lower-priority use when placing (document 003)."""
-        return sum(cores for other, cores in self.cores_of.items() if other >= priority)
-
     def free_cores(self, priority: int) -> float:
-        """Return the cores that `busy_cores` leaves; below 0 where more are planned than the worker has."""
-        return self.cores - self.busy_cores(priority)
+        """Return the cores that are not planned for executors which would not be squeezed for one of that priority:
+        preemption at run time ignores lower-priority use when placing (document 003). It is below 0 where more are planned
+        than the worker has."""
+        return self.cores - sum(cores for other, cores in self.cores_of.items() if other >= priority)
 
     def free_pieces(self, name: str) -> int:
         """Return the units of a resource that no one holds."""

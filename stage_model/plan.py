@@ -54,7 +54,6 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> StageKey:
-        """The stage and its attempt."""
         return (self.stage, self.attempt)
 
     @property

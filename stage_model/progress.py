@@ -11,8 +11,6 @@ import msgspec
 SCHEMA = 1
 MAX_BYTES = 65_536
 """A larger progress file is refused (docs/security.md, Details)."""
-
-
 MAX_STAGES = 64
 """Most stages in a file; a file with more is refused, too: an executor's plugin writes no more."""
 _LARGEST = 1 << 53

@@ -6,6 +6,7 @@ import ipaddress
 import math
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from controller.asks.receiver import ACCEPTED, Receiver, parse_receiver
@@ -35,20 +36,16 @@ def check_address(host: str, option: str = "--host") -> str:
     return host
 
 
-def parse_worker_memory(text: str, *, option: str) -> int:
-    """Return the MiB of a worker's memory. Raise `BadInput`."""
+def _least_memory(what: str, least_mb: int, text: str, *, option: str) -> int:
+    """Return the MiB of an amount of memory that is enough. Raise `BadInput`."""
     memory_mb = parse_memory_mb(text, option=option)
-    if memory_mb < LEAST_MB:
-        raise BadInput(f"{option} {text} is too little for a worker; it must be {LEAST_MB}m or more")
+    if memory_mb < least_mb:
+        raise BadInput(f"{option} {text} is too little for {what}; it must be {least_mb}m or more")
     return memory_mb
 
 
-def parse_tmp_limit(text: str, *, option: str) -> int:
-    """Return the size of /tmp in MiB. Raise `BadInput`."""
-    tmp_mb = parse_memory_mb(text, option=option)
-    if tmp_mb < LEAST_TMP_MB:
-        raise BadInput(f"{option} {text} is too little for a JVM; it must be {LEAST_TMP_MB}m or more")
-    return tmp_mb
+parse_worker_memory = partial(_least_memory, "a worker", LEAST_MB)
+parse_tmp_limit = partial(_least_memory, "a JVM", LEAST_TMP_MB)
 
 
 def check_namespace(name: str, *, option: str) -> str:
@@ -56,16 +53,6 @@ def check_namespace(name: str, *, option: str) -> str:
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
         raise BadInput(f"{option} {name[:80]!r} is not a namespace; give a name as Kubernetes has them, such as spark-jobs")
     return name
-
-
-def parse_period(text: str, *, option: str) -> float:
-    """Return the control period in seconds. Raise `BadInput`."""
-    return duration_within(text, option, SHORTEST_PERIOD_S, LONGEST_PERIOD_S, "200ms to 60s")
-
-
-def parse_lost_after(text: str, *, option: str) -> float:
-    """Return the seconds without a report after which a worker is lost. Raise `BadInput`."""
-    return duration_within(text, option, SHORTEST_LOST_S, LONGEST_LOST_S, "15s to 1d, longer than an agent takes to restart")
 
 
 def duration_within(text: str, option: str, least_s: float, most_s: float, accepted: str) -> float:
@@ -77,6 +64,15 @@ def duration_within(text: str, option: str, least_s: float, most_s: float, accep
     if not least_s <= seconds <= most_s:
         raise BadInput(f"{option} {text[:80]!r} cannot be taken; accepted: {accepted}")
     return seconds
+
+
+parse_period = partial(duration_within, least_s=SHORTEST_PERIOD_S, most_s=LONGEST_PERIOD_S, accepted="200ms to 60s")
+parse_lost_after = partial(
+    duration_within,
+    least_s=SHORTEST_LOST_S,
+    most_s=LONGEST_LOST_S,
+    accepted="15s to 1d, longer than an agent takes to restart",
+)
 
 
 def parse_worker_id(text: str, *, option: str = "--worker-id") -> str:

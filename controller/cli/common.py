@@ -24,17 +24,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def output_option(function: F) -> F:
     """Add --output, given to the command as `as_json`: for each command that shows data."""
-
-    def convert(_context: click.Context, _parameter: click.Parameter, value: str) -> bool:
-        return value == "json"
-
     return click.option(
         "--output",
         "as_json",
         type=click.Choice(["table", "json"]),
         default="table",
         show_default=True,
-        callback=convert,
+        callback=lambda _context, _parameter, value: value == "json",
         help="Form of the output; json has all fields, for programs.",
     )(function)
 
@@ -126,14 +122,10 @@ class CountRange(click.IntRange):
 
 def home_option(function: F) -> F:
     """Add --home, given to the command as a `Home`."""
-
-    def convert(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Home:
-        return find_home(value, os.environ)
-
     return click.option(
         "--home",
         type=NamedPath(file_okay=False),
-        callback=convert,
+        callback=lambda _context, _parameter, value: find_home(value, os.environ),
         is_eager=True,  # --config looks there
         help="The cluster's directory [default: $SPARKPACE_HOME or ~/.sparkpace].",
     )(function)

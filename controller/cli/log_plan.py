@@ -53,7 +53,6 @@ def plan_without_cluster(request: PlanRequest, profile: Profile) -> PlanReply:
 
 
 def print_log_plan(reply: LogPlan, request: PlanRequest) -> None:
-    """Print the plan on stdout, for people."""
     console, found = table_console(), reply.advice
     if reply.curve is not None:
         print_curve(reply.curve)

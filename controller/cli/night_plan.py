@@ -47,7 +47,6 @@ def _plan_of_night(runs: Sequence[LoggedRun], deadline: str | None, zone: tzinfo
 
 
 def _print_night(found: Night, zone: tzinfo) -> None:
-    """Print the night on stdout, for people, with times of that zone."""
     table = figures_table("JOB", "START", "END", "CORES", "CORE-H", "FEWEST CORES", "END THEN", "CORE-H THEN")
     for job in found.jobs:
         fewest, end_s, saving = job.fewest_held, job.new_end_s, job.saving
@@ -72,7 +71,6 @@ def _print_night(found: Night, zone: tzinfo) -> None:
 
 
 def _after_s(deadline: str, first: datetime) -> float:
-    """Return the seconds from `first` to the deadline."""
     if not is_time(deadline):
         parse_deadline(deadline, first)  # for its own refusal of what is no duration either
         raise BadInput(

@@ -89,7 +89,6 @@ def sentences(found: Explanation) -> list[str]:
 
 
 def explanation_table(found: Explanation) -> Table:
-    """Return a table with a row for each worker."""
     table = Table(box=None, pad_edge=False)
     for heading in ("WORKER", "EXECUTORS", "NEXT ONE", "WHY"):
         table.add_column(heading, no_wrap=heading != "WHY")

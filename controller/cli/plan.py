@@ -37,8 +37,7 @@ OF_A_CLUSTER = {"num_executors": "--num-executors", "executor_cores": "--executo
 @click.option("--profile", shell_complete=completes(complete_profiles), help="Name of a stored profile, or a profile's file.")
 @click.option("--deadline", help="Deadline to plan for: 90s, 10min, 1h30m, 'by 07:00', or an ISO time.")
 @click.option(
-    "--cores",
-    help="Plan for this many cores (at most the cluster's) and show the earliest deadline that they can meet.",
+    "--cores", help="Plan for this many cores (at most the cluster's) and show the earliest deadline that they can meet."
 )
 @click.option(
     "--curve", is_flag=True, help="Show when the application would end with fewer or more cores, and the spread of its runs."

@@ -31,7 +31,6 @@ def plan_of_profile(given: str, request: PlanRequest, home: Home) -> PlanReply:
 
 
 def print_plan(reply: PlanReply, *, as_json: bool) -> None:
-    """Print the plan on stdout."""
     if as_json:
         print_json(reply)
         return
@@ -66,7 +65,6 @@ def print_stages(stages: Sequence[PlannedStage]) -> None:
 
 
 def print_curve(found: Curve) -> None:
-    """Print the curve on stdout, for people."""
     table = figures_table("CORES", "END", "LEAST", "MOST")
     for point in found.points:
         table.add_row(f"{point.cores:g}", *map(duration_or_dash, (point.end_s, point.least_s, point.most_s)))

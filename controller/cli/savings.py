@@ -6,12 +6,11 @@ import click
 
 from controller.cli.common import NumberRange, home_option, output_option, print_json, table_console
 from controller.cli.completion import complete_runs, completes
-from controller.cli.tables import figures_table, short_ids
+from controller.cli.tables import duration_or_dash, figures_table, short_ids
 from controller.home import Home
 from controller.runs.profile_store import ProfileStore
 from controller.runs.watched_runs import savings_of
 from controller.wire.course import RunSavings, Savings
-from stage_model.units import format_duration
 
 ON_TIME = {True: "yes", False: "no", None: "-"}
 
@@ -37,7 +36,6 @@ def savings(home: Home, applications: tuple[str, ...], price: float | None, as_j
 
 
 def print_savings(found: Savings) -> None:
-    """Print the savings on stdout, for people."""
     core_s = ("HELD CORE-S", "USED CORE-S", "SAVED CORE-S", "INTERVAL")
     table = figures_table("APP", "NAME", "ON TIME", "DEADLINE", "END", "LEAST DEADLINE", *core_s)
     names = short_ids([run.application_id for run in found.applications])
@@ -61,9 +59,7 @@ def _row(run: RunSavings) -> tuple[str, ...]:
     return (
         run.name,
         ON_TIME[run.on_time],
-        "-" if run.deadline_s is None else format_duration(run.deadline_s),
-        format_duration(run.end_s),
-        "-" if run.least_deadline_s is None else format_duration(run.least_deadline_s),
+        *map(duration_or_dash, (run.deadline_s, run.end_s, run.least_deadline_s)),
         f"{run.held_core_s:.0f}",
         f"{run.used_core_s:.0f}",
         "-" if run.saved_core_s is None else f"{run.saved_core_s:.0f}",

@@ -49,7 +49,6 @@ class ServiceOption:
         return self.field or self.name.replace("-", "_")
 
     def add_to(self, function: F) -> F:
-        """Add the option to a Click command."""
         return click.option(
             f"--{self.name}",
             self.key,

@@ -5,9 +5,6 @@ from __future__ import annotations
 import pwd
 import re
 import time
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,7 +12,7 @@ import click
 from controller.cli.checks import duration_within, parse_worker_id
 from controller.cli.common import CountRange, Parsed, home_option, output_option, print_json, table_console
 from controller.cli.tables import text_table
-from controller.home import Home, User
+from controller.home import Home, User, make_token
 from controller.machine.tls import certificate_in, fingerprint
 from controller.master.access.join_tokens import JoinTokens
 from stage_model.errors import BadInput, Unavailable
@@ -44,15 +41,13 @@ def token(home: Home, worker_id: str | None, user: str | None, metrics: bool, re
             "`sparkpace token` needs one of WORKER_ID, --user and --metrics; give one of them, as in `sparkpace token w2`"
         )
     home.admin_token()
-    made: Callable[[], Path] = home.make_metrics_token
     file = home.metrics_token_file
     if worker_id is not None:
-        made, file = partial(home.make_agent_token, parse_worker_id(worker_id)), home.agent_tokens / worker_id
+        file = home.agent_tokens / parse_worker_id(worker_id)
     elif user is not None:
-        whose = _user(user)
-        made, file = partial(home.make_user_token, whose), home.user_token_file(whose)
+        file = home.user_token_file(_user(user))
     if not revoke:
-        click.echo(str(made()))
+        click.echo(str(make_token(file)))
         return
     try:
         file.unlink()

@@ -90,14 +90,12 @@ def decide_healing(recorded: Cluster | None, found: Found, given: Mapping[str, A
             f"a cluster of this home already runs at {recorded.url}, started with another {' and '.join(others)}; end it "
             f"with `sparkpace down` first, give its options or none to start what is missing of it, or name another --home"
         )
-    wanted = [agent.worker_id for agent in recorded.agents]
+    agents = {agent.worker_id: found.agent(agent.worker_id) for agent in recorded.agents}
     healing = Healing(
         master=found.master is None,
-        agents=tuple(name for name in wanted if found.agent(name).supervisor is None),
-        restarting=tuple(
-            name for name in wanted if found.agent(name).supervisor is not None and found.agent(name).child is None
-        ),
-        living=tuple(name for name in wanted if found.agent(name).supervisor and found.agent(name).child),
+        agents=tuple(name for name, agent in agents.items() if agent.supervisor is None),
+        restarting=tuple(name for name, agent in agents.items() if agent.supervisor and agent.child is None),
+        living=tuple(name for name, agent in agents.items() if agent.supervisor and agent.child),
     )
     words = {agent.worker_id: agent.words for agent in recorded.agents}
     if (healing.master and not recorded.master_words) or not all(words[name] for name in healing.agents):

@@ -17,25 +17,7 @@ from controller.master.access.vouching import counted_for, vouched
 from controller.master.cluster import ClusterState
 from controller.master.join_calls import JoinCalls
 from controller.version import VERSION
-from controller.wire.command import (
-    ApplicationList,
-    ApplicationView,
-    Change,
-    DriverEnded,
-    Empty,
-    ExecutorLog,
-    ExecutorPlaces,
-    Explanation,
-    Health,
-    Labels,
-    PlanReply,
-    PlanRequest,
-    Services,
-    ServicesRequest,
-    StartReply,
-    StartRequest,
-    WorkerList,
-)
+from controller.wire import command
 from controller.wire.course import Course, EndedRuns, SavingsReply
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
 from controller.wire.joining import Authority, JoinCheck, JoinFound, JoinRequest, NewIdentity
@@ -83,8 +65,8 @@ class Handlers:
 
     # ------------------------------------------------------------------ anybody
 
-    async def health(self, _: Request) -> Health:
-        return Health(cluster_id=self.cluster.identity.cluster_id, version=VERSION)
+    async def health(self, _: Request) -> command.Health:
+        return command.Health(cluster_id=self.cluster.identity.cluster_id, version=VERSION)
 
     # ------------------------------------------------------------------ drivers
 
@@ -99,19 +81,19 @@ class Handlers:
 
     # ------------------------------------------------------------------ commands
 
-    async def views(self, _: Request) -> ApplicationList:
-        return ApplicationList(applications=tuple(await self.cluster.commands.views(self.clock())))
+    async def views(self, _: Request) -> command.ApplicationList:
+        return command.ApplicationList(applications=tuple(await self.cluster.commands.views(self.clock())))
 
-    async def view(self, request: Request) -> ApplicationView:
+    async def view(self, request: Request) -> command.ApplicationView:
         return self.cluster.core.commands.view(request.path_params["id"], self.clock())
 
-    async def explain(self, request: Request) -> Explanation:
+    async def explain(self, request: Request) -> command.Explanation:
         return self.cluster.core.commands.explain(request.path_params["id"], self.clock())
 
-    async def executors(self, request: Request) -> ExecutorPlaces:
+    async def executors(self, request: Request) -> command.ExecutorPlaces:
         return self.cluster.logs.places(request.path_params["id"])
 
-    async def executor_log(self, request: Request) -> ExecutorLog:
+    async def executor_log(self, request: Request) -> command.ExecutorLog:
         named = request.path_params
         return await self.cluster.logs.read(named["id"], named["executor"], self.clock)
 
@@ -124,24 +106,24 @@ class Handlers:
     async def savings(self, _: Request) -> SavingsReply:
         return await self.cluster.commands.savings()
 
-    async def kill(self, request: Request) -> Empty:
+    async def kill(self, request: Request) -> command.Empty:
         self.cluster.commands.kill(request.path_params["id"], self.clock())
-        return Empty()
+        return command.Empty()
 
-    async def driver_ended(self, request: Request, said: DriverEnded) -> Empty:
+    async def driver_ended(self, request: Request, said: command.DriverEnded) -> command.Empty:
         self.cluster.submissions.end(request.path_params["id"], "its driver has ended before it registered")
         self.cluster.commands.driver_ended(request.path_params["id"], said.exit_code, self.clock())
-        return Empty()
+        return command.Empty()
 
-    async def change(self, request: Request, asked: Change) -> Empty:
+    async def change(self, request: Request, asked: command.Change) -> command.Empty:
         await self.cluster.commands.change(request.path_params["id"], asked, self.clock)
-        return Empty()
+        return command.Empty()
 
-    async def start(self, request: Request, asked: StartRequest) -> StartReply:
+    async def start(self, request: Request, asked: command.StartRequest) -> command.StartReply:
         uid = await self._uid(request, counts=asked.plan is not None and self._counts(asked.plan))
         return await self.cluster.admission.ask(request.path_params["id"], asked, uid, self.clock)
 
-    async def plan(self, request: Request, asked: PlanRequest) -> PlanReply:
+    async def plan(self, request: Request, asked: command.PlanRequest) -> command.PlanReply:
         with self._telling_a_refusal(asked.submits, lambda: asked.deadline_s):
             uid = await self._uid(request, counts=self._counts(asked))
             reply = await self.cluster.admission.plan(asked, self.clock(), uid=uid)
@@ -149,11 +131,11 @@ class Handlers:
             self.cluster.refused(asked.submits, reply.reason, asked.deadline_s)
         return reply
 
-    async def services(self, request: Request, asked: ServicesRequest) -> Services:
+    async def services(self, request: Request, asked: command.ServicesRequest) -> command.Services:
         uid = await self._uid(request, counts=True)
-        return Services(addresses=self.cluster.submissions.addresses(asked.after, uid))
+        return command.Services(addresses=self.cluster.submissions.addresses(asked.after, uid))
 
-    def _counts(self, asked: PlanRequest) -> bool:
+    def _counts(self, asked: command.PlanRequest) -> bool:
         """Return True if it counts whose submission a request is."""
         return asked.pipeline is not None or bool(asked.after) or self.cluster.registry.shares.limited
 
@@ -164,19 +146,19 @@ class Handlers:
         peer = await asyncio.to_thread(find_peer, *ends) if ends else None
         return counted_for(user, peer.uid if peer else None)
 
-    async def workers(self, _: Request) -> WorkerList:
-        return WorkerList(workers=tuple(self.cluster.workers.views(self.clock())))
+    async def workers(self, _: Request) -> command.WorkerList:
+        return command.WorkerList(workers=tuple(self.cluster.workers.views(self.clock())))
 
-    async def end_started_workers(self, _: Request) -> Empty:
+    async def end_started_workers(self, _: Request) -> command.Empty:
         await asyncio.to_thread(wait_all, self.cluster.end_started_workers(self.clock()))
-        return Empty()
+        return command.Empty()
 
-    async def label(self, request: Request, asked: Labels) -> Labels:
-        return Labels(labels=dict(self.cluster.commands.label(request.path_params["id"], asked.labels, self.clock())))
+    async def label(self, request: Request, asked: command.Labels) -> command.Labels:
+        return command.Labels(labels=dict(self.cluster.commands.label(request.path_params["id"], asked.labels, self.clock())))
 
-    async def end_worker(self, request: Request) -> Empty:
+    async def end_worker(self, request: Request) -> command.Empty:
         self.cluster.commands.end_worker(request.path_params["id"], self.clock())
-        return Empty()
+        return command.Empty()
 
     # ------------------------------------------------------------------ agents
 
@@ -198,13 +180,13 @@ class Handlers:
     async def check_join(self, _: Request, said: JoinCheck) -> JoinFound:
         return await self.joining.check(said)
 
-    async def join(self, request: Request, said: JoinRequest) -> Empty:
+    async def join(self, request: Request, said: JoinRequest) -> command.Empty:
         await self.joining.join(bearer_of(request), said, self.wall())
-        return Empty()
+        return command.Empty()
 
-    async def renew(self, request: Request, said: NewIdentity) -> Empty:
+    async def renew(self, request: Request, said: NewIdentity) -> command.Empty:
         await self.joining.renew(request.path_params["id"], said)
-        return Empty()
+        return command.Empty()
 
     # ------------------------------------------------------------------ refusals
 

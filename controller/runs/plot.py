@@ -33,14 +33,8 @@ LOST_S = 5.0
 """Silence in seconds after which an executor no longer counts."""
 
 # Two pairs that stay apart for colour-blind eyes and in grey print: blue and violet are progress, orange is cores.
-PROGRESS, SET_POINT, ALLOCATED, USED, BORDER, DEADLINE = (
-    "#08519c",
-    "#54278f",
-    "#d94801",
-    "#fdae6b",
-    "#bdbdbd",
-    "#cb181d",
-)
+PROGRESS, SET_POINT, ALLOCATED = "#08519c", "#54278f", "#d94801"
+USED, BORDER, DEADLINE = "#fdae6b", "#bdbdbd", "#cb181d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +141,12 @@ def curves(samples: Sequence[Sample]) -> Curves:
         for stage, row in best.items():
             stages.setdefault(stage, []).append(row)
     plan = [row for _, rows in sorted(stages.items()) for row in (*rows, (rows[-1][0], math.nan, math.nan))]
-    return Curves(
-        time_s=tuple(row[0] for row in cores),
-        allocated=tuple(row[1] for row in cores),
-        used=tuple(row[2] for row in cores),
-        progress_time_s=tuple(row[0] for row in plan),
-        progress=tuple(row[1] for row in plan),
-        set_point=tuple(row[2] for row in plan),
-    )
+    return Curves(*columns(cores, 3), *columns(plan, 3))
+
+
+def columns(rows: Sequence[tuple[float, ...]], count: int) -> Iterator[tuple[float, ...]]:
+    """Return the `count` columns of these rows, also where there are no rows."""
+    return (tuple(row[column] for row in rows) for column in range(count))
 
 
 def ticks(samples: Iterable[Sample]) -> Iterator[tuple[float, list[Sample], list[Sample]]]:

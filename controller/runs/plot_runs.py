@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from controller.runs.plot import ALLOCATED, DEADLINE, PROGRESS, new_figure, number, save, ticks
+from controller.runs.plot import ALLOCATED, DEADLINE, PROGRESS, columns, new_figure, number, save, ticks
 from controller.runs.run_folder import read_samples, read_summary
 from controller.wire.worker import Sample
 from stage_model.errors import BadInput
@@ -147,7 +147,7 @@ def core_curve(samples: Sequence[Sample]) -> CoreCurve:
         )
         for now_s, _, alive in ticks(samples)
     ]
-    return CoreCurve(*(tuple(row[column] for row in rows) for column in range(4)))
+    return CoreCurve(*columns(rows, 4))
 
 
 def _label(summary: dict[str, Any], arrival_s: float, deadline_s: float | None, end_s: float | None) -> str:

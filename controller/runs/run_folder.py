@@ -30,18 +30,8 @@ SAMPLES = "samples.csv"
 QUOTAS = "quotas.csv"
 STAGES = "stages.csv"
 SAMPLE_COLUMNS = (
-    "time_s",
-    "executor",
-    "stage",
-    "set_point",
-    "progress",
-    "demand",
-    "grant",
-    "quota",
-    "usage",
-    "cpu_core_s",
-    "debt_core_s",
-    "forecast_end_s",
+    *("time_s", "executor", "stage", "set_point", "progress", "demand", "grant", "quota", "usage"),
+    *("cpu_core_s", "debt_core_s", "forecast_end_s"),
 )
 QUOTA_COLUMNS = ("time_s", "executor", "before", "cores", "reason")
 STAGE_COLUMNS = ("stage", "attempt", "name", "start_s", "end_s", "tasks")

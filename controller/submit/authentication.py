@@ -17,10 +17,6 @@ from stage_model.errors import BadInput
 ON, SECRET, ENCRYPTED = "spark.authenticate", "spark.authenticate.secret", "spark.network.crypto.enabled"
 
 
-def make_secret() -> str:
-    return secrets.token_urlsafe(32)
-
-
 def authenticated(file: Mapping[str, str], conf: Mapping[str, str], *, encrypt: bool = False) -> dict[str, str]:
     """Return the settings of the user's `file` with authentication on, unless it or `conf`, the command line's, says that it
     is off. A secret in `file` stays. `encrypt`: also the traffic between Spark's processes. Raise `BadInput`."""
@@ -35,7 +31,7 @@ def authenticated(file: Mapping[str, str], conf: Mapping[str, str], *, encrypt: 
         raise BadInput(f"--encrypt and {ON if off else ENCRYPTED}=false exclude each other; give one of the two")
     if off:
         return dict(file)
-    ours = {ON: "true", SECRET: file.get(SECRET) or make_secret()}
+    ours = {ON: "true", SECRET: file.get(SECRET) or secrets.token_urlsafe(32)}
     return {**file, **ours, **({ENCRYPTED: "true"} if encrypt else {})}
 
 

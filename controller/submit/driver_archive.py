@@ -102,7 +102,6 @@ def _class_path(environment: Mapping[str, str], spark: SparkInstall, jar: Path) 
 
 
 def _run(words: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Run a program and return what it prints."""
     quiet = {name: value for name, value in environment.items() if name not in OPTIONS}
     try:
         done = subprocess.run(

@@ -38,8 +38,6 @@ class ExecutorWish(Message, frozen=True, kw_only=True):
 
 Wishes = Annotated[dict[SparkNumber, ExecutorWish], msgspec.Meta(max_length=1000)]
 """Wishes by resource profile; Spark names all that an application ever had."""
-
-
 ExecutorCredentials = Annotated[bytes, msgspec.Meta(max_length=MOST_CREDENTIALS)]
 """A Hadoop credentials file."""
 
@@ -136,7 +134,6 @@ class Registration(Message, frozen=True, kw_only=True):
 
     @property
     def process(self) -> Process:
-        """The driver's process."""
         return Process(self.pid, self.pid_start, self.boot_id, self.pid_namespace)
 
 

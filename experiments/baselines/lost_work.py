@@ -16,7 +16,7 @@ from typing import Any
 from controller.runs.eventlog_files import event_log_lines
 from stage_model.errors import BadInput
 from stage_model.history.eventlog import read_line
-from stage_model.history.eventlog_schema import ApplicationStart, EnvironmentUpdate, LogStart
+from stage_model.history.eventlog_schema import ApplicationStart, EventLine
 from stage_model.history.events import ApplicationEnd, ExecutorRemoved, TaskEnd
 
 
@@ -81,7 +81,7 @@ def tell(lines: Iterable[bytes]) -> Story:
         found = read_line(line) if line.strip() else None
         if isinstance(found, ApplicationStart):
             story.app_id, story.name = found.id or "", found.name
-        elif found is not None and not isinstance(found, LogStart | EnvironmentUpdate):
+        elif isinstance(found, EventLine):
             event = found.event()
             if isinstance(event, TaskEnd):
                 story.tasks.append(event)

@@ -24,7 +24,7 @@ import msgspec
 import psutil
 
 from controller.client import MasterClient
-from controller.home import MASTER_VARIABLE, Home
+from controller.home import MASTER_VARIABLE, Home, make_token
 from controller.machine.proc import boot_id
 from controller.machine.waiting import wait_until
 from controller.start import ours
@@ -204,7 +204,7 @@ class Scraper:
     """A Prometheus that scrapes the master."""
 
     def __init__(self, home: Home, url: str) -> None:
-        self._token = home.make_metrics_token().read_text().strip()
+        self._token = make_token(home.metrics_token_file).read_text().strip()
         self._url, self._ca, self.scrapes = url, home.ca_file, 0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)

@@ -10,6 +10,16 @@ from __future__ import annotations
 from placement.resources import NOTHING, ResourceSet
 
 
+def minus(one: ResourceSet, other: ResourceSet) -> ResourceSet:
+    """Return the difference. Raise `ValueError` where `other` has more."""
+    return ResourceSet({name: one[name] - other[name] for name in (*one, *other)})
+
+
+def less(one: ResourceSet, other: ResourceSet) -> ResourceSet:
+    """Return the difference, but never below 0."""
+    return ResourceSet({name: max(0, count - other[name]) for name, count in one.items()})
+
+
 class WorkerAccount:
     """A worker's resources. Nothing is counted twice or lost: total + backlog = used + available."""
 
@@ -18,17 +28,17 @@ class WorkerAccount:
 
     @property
     def available(self) -> ResourceSet:
-        return self.total.less(self.used)
+        return less(self.total, self.used)
 
     @property
     def free(self) -> ResourceSet:
         """Resources that are available and not promised."""
-        return self.available.less(self.load)
+        return less(self.available, self.load)
 
     @property
     def backlog(self) -> ResourceSet:
         """Resources in use although the worker has them no more; they go when they are released."""
-        return self.used.less(self.total)
+        return less(self.used, self.total)
 
     def fits(self, asked: ResourceSet) -> bool:
         """Check that an executor with these resources could start now."""
@@ -47,17 +57,17 @@ class WorkerAccount:
 
     def unbook(self, asked: ResourceSet) -> None:
         """Take a promise back. Raise `ValueError` for more than was promised."""
-        self.load -= asked
+        self.load = minus(self.load, asked)
 
     def start(self, asked: ResourceSet) -> None:
         """Turn a promise into use. Raise `ValueError` for more than was promised."""
-        self.load -= asked
+        self.load = minus(self.load, asked)
         self.used += asked
 
     def release(self, asked: ResourceSet) -> None:
         """Free resources that were in use, but for those that the worker has no more. Raise `ValueError` for more than was
         used."""
-        self.used -= asked
+        self.used = minus(self.used, asked)
 
     def resize(self, total: ResourceSet) -> None:
         """Change the worker's total. The caller finds promises that it cannot keep any more (`overbooked`)."""
@@ -66,4 +76,4 @@ class WorkerAccount:
     @property
     def overbooked(self) -> ResourceSet:
         """Resources promised beyond those available, after the worker became smaller."""
-        return self.load.less(self.available)
+        return less(self.load, self.available)

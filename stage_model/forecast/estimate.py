@@ -83,15 +83,16 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
     def times(self, share: float) -> StageEstimate:
         """Return the estimate of the stage when it reads `share` of what it read."""
-        if share == 1:
-            return self
-        more = max(0.0, 1 + self.growth * (share - 1))
+        return self if share == 1 else self.part(share, max(0.0, 1 + self.growth * (share - 1)))
+
+    def part(self, records: float, work: float) -> StageEstimate:
+        """Return the estimate of a part of the stage, with these shares of its records and its work."""
         return msgspec.structs.replace(
             self,
-            records=None if self.records is None else self.records * share,
-            work_core_s=self.work_core_s * more,
-            moving_core_s=self.moving_core_s * more,
-            duration_s=self.fixed_s + (self.duration_s - self.fixed_s) * more,
+            records=None if self.records is None else self.records * records,
+            work_core_s=self.work_core_s * work,
+            moving_core_s=self.moving_core_s * work,
+            duration_s=self.fixed_s + (self.duration_s - self.fixed_s) * work,
         )
 
     def after(self, before: Sequence[StageEstimate]) -> StageEstimate:

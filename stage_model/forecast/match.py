@@ -153,14 +153,7 @@ def _sized(found: StageEstimate, stage: StageRun, run: Run) -> StageEstimate:
     if stage.info.attempt == 0 or first is None or not first.info.tasks:
         return msgspec.structs.replace(found, tasks=stage.info.tasks) if found.tasks != stage.info.tasks else found
     part = min(1.0, stage.info.tasks / first.info.tasks)
-    return msgspec.structs.replace(
-        found,
-        tasks=stage.info.tasks,
-        records=None if found.records is None else found.records * part,
-        work_core_s=found.work_core_s * part,
-        moving_core_s=found.moving_core_s * part,
-        duration_s=found.fixed_s + (found.duration_s - found.fixed_s) * part,
-    )
+    return msgspec.structs.replace(found.part(part, part), tasks=stage.info.tasks)
 
 
 def _passed(expected: Expected, taken: set[int], jobs: Mapping[int, int], run: Run) -> set[int]:

@@ -70,10 +70,7 @@ def night(runs: Sequence[tuple[Profile, Held]], deadline_s: float | None) -> Nig
     held_core_s = math.fsum(job.saving.held_core_s for job in jobs)
     saved_core_s = math.fsum(job.saving.saved_core_s for job in jobs)
     return Night(
-        deadline_s=deadline_s,
-        jobs=tuple(jobs),
-        held_core_s=held_core_s,
-        needed_core_s=max(0.0, held_core_s - saved_core_s),
+        deadline_s=deadline_s, jobs=tuple(jobs), held_core_s=held_core_s, needed_core_s=max(0.0, held_core_s - saved_core_s)
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from stage_model.errors import BadInput
-from stage_model.forecast.promises import HALVINGS
+from stage_model.forecast.promises import least_enough
 from stage_model.forecast.virtual_time import Forecast
 
 
@@ -51,14 +51,8 @@ def split_time(jobs: Sequence[PipelineJob], left_s: float, cores: float) -> Time
     feasible = least_s <= left_s
     taken = cores
     if feasible:
-        low, taken = 0.0, cores
-        for _ in range(HALVINGS):
-            middle = (low + taken) / 2
-            tried = _schedule(jobs, usable, middle)
-            if _end_s(tried) <= left_s:
-                taken, spans = middle, tried
-            else:
-                low = middle
+        taken = least_enough(0.0, cores, lambda fewer: _end_s(_schedule(jobs, usable, fewer)) <= left_s)
+        spans = _schedule(jobs, usable, taken)
     # what the bisection leaves, and fixed times that no core stretches
     end_s = _end_s(spans)
     stretch = left_s / end_s if feasible and end_s > 0 else 1.0

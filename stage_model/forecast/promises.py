@@ -9,7 +9,7 @@ served in its place and no promise of the same or a higher priority is broken by
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from stage_model.forecast.virtual_time import Forecast
@@ -19,6 +19,14 @@ Room = tuple[tuple[float, float], ...]
 
 HALVINGS = 16
 """Steps of a bisection: to a 65,000th of its range."""
+
+
+def least_enough(low: float, high: float, enough: Callable[[float], bool]) -> float:
+    """Return the least number between `low` and `high` that is `enough`, by bisection; `high` is known to be enough."""
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +92,8 @@ def cores_to_keep(claim: Claim, room: Room) -> float | None:
             return alone
     if end_s(claim.forecast, room) > claim.left_s:
         return None
-    low, high = 0.0, max(cores for _, cores in room)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if end_s(claim.forecast, room, middle) <= claim.left_s else (middle, high)
-    return high
+    most = max(cores for _, cores in room)
+    return least_enough(0.0, most, lambda cores: end_s(claim.forecast, room, cores) <= claim.left_s)
 
 
 def without(room: Room, cores: float, until_s: float) -> Room:
@@ -154,7 +159,4 @@ def least_deadline_s(new: Claim, promised: Promised) -> float:
     before, _ = _serve(promised.claims, promised.cores)
     if _fits(replace(new, left_s=low), promised, before):
         return low
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _fits(replace(new, left_s=middle), promised, before) else (middle, high)
-    return high
+    return least_enough(low, high, lambda left_s: _fits(replace(new, left_s=left_s), promised, before))

@@ -22,8 +22,6 @@ from stage_model.history.signature import RESULT, Names
 
 SIZES_ALIKE = math.log(1.25)
 """Logarithm of a factor: amounts that two stages' tasks read or write count as equal where they differ by less."""
-
-
 ALIKE_WINDOW = 8
 """Number of stages ahead in the order among which an unknown stage is looked for by its call site: about one SQL query."""
 

@@ -22,6 +22,7 @@ from stage_model.history.eventlog_schema import (
     ApplicationStart,
     DatabricksPart,
     EnvironmentUpdate,
+    EventLine,
     Kind,
     LogLine,
     LogStart,
@@ -213,7 +214,7 @@ def _take(log: EventLog, found: Kind, living: _Living) -> None:
         living.queries.discard(str(found.execution))
     elif isinstance(found, StageSubmittedLine) and found.event() is None:
         log.untimed += 1
-    elif not isinstance(found, LogStart | DatabricksPart) and (event := found.event()) is not None:
+    elif isinstance(found, EventLine) and (event := found.event()) is not None:
         _apply(log, event, living)
 
 

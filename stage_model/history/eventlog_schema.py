@@ -7,22 +7,8 @@ from typing import get_args
 import msgspec
 
 from stage_model.decoding import UNREADABLE
-from stage_model.history.events import (
-    AnyEvent,
-    ApplicationEnd,
-    Epoch,
-    ExecutorAdded,
-    ExecutorRemoved,
-    JobEnd,
-    JobStart,
-    Long,
-    Number,
-    StageCompleted,
-    StageInfo,
-    StageSubmitted,
-    TaskEnd,
-    TaskWaits,
-)
+from stage_model.history import events
+from stage_model.history.events import AnyEvent, Epoch, Long, Number
 
 
 class LogLine(msgspec.Struct, frozen=True):
@@ -41,9 +27,6 @@ class DatabricksPart(msgspec.Struct, frozen=True):
 
     number: Number = msgspec.field(name="Rollover Number", default=0)
 
-    def event(self) -> AnyEvent | None:
-        return None
-
 
 class ApplicationStart(msgspec.Struct, frozen=True):
     name: str = msgspec.field(name="App Name")
@@ -61,7 +44,7 @@ class ApplicationEndLine(msgspec.Struct, frozen=True):
     time_ms: Epoch = msgspec.field(name="Timestamp")
 
     def event(self) -> AnyEvent:
-        return ApplicationEnd(time_ms=self.time_ms)
+        return events.ApplicationEnd(time_ms=self.time_ms)
 
 
 class _Scope(msgspec.Struct, frozen=True):
@@ -95,8 +78,8 @@ class Stage(msgspec.Struct, frozen=True):
     completed_ms: Epoch | None = msgspec.field(name="Completion Time", default=None)
     failure: str | None = msgspec.field(name="Failure Reason", default=None)
 
-    def info(self) -> StageInfo:
-        return StageInfo(
+    def info(self) -> events.StageInfo:
+        return events.StageInfo(
             stage=self.stage,
             attempt=self.attempt,
             name=self.name,
@@ -113,7 +96,7 @@ class JobStartLine(msgspec.Struct, frozen=True):
     properties: dict[str, str | None] | None = msgspec.field(name="Properties", default=None)
 
     def event(self) -> AnyEvent:
-        return JobStart(
+        return events.JobStart(
             job=self.job,
             time_ms=self.time_ms,
             stages=tuple(stage.info() for stage in self.stages),
@@ -126,9 +109,6 @@ class _QueryLine(msgspec.Struct, frozen=True):
     (`JobStart`)."""
 
     execution: Long = msgspec.field(name="executionId")
-
-    def event(self) -> AnyEvent | None:
-        return None
 
 
 class SQLExecutionStartLine(_QueryLine, frozen=True):
@@ -154,7 +134,7 @@ class JobEndLine(msgspec.Struct, frozen=True):
     result: _Result = msgspec.field(name="Job Result")
 
     def event(self) -> AnyEvent:
-        return JobEnd(
+        return events.JobEnd(
             job=self.job,
             time_ms=self.time_ms,
             ok=self.result.result == "JobSucceeded",
@@ -168,7 +148,7 @@ class StageSubmittedLine(msgspec.Struct, frozen=True):
     def event(self) -> AnyEvent | None:
         if self.stage.submitted_ms is None:  # a stage without missing partitions; Spark gives it no time
             return None
-        return StageSubmitted(info=self.stage.info(), time_ms=self.stage.submitted_ms)
+        return events.StageSubmitted(info=self.stage.info(), time_ms=self.stage.submitted_ms)
 
 
 class StageCompletedLine(msgspec.Struct, frozen=True):
@@ -178,11 +158,8 @@ class StageCompletedLine(msgspec.Struct, frozen=True):
         # a stage without missing partitions was not submitted, and yet ends
         if self.stage.completed_ms is None or self.stage.submitted_ms is None:
             return None
-        return StageCompleted(
-            stage=self.stage.stage,
-            attempt=self.stage.attempt,
-            time_ms=self.stage.completed_ms,
-            failure=self.stage.failure,
+        return events.StageCompleted(
+            stage=self.stage.stage, attempt=self.stage.attempt, time_ms=self.stage.completed_ms, failure=self.stage.failure
         )
 
 
@@ -240,7 +217,7 @@ class TaskEndLine(msgspec.Struct, frozen=True):
         ok = self.reason.reason == "Success"
         if ok and metrics.run_ms is None:  # counts as a task whose end is not known
             return None
-        return TaskEnd(
+        return events.TaskEnd(
             stage=self.stage,
             attempt=self.attempt,
             task=self.task.task,
@@ -258,7 +235,7 @@ class TaskEndLine(msgspec.Struct, frozen=True):
             input_bytes=metrics.input.bytes,
             shuffle_read_bytes=metrics.read.remote_bytes + metrics.read.local_bytes,
             shuffle_write_bytes=metrics.write.bytes,
-            waits=TaskWaits(
+            waits=events.TaskWaits(
                 fetch_ms=metrics.read.fetch_ms,
                 remote_bytes=metrics.read.remote_bytes,
                 write_ns=metrics.write.write_ns,
@@ -279,7 +256,7 @@ class ExecutorAddedLine(msgspec.Struct, frozen=True):
     info: _ExecutorInfo = msgspec.field(name="Executor Info")
 
     def event(self) -> AnyEvent:
-        return ExecutorAdded(executor=self.executor, host=self.info.host, cores=self.info.cores, time_ms=self.time_ms)
+        return events.ExecutorAdded(executor=self.executor, host=self.info.host, cores=self.info.cores, time_ms=self.time_ms)
 
 
 class ExecutorRemovedLine(msgspec.Struct, frozen=True):
@@ -288,7 +265,7 @@ class ExecutorRemovedLine(msgspec.Struct, frozen=True):
     reason: str = msgspec.field(name="Removed Reason", default="")
 
     def event(self) -> AnyEvent:
-        return ExecutorRemoved(executor=self.executor, reason=self.reason, time_ms=self.time_ms)
+        return events.ExecutorRemoved(executor=self.executor, reason=self.reason, time_ms=self.time_ms)
 
 
 EventLine = (
@@ -300,10 +277,9 @@ EventLine = (
     | ExecutorAddedLine
     | ExecutorRemovedLine
     | ApplicationEndLine
-    | SQLExecutionStartLine
-    | SQLExecutionEndLine
 )
-Kind = LogStart | DatabricksPart | ApplicationStart | EnvironmentUpdate | EventLine
+SQLLine = SQLExecutionStartLine | SQLExecutionEndLine
+Kind = LogStart | DatabricksPart | ApplicationStart | EnvironmentUpdate | SQLLine | EventLine
 
 
 def _event(kind: type[Kind]) -> str:

@@ -19,8 +19,6 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 """An id or a count, an `int` of Spark's."""
 Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """A `long` of Spark's; a duration is below 0 where a clock was set back."""
-
-
 _CANCELLED = re.compile(r"(\[SPARK_JOB_CANCELLED\] )?Job [0-9]+ cancelled\b")
 """The words of Spark 3.5 and 4.x for a job that was cancelled: by its number, with its group or tag, with all jobs, or
 because its SparkContext was stopped. A streaming query that stops cancels its job group."""

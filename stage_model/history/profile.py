@@ -143,7 +143,6 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def work_core_s(self) -> float:
-        """Core-seconds of the run's stages."""
         return math.fsum(stage.work_core_s for stage in self.stages)
 
 

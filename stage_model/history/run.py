@@ -96,10 +96,7 @@ class Run:
 
     def first_attempts(self) -> tuple[StageRun, ...]:
         """Return the first seen attempt of each stage, in order of submission."""
-        first: dict[int, StageRun] = {}
-        for stage in self.attempts.values():
-            first.setdefault(stage.info.stage, stage)
-        return tuple(first.values())
+        return tuple(tries[0] for tries in self.tries())
 
     def tries(self) -> tuple[tuple[StageRun, ...], ...]:
         """Return all attempts of each stage, in order of submission."""

@@ -32,8 +32,6 @@ _SPARKS_THREADS = re.compile(r" at (CompletableFuture|FutureTask|ThreadPoolExecu
 """The call sites of the jobs that Spark's own threads start for a query."""
 _LONGEST_SCOPE = 120
 _LONGEST_PREFIX = 40
-
-
 RESULT = ", result"
 
 

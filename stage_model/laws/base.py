@@ -90,7 +90,6 @@ def least_cores(forecast: Forecast, within_s: float, most: float) -> float:
 
 
 def control_groups(stages: Sequence[StageLive]) -> dict[StageKey, list[StageLive]]:
-    """Return the stages by the control group they belong to."""
     groups: dict[StageKey, list[StageLive]] = {}
     for stage in stages:
         groups.setdefault(stage.plan.control_group, []).append(stage)

@@ -69,12 +69,7 @@ class PaperLimits(Struct, frozen=True):
 
 
 def control_step(
-    csi: float,
-    planned: float,
-    progress: float,
-    limits: PaperLimits,
-    dt_s: float,
-    settings: PaperSettings,
+    csi: float, planned: float, progress: float, limits: PaperLimits, dt_s: float, settings: PaperSettings
 ) -> tuple[float, float]:
     """Run one control period and return the cores asked for, and csi after it.
 

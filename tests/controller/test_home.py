@@ -19,6 +19,7 @@ from controller.home import (
     Home,
     User,
     find_home,
+    make_token,
     read_token,
 )
 from controller.machine.process import Process, find_process
@@ -92,10 +93,10 @@ def test_a_home_that_others_may_change_is_refused_before_anything_is_made(tmp_pa
 
 def test_a_users_own_token_is_that_users_as_long_as_its_file_is_there_and_private(home: Home) -> None:
     assert home.find_user(home.submit_token()) is None
-    file = home.make_user_token(User(1000, 100))
+    file = make_token(home.user_token_file(User(1000, 100)))
     token = read_token(file)
-    assert home.make_user_token(User(1000, 100)) == file
-    other = read_token(home.make_user_token(User(1001, 1001)))
+    assert make_token(home.user_token_file(User(1000, 100))) == file
+    other = read_token(make_token(home.user_token_file(User(1001, 1001))))
     assert (home.find_user(token), home.find_user(other)) == (User(1000, 100), User(1001, 1001))
     for nobodys in ("", "wrong", token[:-1], home.submit_token()):
         assert home.find_user(nobodys) is None

@@ -321,13 +321,13 @@ def test_sums_of_a_worker_follow_its_occupants() -> None:
     one = worker("a", 4.0, pieces=ResourceSet.of(gpu=2))
     one.add(Occupant("x/1", "x", 0, 1.5, 300, held={"gpu": {1: 2500}}))
     one.add(Occupant("y/1", "y", 100, 2.0, 200))
-    assert (one.free_mb, one.busy_cores(0), one.busy_cores(50)) == (500, 3.5, 2.0)
+    assert (one.free_mb, one.free_cores(0), one.free_cores(50)) == (500, 0.5, 2.0)
     assert one.free_pieces("gpu") == 2 * SCALE - 2500
     one.add(Occupant("x/1", "x", 0, 1.0, 300, held={"gpu": {1: 2500}}))
-    assert (one.free_mb, one.busy_cores(0), one.by_application) == (500, 3.0, {"x": 1, "y": 1})
-    assert one.without({"x/1"}).busy_cores(0) == 2.0
+    assert (one.free_mb, one.free_cores(0), one.by_application) == (500, 1.0, {"x": 1, "y": 1})
+    assert one.without({"x/1"}).free_cores(0) == 2.0
     one.remove("x/1")
     one.remove("y/1")
     one.remove("y/1")
-    assert (one.free_mb, one.busy_cores(0), one.by_application) == (1000, 0, {})
+    assert (one.free_mb, one.free_cores(0), one.by_application) == (1000, 4.0, {})
     assert one.pools["gpu"].free_units == Pool(2).free_units

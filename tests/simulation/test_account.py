@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.simulator.account import WorkerAccount
+from experiments.simulator.account import WorkerAccount, less, minus
 from placement.resources import NOTHING, ResourceSet
 
 sets = st.builds(ResourceSet, st.dictionaries(st.sampled_from(["cpu", "memory", "gpu", "ssd"]), st.integers(0, 50_000)))
+
+
+@given(st.lists(st.integers(1, 40), max_size=200))
+def test_sums_never_drift(parts: list[int]) -> None:
+    whole = NOTHING
+    for part in parts:
+        whole += ResourceSet.of(cpu=part / 10)
+    for part in parts:
+        whole = minus(whole, ResourceSet.of(cpu=part / 10))
+    assert whole == NOTHING  # with floats, 0.1 + 0.2 - 0.3 is not
+
+
+@given(sets, sets)
+def test_strict_subtraction_is_the_inverse_of_addition(a: ResourceSet, b: ResourceSet) -> None:
+    assert minus(a + b, b) == a
+    if not b.within(a):
+        with pytest.raises(ValueError, match="negative"):
+            minus(a, b)
+
+
+@given(sets, sets)
+def test_capped_subtraction_never_falls_below_nothing(a: ResourceSet, b: ResourceSet) -> None:
+    assert less(a, b) == ResourceSet({name: max(0, count - b[name]) for name, count in a.items()})
+    assert a.within(b) == (less(a, b) == NOTHING)
 
 
 def test_load_is_part_of_what_is_available() -> None:
