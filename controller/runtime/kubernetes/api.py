@@ -24,8 +24,9 @@ from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.models import User
 
 from controller.runtime.kubernetes.pod_cpu import PodCpu, pod_cpu, shortened
+from controller.runtime.kubernetes.pod_resize import PodLater, ServerLater
 from stage_model.decoding import UNREADABLE
-from stage_model.errors import RuntimeFailed, Unavailable
+from stage_model.errors import Unavailable
 
 CALL_S = 10.0
 """Longest wait for the next word of an answer."""
@@ -45,24 +46,6 @@ TOO_OLD = (
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY, OWN_FAULT, UNAVAILABLE = 401, 403, 404, 409, 429, 500, 503
 _ODD = (httpx2.HTTPError, httpx2.StreamError, ConfigError, OSError, LookupError, TypeError, ValueError, *UNREADABLE)
 """Errors of a lost connection, a program that gives no token, or a strange answer."""
-
-
-class ServerLater(RuntimeFailed):
-    """No server answers, or none that can. `asked_s`: seconds in which it wants no further call, by its `Retry-After`.
-    `too_old`: it can resize none."""
-
-    def __init__(self, sentence: str, asked_s: float = 0.0, *, too_old: bool = False) -> None:
-        super().__init__(sentence)
-        self.asked_s, self.too_old = asked_s, too_old
-
-
-class PodLater(RuntimeFailed):
-    """One pod's patch was not accepted, or may not have been; that says nothing of other pods. `refused`: the cluster does
-    not allow this limit."""
-
-    def __init__(self, sentence: str, *, refused: bool = False) -> None:
-        super().__init__(sentence)
-        self.refused = refused
 
 
 class KubernetesApi:

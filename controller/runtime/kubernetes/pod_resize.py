@@ -20,6 +20,7 @@ from controller.machine.back_off import BackOff
 from controller.runtime.base import Observed
 from controller.runtime.executor_record import PodRecord
 from controller.runtime.kubernetes.pod_cpu import BEST_EFFORT, GUARANTEED, PodCpu, shortened
+from stage_model.errors import RuntimeFailed
 
 FLOOR_M, STEP_M = 10, 10
 """Floor and step. A node enforces no limit below 10."""
@@ -63,6 +64,24 @@ def differs(has_m: int | None, limit_m: int | None) -> bool:
     if has_m is None or limit_m is None:
         return has_m != limit_m
     return abs(limit_m - has_m) >= max(1, min(THRESHOLD_M, THRESHOLD_SHARE * has_m))
+
+
+class ServerLater(RuntimeFailed):
+    """No server answers, or none that can. `asked_s`: seconds in which it wants no further call, by its `Retry-After`.
+    `too_old`: it can resize none."""
+
+    def __init__(self, sentence: str, asked_s: float = 0.0, *, too_old: bool = False) -> None:
+        super().__init__(sentence)
+        self.asked_s, self.too_old = asked_s, too_old
+
+
+class PodLater(RuntimeFailed):
+    """One pod's patch was not accepted, or may not have been; that says nothing of other pods. `refused`: the cluster does
+    not allow this limit."""
+
+    def __init__(self, sentence: str, *, refused: bool = False) -> None:
+        super().__init__(sentence)
+        self.refused = refused
 
 
 @dataclass(slots=True)

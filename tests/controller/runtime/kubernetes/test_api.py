@@ -15,10 +15,10 @@ import pytest
 
 from controller.agent.open_quotas import let_go_all, open_all
 from controller.runtime.base import ExecutorKey
-from controller.runtime.kubernetes.api import KubernetesApi, PodLater, ServerLater
-from controller.runtime.kubernetes.executors import HANGS_S, KubernetesRuntime
+from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.pod_cpu import PodCpu
-from controller.runtime.kubernetes.pod_resize import LATE_S
+from controller.runtime.kubernetes.pod_resize import LATE_S, PodLater, ServerLater
+from controller.runtime.kubernetes.runtime import HANGS_S, KubernetesRuntime
 from controller.runtime.table import choose_runtime
 from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 from tests.controller.runtime.kubernetes.kube_worlds import IMAGE, World, real_world, standin_world, why_no_real_server
