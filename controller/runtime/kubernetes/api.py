@@ -24,7 +24,7 @@ from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.models import User
 
 from controller.runtime.kubernetes.pod_cpu import PodCpu, pod_cpu, shortened
-from controller.runtime.kubernetes.pod_resize import PodLater, ServerLater
+from controller.runtime.kubernetes.pod_resize import TOO_OLD, PodLater, ServerLater
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import Unavailable
 
@@ -39,10 +39,6 @@ KEPT_S = 60.0
 EXECUTORS = {"labelSelector": "spark-role=executor"}
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 AGAIN = "its quota stays as it is, and it is tried again"
-TOO_OLD = (
-    "pacing by the API server needs Kubernetes 1.33 or newer, and this one cannot resize pods; start an agent with "
-    "`--runtime adopt` on each node"
-)
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY, OWN_FAULT, UNAVAILABLE = 401, 403, 404, 409, 429, 500, 503
 _ODD = (httpx2.HTTPError, httpx2.StreamError, ConfigError, OSError, LookupError, TypeError, ValueError, *UNREADABLE)
 """Errors of a lost connection, a program that gives no token, or a strange answer."""
@@ -206,7 +202,7 @@ def _refusal(answer: httpx2.Response, pod: PodCpu) -> PodLater | ServerLater:
     if code in (UNAUTHORIZED, TOO_MANY, UNAVAILABLE):
         return _busy(answer, words)
     if code == NOT_FOUND and status.details.get("name") != pod.name:  # the way to resize it is missing
-        return ServerLater(TOO_OLD, too_old=True)
+        return ServerLater(TOO_OLD)
     if code in (NOT_FOUND, CONFLICT) or code >= OWN_FAULT or not status.message:
         return PodLater(f"the API server answers {code} for its pod ({words}); {AGAIN}")
     if code != FORBIDDEN:

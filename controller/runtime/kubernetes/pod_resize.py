@@ -39,6 +39,11 @@ SHOWN_S = 30.0
 """Time for which another writer is reported."""
 REQUESTS = "spark.kubernetes.executor.request.cores"
 LEFT = "it is paced no more"
+TOO_OLD = (
+    "pacing by the API server needs Kubernetes 1.33 or newer, and this one cannot resize pods; start an agent with "
+    "`--runtime adopt` on each node"
+)
+"""Sentence of `ServerLater` where the server can never resize a pod."""
 
 
 def why_not_paced(pod: PodCpu) -> str:
@@ -67,12 +72,11 @@ def differs(has_m: int | None, limit_m: int | None) -> bool:
 
 
 class ServerLater(RuntimeFailed):
-    """No server answers, or none that can. `asked_s`: seconds in which it wants no further call, by its `Retry-After`.
-    `too_old`: it can resize none."""
+    """No server answers, or none that can. `asked_s`: seconds in which it wants no further call, by its `Retry-After`."""
 
-    def __init__(self, sentence: str, asked_s: float = 0.0, *, too_old: bool = False) -> None:
+    def __init__(self, sentence: str, asked_s: float = 0.0) -> None:
         super().__init__(sentence)
-        self.asked_s, self.too_old = asked_s, too_old
+        self.asked_s = asked_s
 
 
 class PodLater(RuntimeFailed):

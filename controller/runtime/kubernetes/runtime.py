@@ -29,7 +29,7 @@ from controller.runtime import ending, executor_record, launching
 from controller.runtime.base import Adopter, Adoption, ExecutorKey, Observed
 from controller.runtime.executor_record import PodRecord
 from controller.runtime.kubernetes.pod_cpu import PodCpu, find_claimed_pod
-from controller.runtime.kubernetes.pod_resize import PacedPod, Pause, PodLater, ServerLater, why_not_paced
+from controller.runtime.kubernetes.pod_resize import TOO_OLD, PacedPod, Pause, PodLater, ServerLater, why_not_paced
 from controller.runtime.table import Owner
 from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 
@@ -78,7 +78,6 @@ class KubernetesRuntime(Adopter):
         self._listed = self._closing = False
         self._away, self._pause = Pause(), Pause()
         """Failures to see pods, and the pause of all patches."""
-        self._too_old = ""
         self._beat()
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._watch, self._patch)]
         for thread in self._threads:
@@ -119,8 +118,8 @@ class KubernetesRuntime(Adopter):
 
     def _pod_of(self, adoption: Adoption) -> PodCpu:
         """Return the executor's pod. Raise `RuntimeRefused` and `RuntimeFailed`."""
-        if self._too_old and not adoption.watched:
-            raise RuntimeRefused(self._too_old)
+        if self._pause.why == TOO_OLD and not adoption.watched:
+            raise RuntimeRefused(TOO_OLD)
         if not self._listed:
             raise RuntimeFailed(self._away.why or "the pods of the cluster are not known yet; tried again later")
         pod = find_claimed_pod(self._pods.values(), adoption.serves, adoption.host)
@@ -252,9 +251,8 @@ class KubernetesRuntime(Adopter):
                 executor.look(now_s)
                 if isinstance(outcome, ServerLater):
                     self._pause.failed(str(outcome), now_s, outcome.asked_s)
-                    self._too_old = str(outcome) if outcome.too_old else ""
                     continue
-                self._pause, self._too_old = Pause(), ""
+                self._pause = Pause()
                 if isinstance(outcome, PodLater):
                     executor.failed(limit_m, str(outcome), now_s, refused=outcome.refused)
                     continue
