@@ -13,7 +13,7 @@ import contextlib
 import logging
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -68,16 +68,16 @@ class KubernetesApi:
             found = [pod_cpu(one) for one in listed["items"]]
             return [pod for pod in found if pod is not None], listed["metadata"]["resourceVersion"]
 
-    def changes(self, version: str, begun: Callable[[], None]) -> Iterator[tuple[str, PodCpu | None]]:
+    def changes(self, version: str) -> Iterator[dict[str, PodCpu | None]]:
         """Yield pods by uid as they change, None for each that is gone, for as long as the connection lasts and the server
-        knows what came after that version. Call `begun` whenever a watch begins, which it does again every `WATCH_S`."""
+        knows what came after that version. Yield `{}` whenever a watch begins, which it does again every `WATCH_S`."""
         while True:
             params = {"watch": "true", "timeoutSeconds": str(WATCH_S), "resourceVersion": version}
             with self._look(WATCH_S + CALL_S, params) as answer:
                 self._watch = answer.extensions.get("network_stream")
                 if self._watch_over:
                     return
-                begun()
+                yield {}
                 for line in _lines(answer):
                     event = msgspec.json.decode(line)
                     if event["type"] == "ERROR":
@@ -85,7 +85,7 @@ class KubernetesApi:
                     pod = pod_cpu(event["object"])
                     if pod is not None:
                         version = str(pod.version or version)
-                        yield pod.uid, None if event["type"] == "DELETED" else pod
+                        yield {pod.uid: None if event["type"] == "DELETED" else pod}
 
     @contextlib.contextmanager
     def _look(self, read_s: float, params: dict[str, str]) -> Iterator[httpx2.Response]:

@@ -78,7 +78,7 @@ class KubernetesRuntime(Adopter):
         self._listed = self._closing = False
         self._away, self._pause = Pause(), Pause()
         """Failures to see pods, and the pause of all patches."""
-        self._beat()
+        self._beat_s = clock()
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._watch, self._patch)]
         for thread in self._threads:
             thread.start()
@@ -187,13 +187,10 @@ class KubernetesRuntime(Adopter):
     def alive(self) -> bool:
         return self._clock() - self._beat_s < HANGS_S and all(thread.is_alive() for thread in self._threads)
 
-    def _beat(self) -> None:
-        self._beat_s = self._clock()
-
     def _watch(self) -> None:
         """Keep the known pods as their API server has them."""
         while not self._closing:
-            self._beat()
+            self._beat_s = self._clock()
             why, asked_s, listed_s = "", 0.0, math.inf
             try:
                 pods, version = self._api.pods()
@@ -202,9 +199,9 @@ class KubernetesRuntime(Adopter):
                     self._saw(dict.fromkeys(gone) | {pod.uid: pod for pod in pods})
                     self._listed, self._away.why, self._away.since_s = True, "", math.inf
                 listed_s = self._clock()
-                for uid, pod in self._api.changes(version, self._beat):
-                    self._beat()
-                    self._saw({uid: pod})
+                for seen in self._api.changes(version):
+                    self._beat_s = self._clock()
+                    self._saw(seen)
             except ServerLater as error:
                 why, asked_s = str(error), error.asked_s
             except Exception:
