@@ -14,7 +14,7 @@ allows a moment later.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controller.machine.back_off import BackOff
 from controller.runtime.base import Observed
@@ -248,11 +248,10 @@ class PacedPod:
             self.pause.failed(why, now_s)
             return
         self.unsure, self.pause, bound = False, Pause(), self.bound
-        if bound is not None and limit_m < bound.limit_m:
-            # the words stay while the bound is being found: they have the limit in them, and each change of them is reported
-            self.bound = Bound(limit_m, bound.words, now_s, bound.allowed_m if bound.allowed_m < limit_m else 0)
-        else:
-            self.bound = Bound(limit_m, why, now_s, bound.allowed_m if bound else 0)
+        # the words stay while the bound is being found: they have the limit in them, and each change of them is reported
+        words = bound.words if bound is not None and limit_m < bound.limit_m else why
+        allowed_m = bound.allowed_m if bound is not None and bound.allowed_m < limit_m else 0
+        self.bound = Bound(limit_m, words, now_s, allowed_m)
 
     # ---------------------------------------------------------------- what is said
 
@@ -270,17 +269,14 @@ class PacedPod:
 
     def observed(self, away: Pause, server: Pause, now_s: float) -> Observed:
         """Return the executor's state. `away`: failures to see pods; `server`: the pause of all patches."""
-        key, pod = self.record.key, self.pod
+        pod = self.pod
+        seen = Observed(self.record.key, not self.ended, None, 0.0, 0, counted=False, reason=self.ended)
         if pod is None or self.ended:
-            return Observed(key, not self.ended, None, 0.0, 0, counted=False, reason=self.ended)
+            return seen
         risk = self._risk(pod, server, now_s)
-        return Observed(
-            key,
-            running=True,
+        return replace(
+            seen,
             quota_cores=None if pod.in_force_m is None else pod.in_force_m / 1000,
-            cpu_s=0.0,
-            memory_bytes=0,
-            counted=False,
             ordered_cores=self.quota,
             least_cores=(pod.request_m or 0) / 1000,
             node=pod.node,
