@@ -129,7 +129,7 @@ class KubernetesApi:
         self._http.close()
 
 
-def connect_kubernetes(namespace: str | None = None) -> KubernetesApi:
+def connect_kubernetes(namespace: str | None) -> KubernetesApi:
     """Connect to the cluster of the pod that this runs in, else of KUBECONFIG or ~/.kube/config. Raise `Unavailable`."""
     try:
         config = KubeConfig.from_env().get()
