@@ -72,9 +72,8 @@ class DockerNetworks:
             if (found is None or _removed(client, found)) and not self._why_not():
                 packet_filter.remove(names.chain)
 
-    def clear(self, client: docker.APIClient) -> int:
-        """Remove all networks of the cluster that no container is in, and rules without a network; return how many networks
-        went."""
+    def clear(self, client: docker.APIClient) -> None:
+        """Remove all networks of the cluster that no container is in, and rules without a network."""
         with locked(self._lock, TURN_S):
             label = {"label": f"{CLUSTER}={self._cluster_id}"}
             gone = [one for one in client.networks(filters=label) if _removed(client, one["Id"])]
@@ -82,7 +81,6 @@ class DockerNetworks:
                 packet_filter.remove(networks.network_names(self._cluster_id, one["Labels"][APPLICATION]).chain)
             if not client.networks(filters=label) and not self._why_not():
                 packet_filter.remove_all(networks.chain_prefix(self._cluster_id))
-        return len(gone)
 
     def _make(self, client: docker.APIClient, names: NetworkNames, application_id: str) -> str:
         taken = networks.routes(ROUTES.read_text()) + [

@@ -17,14 +17,13 @@ from controller.runtime.docker import container as docker_container
 from controller.runtime.docker.client import connect, docker_version
 from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.docker.networks import DockerNetworks, bridge_address
+from controller.runtime.ending import GONE_S
 from controller.runtime.networks import DEFAULT_POOL, parse_pool
 from controller.runtime.table import Owner
 from stage_model.errors import Unavailable
 
 ENGINE_S = 10
 """Longest wait for one answer of the engine."""
-GONE_S = 20.0
-"""Longest wait for containers to be gone."""
 
 
 def check(namespace: str | None) -> str:  # noqa: ARG001 - Kubernetes' only

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -24,8 +24,9 @@ from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.models import User
 
 from controller.runtime.kubernetes.pod_cpu import PodCpu, pod_cpu, shortened
+from controller.runtime.kubernetes.pod_resize import TOO_OLD, PodLater, ServerLater
 from stage_model.decoding import UNREADABLE
-from stage_model.errors import RuntimeFailed, Unavailable
+from stage_model.errors import Unavailable
 
 CALL_S = 10.0
 """Longest wait for the next word of an answer."""
@@ -38,31 +39,9 @@ KEPT_S = 60.0
 EXECUTORS = {"labelSelector": "spark-role=executor"}
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 AGAIN = "its quota stays as it is, and it is tried again"
-TOO_OLD = (
-    "pacing by the API server needs Kubernetes 1.33 or newer, and this one cannot resize pods; start an agent with "
-    "`--runtime adopt` on each node"
-)
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY, OWN_FAULT, UNAVAILABLE = 401, 403, 404, 409, 429, 500, 503
 _ODD = (httpx2.HTTPError, httpx2.StreamError, ConfigError, OSError, LookupError, TypeError, ValueError, *UNREADABLE)
 """Errors of a lost connection, a program that gives no token, or a strange answer."""
-
-
-class ServerLater(RuntimeFailed):
-    """No server answers, or none that can. `asked_s`: seconds in which it wants no further call, by its `Retry-After`.
-    `too_old`: it can resize none."""
-
-    def __init__(self, sentence: str, asked_s: float = 0.0, *, too_old: bool = False) -> None:
-        super().__init__(sentence)
-        self.asked_s, self.too_old = asked_s, too_old
-
-
-class PodLater(RuntimeFailed):
-    """One pod's patch was not accepted, or may not have been; that says nothing of other pods. `refused`: the cluster does
-    not allow this limit."""
-
-    def __init__(self, sentence: str, *, refused: bool = False) -> None:
-        super().__init__(sentence)
-        self.refused = refused
 
 
 class KubernetesApi:
@@ -89,16 +68,16 @@ class KubernetesApi:
             found = [pod_cpu(one) for one in listed["items"]]
             return [pod for pod in found if pod is not None], listed["metadata"]["resourceVersion"]
 
-    def changes(self, version: str, begun: Callable[[], None]) -> Iterator[tuple[str, PodCpu | None]]:
+    def changes(self, version: str) -> Iterator[dict[str, PodCpu | None]]:
         """Yield pods by uid as they change, None for each that is gone, for as long as the connection lasts and the server
-        knows what came after that version. Call `begun` whenever a watch begins, which it does again every `WATCH_S`."""
+        knows what came after that version. Yield `{}` whenever a watch begins, which it does again every `WATCH_S`."""
         while True:
             params = {"watch": "true", "timeoutSeconds": str(WATCH_S), "resourceVersion": version}
             with self._look(WATCH_S + CALL_S, params) as answer:
                 self._watch = answer.extensions.get("network_stream")
                 if self._watch_over:
                     return
-                begun()
+                yield {}
                 for line in _lines(answer):
                     event = msgspec.json.decode(line)
                     if event["type"] == "ERROR":
@@ -106,7 +85,7 @@ class KubernetesApi:
                     pod = pod_cpu(event["object"])
                     if pod is not None:
                         version = str(pod.version or version)
-                        yield pod.uid, None if event["type"] == "DELETED" else pod
+                        yield {pod.uid: None if event["type"] == "DELETED" else pod}
 
     @contextlib.contextmanager
     def _look(self, read_s: float, params: dict[str, str]) -> Iterator[httpx2.Response]:
@@ -150,7 +129,7 @@ class KubernetesApi:
         self._http.close()
 
 
-def connect_kubernetes(namespace: str | None = None) -> KubernetesApi:
+def connect_kubernetes(namespace: str | None) -> KubernetesApi:
     """Connect to the cluster of the pod that this runs in, else of KUBECONFIG or ~/.kube/config. Raise `Unavailable`."""
     try:
         config = KubeConfig.from_env().get()
@@ -223,7 +202,7 @@ def _refusal(answer: httpx2.Response, pod: PodCpu) -> PodLater | ServerLater:
     if code in (UNAUTHORIZED, TOO_MANY, UNAVAILABLE):
         return _busy(answer, words)
     if code == NOT_FOUND and status.details.get("name") != pod.name:  # the way to resize it is missing
-        return ServerLater(TOO_OLD, too_old=True)
+        return ServerLater(TOO_OLD)
     if code in (NOT_FOUND, CONFLICT) or code >= OWN_FAULT or not status.message:
         return PodLater(f"the API server answers {code} for its pod ({words}); {AGAIN}")
     if code != FORBIDDEN:

@@ -63,10 +63,10 @@ def parse_cores_m(quantity: object) -> int | None:
     return cores_m if cores_m is not None and cores_m <= MOST_CORES_M else None
 
 
-def shortened(words: str, most: int = 200) -> str:
+def shortened(words: str) -> str:
     """Shorten another program's words for use within a sentence of ours."""
     words = " ".join(words.split())
-    return words if len(words) <= most else words[: most - 3] + "..."
+    return words if len(words) <= 200 else words[:197] + "..."
 
 
 def pod_cpu(pod: Mapping[str, Any]) -> PodCpu | None:

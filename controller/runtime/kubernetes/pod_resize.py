@@ -14,12 +14,13 @@ allows a moment later.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from controller.machine.back_off import BackOff
 from controller.runtime.base import Observed
 from controller.runtime.executor_record import PodRecord
 from controller.runtime.kubernetes.pod_cpu import BEST_EFFORT, GUARANTEED, PodCpu, shortened
+from stage_model.errors import RuntimeFailed
 
 FLOOR_M, STEP_M = 10, 10
 """Floor and step. A node enforces no limit below 10."""
@@ -38,6 +39,11 @@ SHOWN_S = 30.0
 """Time for which another writer is reported."""
 REQUESTS = "spark.kubernetes.executor.request.cores"
 LEFT = "it is paced no more"
+TOO_OLD = (
+    "pacing by the API server needs Kubernetes 1.33 or newer, and this one cannot resize pods; start an agent with "
+    "`--runtime adopt` on each node"
+)
+"""Sentence of `ServerLater` where the server can never resize a pod."""
 
 
 def why_not_paced(pod: PodCpu) -> str:
@@ -63,6 +69,23 @@ def differs(has_m: int | None, limit_m: int | None) -> bool:
     if has_m is None or limit_m is None:
         return has_m != limit_m
     return abs(limit_m - has_m) >= max(1, min(THRESHOLD_M, THRESHOLD_SHARE * has_m))
+
+
+class ServerLater(RuntimeFailed):
+    """No server answers, or none that can. `asked_s`: seconds in which it wants no further call, by its `Retry-After`."""
+
+    def __init__(self, sentence: str, asked_s: float = 0.0) -> None:
+        super().__init__(sentence)
+        self.asked_s = asked_s
+
+
+class PodLater(RuntimeFailed):
+    """One pod's patch was not accepted, or may not have been; that says nothing of other pods. `refused`: the cluster does
+    not allow this limit."""
+
+    def __init__(self, sentence: str, *, refused: bool = False) -> None:
+        super().__init__(sentence)
+        self.refused = refused
 
 
 @dataclass(slots=True)
@@ -225,11 +248,10 @@ class PacedPod:
             self.pause.failed(why, now_s)
             return
         self.unsure, self.pause, bound = False, Pause(), self.bound
-        if bound is not None and limit_m < bound.limit_m:
-            # the words stay while the bound is being found: they have the limit in them, and each change of them is reported
-            self.bound = Bound(limit_m, bound.words, now_s, bound.allowed_m if bound.allowed_m < limit_m else 0)
-        else:
-            self.bound = Bound(limit_m, why, now_s, bound.allowed_m if bound else 0)
+        # the words stay while the bound is being found: they have the limit in them, and each change of them is reported
+        words = bound.words if bound is not None and limit_m < bound.limit_m else why
+        allowed_m = bound.allowed_m if bound is not None and bound.allowed_m < limit_m else 0
+        self.bound = Bound(limit_m, words, now_s, allowed_m)
 
     # ---------------------------------------------------------------- what is said
 
@@ -247,17 +269,14 @@ class PacedPod:
 
     def observed(self, away: Pause, server: Pause, now_s: float) -> Observed:
         """Return the executor's state. `away`: failures to see pods; `server`: the pause of all patches."""
-        key, pod = self.record.key, self.pod
+        pod = self.pod
+        seen = Observed(self.record.key, not self.ended, None, 0.0, 0, counted=False, reason=self.ended)
         if pod is None or self.ended:
-            return Observed(key, not self.ended, None, 0.0, 0, counted=False, reason=self.ended)
+            return seen
         risk = self._risk(pod, server, now_s)
-        return Observed(
-            key,
-            running=True,
+        return replace(
+            seen,
             quota_cores=None if pod.in_force_m is None else pod.in_force_m / 1000,
-            cpu_s=0.0,
-            memory_bytes=0,
-            counted=False,
             ordered_cores=self.quota,
             least_cores=(pod.request_m or 0) / 1000,
             node=pod.node,

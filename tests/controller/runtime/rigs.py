@@ -28,8 +28,8 @@ from controller.runtime.docker import container as docker_container
 from controller.runtime.docker.client import connect
 from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.kubernetes.api import KubernetesApi
-from controller.runtime.kubernetes.executors import KubernetesRuntime
 from controller.runtime.kubernetes.pod_resize import PacedPod, differs
+from controller.runtime.kubernetes.runtime import KubernetesRuntime
 from controller.runtime.process.runtime import ProcessRuntime
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server

@@ -25,8 +25,8 @@ from controller.machine.process import Process
 from controller.runtime.base import Adoption, ExecutorKey
 from controller.runtime.claimed_process import ProcessClaim, Serves
 from controller.runtime.kubernetes.api import KubernetesApi
-from controller.runtime.kubernetes.executors import KubernetesRuntime
 from controller.runtime.kubernetes.pod_cpu import PodCpu, pod_cpu
+from controller.runtime.kubernetes.runtime import KubernetesRuntime
 from stage_model.errors import RuntimeFailed
 from tests.fakes.kube_api import KubeState, executor_pod, kube_server
 
