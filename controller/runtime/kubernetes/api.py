@@ -24,7 +24,7 @@ from lightkube.config.client_adapter import user_auth, verify_cluster
 from lightkube.config.models import User
 
 from controller.runtime.kubernetes.pod_cpu import PodCpu, pod_cpu, shortened
-from controller.runtime.kubernetes.pod_resize import TOO_OLD, PodLater, ServerLater
+from controller.runtime.kubernetes.pod_resize import PodLater, ServerLater, TooOld
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import Unavailable
 
@@ -202,7 +202,7 @@ def _refusal(answer: httpx2.Response, pod: PodCpu) -> PodLater | ServerLater:
     if code in (UNAUTHORIZED, TOO_MANY, UNAVAILABLE):
         return _busy(answer, words)
     if code == NOT_FOUND and status.details.get("name") != pod.name:  # the way to resize it is missing
-        return ServerLater(TOO_OLD)
+        return TooOld()
     if code in (NOT_FOUND, CONFLICT) or code >= OWN_FAULT or not status.message:
         return PodLater(f"the API server answers {code} for its pod ({words}); {AGAIN}")
     if code != FORBIDDEN:

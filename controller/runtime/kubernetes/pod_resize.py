@@ -39,11 +39,6 @@ SHOWN_S = 30.0
 """Time for which another writer is reported."""
 REQUESTS = "spark.kubernetes.executor.request.cores"
 LEFT = "it is paced no more"
-TOO_OLD = (
-    "pacing by the API server needs Kubernetes 1.33 or newer, and this one cannot resize pods; start an agent with "
-    "`--runtime adopt` on each node"
-)
-"""Sentence of `ServerLater` where the server can never resize a pod."""
 
 
 def why_not_paced(pod: PodCpu) -> str:
@@ -77,6 +72,16 @@ class ServerLater(RuntimeFailed):
     def __init__(self, sentence: str, asked_s: float = 0.0) -> None:
         super().__init__(sentence)
         self.asked_s = asked_s
+
+
+class TooOld(ServerLater):
+    """The server can never resize a pod."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "pacing by the API server needs Kubernetes 1.33 or newer, and this one cannot resize pods; start an agent with "
+            "`--runtime adopt` on each node"
+        )
 
 
 class PodLater(RuntimeFailed):

@@ -29,7 +29,7 @@ from controller.runtime import ending, executor_record, launching
 from controller.runtime.base import Adopter, Adoption, ExecutorKey, Observed
 from controller.runtime.executor_record import PodRecord
 from controller.runtime.kubernetes.pod_cpu import PodCpu, find_claimed_pod
-from controller.runtime.kubernetes.pod_resize import TOO_OLD, PacedPod, Pause, PodLater, ServerLater, why_not_paced
+from controller.runtime.kubernetes.pod_resize import PacedPod, Pause, PodLater, ServerLater, TooOld, why_not_paced
 from controller.runtime.table import Owner
 from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 
@@ -78,6 +78,7 @@ class KubernetesRuntime(Adopter):
         self._listed = self._closing = False
         self._away, self._pause = Pause(), Pause()
         """Failures to see pods, and the pause of all patches."""
+        self._too_old: TooOld | None = None
         self._beat_s = clock()
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._watch, self._patch)]
         for thread in self._threads:
@@ -118,8 +119,8 @@ class KubernetesRuntime(Adopter):
 
     def _pod_of(self, adoption: Adoption) -> PodCpu:
         """Return the executor's pod. Raise `RuntimeRefused` and `RuntimeFailed`."""
-        if self._pause.why == TOO_OLD and not adoption.watched:
-            raise RuntimeRefused(TOO_OLD)
+        if self._too_old is not None and not adoption.watched:
+            raise RuntimeRefused(str(self._too_old))
         if not self._listed:
             raise RuntimeFailed(self._away.why or "the pods of the cluster are not known yet; tried again later")
         pod = find_claimed_pod(self._pods.values(), adoption.serves, adoption.host)
@@ -247,6 +248,7 @@ class KubernetesRuntime(Adopter):
                 now_s = self._clock()
                 executor.look(now_s)
                 if isinstance(outcome, ServerLater):
+                    self._too_old = outcome if isinstance(outcome, TooOld) else self._too_old
                     self._pause.failed(str(outcome), now_s, outcome.asked_s)
                     continue
                 self._pause = Pause()
