@@ -150,15 +150,16 @@ class FakeCluster:
             boot_id=boot or boot_id(), period_s=period_s, own_networks=own_networks, adopts=adopts, everywhere=everywhere,
             nodes=nodes,
         )  # fmt: skip
+        return self.sync(info, *reports, **changed)
+
+    def sync(self, info: WorkerInfo, *reports: ExecutorReport, **changed: Any) -> WorkerReply:
+        """Send a report of the agent of a worker."""
+        changed.setdefault("instance", f"{info.worker_id}-life")
+        identity = self.state.identity
         sync = WorkerSync(
-            instance=changed.pop("instance", f"{worker_id}-life"),
-            cluster_id=self.state.identity.cluster_id,
-            generation=self.state.identity.generation,
-            worker=info,
-            executors=reports,
-            **changed,
+            cluster_id=identity.cluster_id, generation=identity.generation, worker=info, executors=reports, **changed
         )
-        return self.state.agents.sync(worker_id, sync, self.now_s)
+        return self.state.agents.sync(info.worker_id, sync, self.now_s)
 
     def pass_by(self, seconds: float = 0.0) -> None:
         """Let time pass, then worker w1 report that nothing runs there; then the master has a pass."""
