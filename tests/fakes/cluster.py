@@ -239,10 +239,7 @@ def sample(application_id: str, executor_id: str, time_s: float, **changed: Any)
 def one_stage_run(start_ms: int, tasks: int = 4, task_ms: int = 2000, name: str = "collect at /x/app.py:1") -> list[AnyEvent]:
     """Make the events of a job of one stage whose tasks run one after the other, and of the application's end."""
     info = StageInfo(stage=0, name=name, tasks=tasks)
-    events: list[AnyEvent] = [
-        JobStart(job=0, time_ms=start_ms, stages=(info,)),
-        StageSubmitted(info=info, time_ms=start_ms),
-    ]
+    events: list[AnyEvent] = [JobStart(job=0, time_ms=start_ms, stages=(info,)), StageSubmitted(info=info, time_ms=start_ms)]
     plain = TaskEnd(
         stage=0, attempt=0, task=0, index=0, executor="1", launch_ms=0, finish_ms=0, ok=True, run_ms=task_ms,
         cpu_ns=task_ms * 1_000_000, input_records=10,

@@ -91,12 +91,7 @@ class Rig(ABC, Generic[R]):
         return self.runtime()
 
     def launch(
-        self,
-        program: str,
-        *,
-        key: ExecutorKey = KEY,
-        cores: float = 0.5,
-        environment: Mapping[str, str] | None = None,
+        self, program: str, *, key: ExecutorKey = KEY, cores: float = 0.5, environment: Mapping[str, str] | None = None
     ) -> Launch:
         return Launch(
             key=key,

@@ -54,11 +54,7 @@ def story(*streams: StepRecord) -> Data:
 
 
 BASES = ("base", "learn")
-GOOD = (
-    stream("fifo", [90, 99], [100]),
-    stream("kill", [50, 80], [170]),
-    stream("sparkpace", [60, 70], [100]),
-)
+GOOD = (stream("fifo", [90, 99], [100]), stream("kill", [50, 80], [170]), stream("sparkpace", [60, 70], [100]))
 
 
 def failing(data: Data) -> list[str]:
