@@ -56,10 +56,11 @@ class Scene:
 
     def where(self, application_id: str) -> list[str]:
         """Return the workers of an application's live executors."""
-        return self.cluster.where(application_id)
+        return [e.record.worker_id for e in self.state.applications[application_id].live_executors()]
 
     def view(self, application_id: str) -> ApplicationView:
-        return self.cluster.view(application_id)
+        view: ApplicationView = self.state.commands.view(application_id, self.cluster.now_s)
+        return view
 
     def end(self, application_id: str) -> None:
         self.cluster.driver(application_id, ended=True, wanted={"0": ExecutorWish(count=1)})

@@ -83,7 +83,7 @@ class World:
         raise AssertionError({key: self.view(key).off_heap_mb for key in budgets})
 
     def view(self, application_id: str) -> ApplicationView:
-        return self.cluster.view(application_id)
+        return self.cluster.state.commands.view(application_id, self.cluster.now_s)
 
 
 @pytest.fixture
