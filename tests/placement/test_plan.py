@@ -196,7 +196,10 @@ REQUIREMENTS = st.builds(Requirement, st.sampled_from("xy"), st.sampled_from((No
     st.booleans(),
 )
 def test_it_waits_for_those_that_no_lasting_filter_refuses_unless_one_is_free(
-    offered: list[tuple[dict[str, str], dict[str, int], int]], labels: list[Requirement], pieces: dict[str, int], shy: bool
+    offered: list[tuple[dict[str, str], dict[str, int], int]],
+    labels: list[Requirement],
+    pieces: dict[str, int],
+    shy: bool,
 ) -> None:
     workers = [
         occupied(worker(f"w{number}", labels=labels, pieces=ResourceSet(pieces)), *[1.0] * there, least_mb=450)
