@@ -156,15 +156,16 @@ class FakeCluster:
             boot_id=boot or boot_id(), period_s=period_s, own_networks=own_networks, adopts=adopts, everywhere=everywhere,
             nodes=nodes,
         )  # fmt: skip
+        return self.sync(info, *reports, **changed)
+
+    def sync(self, info: WorkerInfo, *reports: ExecutorReport, **changed: Any) -> WorkerReply:
+        """Send a report of the agent of a worker."""
+        changed.setdefault("instance", f"{info.worker_id}-life")
+        identity = self.state.identity
         sync = WorkerSync(
-            instance=changed.pop("instance", f"{worker_id}-life"),
-            cluster_id=self.state.identity.cluster_id,
-            generation=self.state.identity.generation,
-            worker=info,
-            executors=reports,
-            **changed,
+            cluster_id=identity.cluster_id, generation=identity.generation, worker=info, executors=reports, **changed
         )
-        return self.state.agents.sync(worker_id, sync, self.now_s)
+        return self.state.agents.sync(info.worker_id, sync, self.now_s)
 
     def pass_by(self, seconds: float = 0.0) -> None:
         """Let time pass, then worker w1 report that nothing runs there; then the master has a pass."""
@@ -244,10 +245,7 @@ def sample(application_id: str, executor_id: str, time_s: float, **changed: Any)
 def one_stage_run(start_ms: int, tasks: int = 4, task_ms: int = 2000, name: str = "collect at /x/app.py:1") -> list[AnyEvent]:
     """Make the events of a job of one stage whose tasks run one after the other, and of the application's end."""
     info = StageInfo(stage=0, name=name, tasks=tasks)
-    events: list[AnyEvent] = [
-        JobStart(job=0, time_ms=start_ms, stages=(info,)),
-        StageSubmitted(info=info, time_ms=start_ms),
-    ]
+    events: list[AnyEvent] = [JobStart(job=0, time_ms=start_ms, stages=(info,)), StageSubmitted(info=info, time_ms=start_ms)]
     plain = TaskEnd(
         stage=0, attempt=0, task=0, index=0, executor="1", launch_ms=0, finish_ms=0, ok=True, run_ms=task_ms,
         cpu_ns=task_ms * 1_000_000, input_records=10,

@@ -8,7 +8,7 @@ from typing import Any
 from controller.machine.proc import boot_id
 from controller.wire.command import ApplicationView
 from controller.wire.driver import ExecutorWish
-from controller.wire.worker import WorkerInfo, WorkerReply, WorkerSync
+from controller.wire.worker import WorkerInfo, WorkerReply
 from tests.fakes.cluster import FakeCluster, answered, registration, report
 
 ELASTIC = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
@@ -44,15 +44,7 @@ class Scene:
 
     def report(self, name: str, *running: tuple[str, str]) -> WorkerReply:
         info = WorkerInfo(worker_id=name, runtime="fake", pid=1, boot_id=boot_id(), **self.offers[name])
-        sync = WorkerSync(
-            instance=f"{name}-life",
-            cluster_id=self.state.identity.cluster_id,
-            generation=self.state.identity.generation,
-            worker=info,
-            executors=tuple(report(*key) for key in running),
-        )
-        reply: WorkerReply = self.state.agents.sync(name, sync, self.cluster.now_s)
-        return reply
+        return self.cluster.sync(info, *(report(*key) for key in running))
 
     def register(self, name: str, count: int | None = 1, /, **conf: str) -> str:
         """Register an application with `conf` without "spark.pace."; `_` stands for "."."""

@@ -187,9 +187,7 @@ def _learned(draw: st.DrawFn, program: Sequence[Job]) -> ApplicationEstimate:
     run.apply(ApplicationEnd(time_ms=events[-1].time_ms + draw(st.sampled_from((0, 0, 3000)))))
     works = {key: sum(job.work_core_s for job in program if job.number == key[0] // 10) for key in run.attempts}
     record = to_record(
-        run,
-        facts(),
-        ContainerUse(container_core_s={key: work * len(run.attempts[key].done) for key, work in works.items()}),
+        run, facts(), ContainerUse(container_core_s={key: work * len(run.attempts[key].done) for key, work in works.items()})
     )
     kept = record.stages[: draw(st.integers(1, len(record.stages)))]
     return estimate(profile("app@app.py", [structs.replace(record, complete=True, stages=kept)]))

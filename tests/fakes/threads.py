@@ -96,11 +96,7 @@ class Execution:
         return self.program.work() - self.ran + self.again
 
     def record(self, name: str) -> RunRecord:
-        return to_record(
-            self.story.run,
-            facts(id=name),
-            ContainerUse(container_core_s=self.used),
-        )
+        return to_record(self.story.run, facts(id=name), ContainerUse(container_core_s=self.used))
 
     def _together(self, threads: Sequence[Sequence[Job]]) -> None:
         """Run an event of one thread after the other, by chance; each thread begins its first job at once."""

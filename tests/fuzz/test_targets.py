@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz.api import Conversation, conversations
 from tests.fuzz.mutate import mutated
-from tests.fuzz.targets import TARGETS, Target
+from tests.fuzz.target import Target
+from tests.fuzz.targets import TARGETS
 
 EXAMPLES = {True: 10, False: 60}
 """Numbers of examples for slow targets (True) and others (False)."""

@@ -72,7 +72,8 @@ def test_the_tests_of_runtimes_and_agents_pass_in_a_delegated_service(
 
 
 def test_the_contract_of_runtimes_with_groups_holds_for_an_ordinary_user(machine: Machine, record_property: Any) -> None:
-    tests = "tests/controller/runtime/test_contract.py tests/controller/runtime/cgroup -k 'process-cgroup or test_tree'"
+    contract = "tests/controller/runtime/test_contract.py tests/controller/runtime/test_programs.py"
+    tests = f"{contract} tests/controller/runtime/cgroup -k 'process-cgroup or test_tree'"
     done = machine.as_user().run(within(SCOPE, f"{PYTEST} {tests} 2>&1"), timeout_s=SUITE_S)
     record_property(f"Debian {machine.release}:", summary(done))
 

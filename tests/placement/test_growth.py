@@ -7,17 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.growth import (
-    START_S,
-    Action,
-    EndWorker,
-    Growth,
-    Limits,
-    StartWorker,
-    WorkerType,
-    ideal_count,
-    rounded,
-)
+from placement.growth import START_S, Action, EndWorker, Growth, Limits, StartWorker, WorkerType, ideal_count, rounded
 from placement.resources import ResourceSet
 from tests.fakes.refusals import assert_names
 

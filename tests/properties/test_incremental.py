@@ -23,7 +23,7 @@ from controller.master.core.workers import STALE_S
 from controller.wire.command import Change
 from controller.wire.driver import ExecutorWish
 from controller.wire.states import ExecutorState
-from controller.wire.worker import ExecutorReport, WorkerInfo, WorkerReply, WorkerSync
+from controller.wire.worker import ExecutorReport, WorkerInfo, WorkerReply
 from master_memory.split import Need
 from placement.fleet import Fleet
 from placement.topology import Topology, parse_topology
@@ -202,16 +202,8 @@ class World(Scene):
     def tell(self, name: str, told: list[ExecutorReport], gone: tuple[str, ...] = ()) -> WorkerReply:
         boot = boot_id() if name == "w2" else f"boot of {name}"  # drivers run on the machine of one worker
         offer = self.offers.setdefault(name, {"cores": 1.0, "memory_mb": 8000, "host": f"10.0.0.{name[1:]}"})
-        sync = WorkerSync(
-            instance=f"{name}-life",
-            cluster_id=self.state.identity.cluster_id,
-            generation=self.state.identity.generation,
-            worker=WorkerInfo(worker_id=name, runtime="fake", pid=1, boot_id=boot, **offer),
-            executors=tuple(told),
-            drivers_gone=gone,
-        )
-        reply: WorkerReply = self.state.agents.sync(name, sync, self.cluster.now_s)
-        return reply
+        info = WorkerInfo(worker_id=name, runtime="fake", pid=1, boot_id=boot, **offer)
+        return self.cluster.sync(info, *told, drivers_gone=gone)
 
 
 places, flags = st.integers(0, 6), st.booleans()

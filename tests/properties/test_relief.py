@@ -10,11 +10,7 @@ from controller.agent.core.relief import CALM_S, Gives, Machine, Relief, Residen
 residents = st.dictionaries(
     st.sampled_from(["a", "b", "c", "d"]),
     st.builds(
-        Resident,
-        priority=st.sampled_from([-1, 0, 50, 100]),
-        evicts=st.booleans(),
-        paced=st.booleans(),
-        started=st.booleans(),
+        Resident, priority=st.sampled_from([-1, 0, 50, 100]), evicts=st.booleans(), paced=st.booleans(), started=st.booleans()
     ),
 )
 rooms = st.none() | st.builds(Room, free=st.floats(0, 10), least=st.just(5.0), waiting=st.floats(0, 1))

@@ -16,7 +16,7 @@ from controller.master.core.core import ClusterOptions
 from controller.master.core.workers import STALE_S
 from controller.runtime.base import ExecutorKey
 from controller.wire.driver import ExecutorWish
-from controller.wire.worker import Desired, WorkerSync
+from controller.wire.worker import Desired
 from tests.fakes.cluster import report
 from tests.fakes.placed import Scene
 
@@ -101,16 +101,7 @@ class World(Scene):
 
     def tells(self, name: str, host: Host) -> None:
         told = [report(*key) for key in host.running] + [report(*key, "exited", exit_code=137) for key in host.ended]
-        info = self.state.workers.by_id[name].info
-        identity = self.state.identity
-        sync = WorkerSync(
-            instance=f"{name}-life",
-            cluster_id=identity.cluster_id,
-            generation=identity.generation,
-            worker=info,
-            executors=tuple(told),
-        )
-        host.orders = self.state.agents.sync(name, sync, self.cluster.now_s).desired
+        host.orders = self.cluster.sync(self.state.workers.by_id[name].info, *told).desired
 
     # ------------------------------------------------------------------ what holds
 

@@ -108,15 +108,3 @@ class TestCores:
 def test_a_deadline_that_cannot_be_kept_gets_all_cores() -> None:
     base = all_cores(job(2), TWO_SMALL)
     assert run(job(2), TWO_SMALL, 0.8 * base.end_s).end_s == pytest.approx(base.end_s, rel=0.01)
-
-
-def test_the_virtual_executors_do_exactly_the_work_there_is() -> None:
-    # 4 equal tasks of 1 core-second on 2 executors of 1 slot: 2 waves of 1 s after 4 s of start-up
-    same = log_normal_job(random.Random(0), [4], [1.0], cv=0.0, startup_s=4.0)
-    base = all_cores(same, TWO_SMALL)
-    assert base.end_s == pytest.approx(6.0)
-    assert base.used_core_s == pytest.approx(4.0)
-    # a task cannot use more than a core: 4 cores for 4 slots and 4 tasks take one second too, for 2 tasks as well
-    assert all_cores(same, ONE_LARGE).end_s == pytest.approx(5.0)
-    half = log_normal_job(random.Random(0), [2], [1.0], cv=0.0, startup_s=4.0)
-    assert all_cores(half, ONE_LARGE).end_s == pytest.approx(5.0)

@@ -16,14 +16,14 @@ from controller.agent.executors.resizing import NAME
 from controller.runtime.base import ExecutorKey
 from controller.wire.command import ApplicationView
 from stage_model.progress import MemoryProgress
-from tests.fakes.cluster import FakeCluster, answered, registration
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.placed import ELASTIC
 from tests.fakes.worker import FakeWorker, spark_in
 
 MB = 1 << 20
 M = 8000
 H = 1024 + 384
 ALONE, SHARED = M - H, (M - 2 * H) // 2
-ELASTIC = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
 
 
 @dataclass
@@ -50,15 +50,12 @@ class World:
         self.second()
 
     def submit(self, name: str, mb_per_s: int = 10_000) -> str:
-        self.cluster.now_s += 0.001  # no two come at the same moment
-        facts = registration(name=name, instance=name, conf=ELASTIC, **self.spark)
-        application_id = answered(self.cluster.state.drivers.register(facts, self.cluster.clock)).application_id
+        application_id = self.cluster.register(name=name, instance=name, conf=ELASTIC, **self.spark)
         self.speeds[application_id] = mb_per_s
         return application_id
 
     def second(self) -> None:
-        self.cluster.now_s += 1
-        self.cluster.state.tick(self.cluster.now_s)
+        self.cluster.tick(1)
         sent = self.worker.tick()
         reply = self.cluster.state.agents.sync("w1", sent, self.cluster.now_s)
         self.worker.agent.receive(reply.desired, self.worker.now_s)

@@ -54,13 +54,6 @@ def negative(content: list[bytes]) -> list[bytes]:
     return [re.sub(rb'"Executor Run Time":', b'"Executor Run Time":-9', line) for line in content]
 
 
-def another_executor(content: list[bytes]) -> list[bytes]:
-    """Move the last task to an executor that never came."""
-    last = max(number for number, line in enumerate(content) if f'"{KIND}TaskEnd"'.encode() in line)
-    changed = re.sub(rb'"Executor ID":"[^"]*"', b'"Executor ID":"77"', content[last])
-    return [*content[:last], changed, *content[last + 1 :]]
-
-
 def learn(log: Path | str, home: Path, *words: str) -> Result:
     return run("profile", "learn", "--home", str(home), *words, str(log))
 
@@ -128,13 +121,8 @@ def test_what_a_quota_left_is_told_and_then_less_time_is_fixed() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda content: without(content, "TaskEnd", but=3), "fewer ends of tasks"),
         (lambda content: without(content, "StageSubmitted", but=20), "never submitted"),
-        (lambda content: without(content, "StageCompleted", but=20), "without an end"),
         (lambda content: without(content, "JobStart", but=16), "never began"),
-        (lambda content: without(content, "ApplicationStart"), "no SparkListenerApplicationStart"),
-        (lambda content: without(content, "EnvironmentUpdate"), "no SparkListenerEnvironmentUpdate"),
-        (another_executor, "1 executor "),
     ],
 )
 def test_a_log_with_gaps_is_planned_from_and_each_is_a_sentence(
@@ -217,15 +205,6 @@ def test_logs_whose_names_hold_dates_are_taught_to_one_profile(tmp_path: Path) -
     for log in logs:
         assert learn(log, tmp_path / "home", "--name", "load-2026-11-25@app.py").exit_code == 0
     assert run("profile", "show", "--home", str(tmp_path / "home"), "load-2026-11-25@app.py").exit_code == 0
-
-
-def test_a_log_of_databricks_is_planned_from_and_says_what_it_lacks(tmp_path: Path) -> None:
-    mark = b'{"Event":"DBCEventLoggingListenerMetadata","Rollover Number":0}\n'
-    path = write(tmp_path / "eventlog", [mark, *without(lines(), "LogStart", "ApplicationEnd")])
-    result = plan(path)
-    assert result.exit_code == 0
-    assert_names(result.stdout, "no SparkListenerApplicationEnd", "Databricks")
-    assert_refused(learn(path, tmp_path / "home"), 2, path, "no SparkListenerApplicationEnd", "Databricks")
 
 
 def test_logs_of_two_applications_are_not_mixed(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Rigs, one for each runtime, by which the contract suite makes runtimes, starts programs in them and lets time pass."""
+"""Rigs by which the contract suite makes runtimes, starts programs in them and lets time pass; that of docker is in
+`docker/rig.py`."""
 
 from __future__ import annotations
 
@@ -19,14 +20,10 @@ from msgspec import structs
 
 from controller.machine import proc
 from controller.machine.process import Process, find_process
-from controller.runtime import launching
 from controller.runtime.adopt.runtime import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey, Launch, Observed, Runtime, Starter
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.claimed_process import BACKENDS, ProcessClaim, Serves
-from controller.runtime.docker import container as docker_container
-from controller.runtime.docker.client import connect
-from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.pod_resize import PacedPod, differs
 from controller.runtime.kubernetes.runtime import KubernetesRuntime
@@ -94,12 +91,7 @@ class Rig(ABC, Generic[R]):
         return self.runtime()
 
     def launch(
-        self,
-        program: str,
-        *,
-        key: ExecutorKey = KEY,
-        cores: float = 0.5,
-        environment: Mapping[str, str] | None = None,
+        self, program: str, *, key: ExecutorKey = KEY, cores: float = 0.5, environment: Mapping[str, str] | None = None
     ) -> Launch:
         return Launch(
             key=key,
@@ -171,7 +163,10 @@ class Rig(ABC, Generic[R]):
             runtime.close()
 
 
-def output(rig: Rig[Any], runtime: Starter, launch: Launch) -> str:
+AnyRig = Rig[Any]
+
+
+def output(rig: AnyRig, runtime: Starter, launch: Launch) -> str:
     """Run a program to its end; return what it has written to stdout."""
     runtime.start(launch)
     rig.ended(runtime, launch.key)
@@ -386,48 +381,3 @@ class KubernetesRig(Rig[KubernetesRuntime]):
     def close(self) -> None:
         super().close()
         self._server.close()
-
-
-class DockerRig(StartingRig[DockerRuntime]):
-    base_url: str | None = None
-    """URL of the engine; None: the engine's own."""
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self.client = connect()  # past `base_url`
-
-    def make(self, worker: str, **settings: Any) -> DockerRuntime:
-        given: dict[str, Any] = {"records": self.records(worker), "base_url": self.base_url, **settings}
-        return DockerRuntime(self.cluster, worker, **given)
-
-    def runtime(self, worker: str = "w1", **settings: Any) -> DockerRuntime:
-        """Make a runtime with arguments of its own."""
-        made = self.make(worker, **settings)
-        self._open.append(made)
-        return made
-
-    def records(self, worker: str = "w1") -> Path:
-        return self.directory / "records" / worker
-
-    def inspect(self, key: ExecutorKey = KEY, worker: str = "w1") -> dict[str, Any]:
-        """Return what the engine says of an executor's container."""
-        found: dict[str, Any] = self.client.inspect_container(launching.unique_name(self.cluster, worker, key))
-        return found
-
-    def close(self) -> None:
-        for runtime in self._open:
-            runtime.close()
-        docker_container.clear(self.client, {docker_container.CLUSTER: self.cluster})
-        self.client.close()
-
-
-RIGS: Mapping[str, Callable[[Path], Rig[Any]]] = {
-    "fake": FakeRig,
-    "process-signals": ProcessRig,
-    "process-cgroup": CgroupProcessRig,
-    "docker": DockerRig,
-    "adopt-signals": AdoptRig,
-    "adopt-cgroup": CgroupAdoptRig,
-    "kubernetes": KubernetesRig,
-}
-"""Rigs by runtime and, after a hyphen, by the way of pacing."""

@@ -304,13 +304,6 @@ def test_a_condition_that_fails_is_the_exit_code(
     assert quick.exit_code == 0
 
 
-def test_another_seed_into_the_same_folder_is_refused(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
-    call("run", "mixed", "--quick", "--out", tmp_path)
-    done = call("run", "mixed", "--quick", "--seed", 2, "--out", tmp_path)
-    assert isinstance(done.exception, BadInput)
-    assert_names(done.exception, "seed 1", 2)
-
-
 def test_the_mixed_experiment_runs_through(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
     done = call("run", "mixed", "--quick", "--out", tmp_path)
     assert "no violation among the highest priority [mixed-0 aggregate_by_key-1]: -" in done.output

@@ -18,12 +18,7 @@ SHORT_SPANS = ((9.4, 36, 0.75),)
 BASE_SPANS = ((10, 80, 0.85),)
 
 
-def story(
-    *,
-    long_spans: Spans = LONG_SPANS,
-    short: dict[str, Any] | None = None,
-    long: dict[str, Any] | None = None,
-) -> Data:
+def story(*, long_spans: Spans = LONG_SPANS, short: dict[str, Any] | None = None, long: dict[str, Any] | None = None) -> Data:
     """Make the data of both jobs by themselves, then together: the short one came 42.6 s after the long one and took 36 s."""
     steps = [
         step_record("base-long-0", job_record(LONG, "base-l", end_s=81)),

@@ -16,7 +16,7 @@ from experiments.harness.recorded import Data, JobRecord, StepRecord
 from experiments.scenarios import make_scenario
 from experiments.scenarios.preemption import Preemption, PreemptionLimits
 from stage_model.errors import BadInput
-from tests.fakes.recorded import job_record, samples_of
+from tests.fakes.recorded import job_record, samples_of, step_record
 
 CAPACITY = {"w1": 0.8, "w2": 0.8}
 SCENARIO = Preemption(
@@ -40,16 +40,8 @@ def stream(scheduler: str, short_s: list[float], long_s: list[float], given_up: 
 
 
 def record(step: str, *jobs: JobRecord, given_up: dict[str, float] | None = None) -> StepRecord:
-    return StepRecord(
-        step=step,
-        session=1,
-        took_s=100.0,
-        outside_core_s=35.0,
-        steal_core_s=0.0,
-        capacity=CAPACITY,
-        jobs=jobs,
-        given_up=given_up or {},
-    )
+    plain = step_record(step, *jobs)
+    return msgspec.structs.replace(plain, outside_core_s=35.0, capacity=CAPACITY, given_up=given_up or {})
 
 
 def story(*streams: StepRecord) -> Data:
@@ -62,11 +54,7 @@ def story(*streams: StepRecord) -> Data:
 
 
 BASES = ("base", "learn")
-GOOD = (
-    stream("fifo", [90, 99], [100]),
-    stream("kill", [50, 80], [170]),
-    stream("sparkpace", [60, 70], [100]),
-)
+GOOD = (stream("fifo", [90, 99], [100]), stream("kill", [50, 80], [170]), stream("sparkpace", [60, 70], [100]))
 
 
 def failing(data: Data) -> list[str]:

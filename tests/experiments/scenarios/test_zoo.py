@@ -31,13 +31,7 @@ def recorded(
 ) -> StepRecord:
     program = step.split("-")[1]
     job = job_record(
-        program,
-        step,
-        end_s=end_s,
-        deadline_s=deadline_s,
-        exit_code=exit_code,
-        allocated_core_s=allocated,
-        used_core_s=used,
+        program, step, end_s=end_s, deadline_s=deadline_s, exit_code=exit_code, allocated_core_s=allocated, used_core_s=used
     )
     return step_record(step, job)
 
@@ -228,10 +222,7 @@ def test_a_late_run_fails_its_half_and_has_to_be_explained() -> None:
     half, step = ZOO.halves()[name], step_of(name, "plus20")
     late = recorded(step, 74.1, 72)
     late.jobs[0].summary["lateness"] = {"reason": "waited", "sentence": "It waited 2 s for data."}
-    names = [
-        (f"{half}: runs late by more than 2% and 2 s", half),
-        (f"{half}: share of runs late by more than 0.5%", half),
-    ]
+    names = [(f"{half}: runs late by more than 2% and 2 s", half), (f"{half}: share of runs late by more than 0.5%", half)]
     assert failing(long_story(late)) == [*names, ("every miss is explained", "all")]
     told = long_story(late, explained={step: "The disk was slow."})
     assert failing(told) == names, "an explained miss stays a miss"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import reduce
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from experiments.workloads.aggregate_by_key import (
     NONE_YET,
     Aggregate,
+    Key,
     add_value,
     as_text,
     check_part,
@@ -33,41 +35,40 @@ def aggregated(seed: int, values: range = range(PAIRS)) -> dict[int, Aggregate]:
     return {key: reduce(combine, (half[key] for half in halves if key in half), NONE_YET) for key in range(KEYS)}
 
 
+def right(found: Iterable[tuple[Key, Aggregate]], seed: int = 1) -> bool:
+    items, (factor, offset) = list(found), factor_and_offset(KEYS, seed)
+    halves = (items[:4], items[4:])
+    return is_whole([part for half in halves for part in check_part(half, PAIRS, KEYS, factor, offset)], PAIRS, KEYS)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_the_answer_by_arithmetic_is_the_answer_by_aggregation(seed: int) -> None:
     factor, offset = factor_and_offset(KEYS, seed)
     assert math.gcd(factor, KEYS) == 1
     found = aggregated(seed)
     assert found == {key: expected(key, PAIRS, KEYS, factor, offset) for key in range(KEYS)}
-    parts = list(check_part(list(found.items())[:4], PAIRS, KEYS, factor, offset))
-    parts += check_part(list(found.items())[4:], PAIRS, KEYS, factor, offset)
-    assert is_whole(parts, PAIRS, KEYS)
+    assert right(found.items(), seed)
 
 
 @pytest.mark.parametrize("values", [range(PAIRS - 1), range(1, PAIRS), range(PAIRS + 1)])
 def test_a_pair_too_few_or_too_many_is_noticed(values: range) -> None:
-    factor, offset = factor_and_offset(KEYS, 1)
-    assert not is_whole(check_part(aggregated(1, values).items(), PAIRS, KEYS, factor, offset), PAIRS, KEYS)
+    assert not right(aggregated(1, values).items())
 
 
 def test_a_key_that_is_missing_or_there_twice_is_noticed() -> None:
-    factor, offset = factor_and_offset(KEYS, 1)
     items = list(aggregated(1).items())
-    for found in (items[1:], [*items, items[0]]):
-        assert not is_whole(check_part(found, PAIRS, KEYS, factor, offset), PAIRS, KEYS)
+    assert not right(items[1:])
+    assert not right([*items, items[0]])
 
 
 def test_a_key_is_checked_alike_as_text_and_as_a_number() -> None:
-    factor, offset = factor_and_offset(KEYS, 1)
     found = aggregated(1)
     assert as_text(3) == "0000000003"
-    assert is_whole(check_part([(as_text(k), a) for k, a in found.items()], PAIRS, KEYS, factor, offset), PAIRS, KEYS)
-    swapped = [(as_text(KEYS - 1 - k), a) for k, a in found.items()]
-    assert not is_whole(check_part(swapped, PAIRS, KEYS, factor, offset), PAIRS, KEYS)
+    assert right((as_text(k), a) for k, a in found.items())
+    assert not right((as_text(KEYS - 1 - k), a) for k, a in found.items())
 
 
 def test_values_under_each_others_keys_are_noticed_although_every_sum_is_right() -> None:
-    factor, offset = factor_and_offset(KEYS, 1)
     found = aggregated(1)
     found[0], found[1] = found[1], found[0]
-    assert not is_whole(check_part(found.items(), PAIRS, KEYS, factor, offset), PAIRS, KEYS)
+    assert not right(found.items())

@@ -92,10 +92,7 @@ def test_circles_and_unknown_names_are_refused(after: dict[str, tuple[str, ...]]
 
 
 forecasts = st.builds(
-    Forecast,
-    st.lists(st.floats(0.01, 100.0), min_size=1, max_size=4).map(tuple),
-    st.floats(0.0, 50.0),
-    st.floats(0.5, 1.0),
+    Forecast, st.lists(st.floats(0.01, 100.0), min_size=1, max_size=4).map(tuple), st.floats(0.0, 50.0), st.floats(0.5, 1.0)
 )
 chains = st.lists(forecasts, min_size=1, max_size=6).map(lambda found: chain(*found))
 

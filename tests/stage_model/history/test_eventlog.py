@@ -15,7 +15,7 @@ from stage_model.forecast.match import match
 from stage_model.history.eventlog import EventLog, read_event_log, read_line
 from stage_model.history.eventlog_schema import EventLine
 from stage_model.history.events import AnyEvent
-from stage_model.history.gaps import gaps, log_gaps
+from stage_model.history.gaps import gaps
 from stage_model.history.profile import profile
 from stage_model.history.run import Run
 from tests.fakes.made_logs import MadeExecutor, MadeJob, MadeStage, made_log
@@ -152,12 +152,10 @@ def wrong_type(content: list[bytes]) -> list[bytes]:
         (cut, "truncated: no SparkListenerApplicationEnd, line 51 is cut off; give a finished log"),
         (corrupt, "log is corrupt: line 51 is no Spark event"),
         (wrong_type, "log is corrupt: line 61 is no Spark event"),
-        (lambda content: content[1:], "SparkListenerLogStart"),
         (lambda _: [b"a,b,c\n"], "no Spark event log"),
         (lambda _: [b"\xff\xfe\x00\n"], "no Spark event log"),
         (lambda _: [b'{"Event": "SparkListenerLogStart"}\n'], "no Spark event log"),
         (lambda _: [], "truncated"),
-        (lambda content: of_version(content, "2.2.3"), r"2\.2\.3"),
         (lambda content: of_version(content, "1.6.0-vendor.7"), r"1\.6\.0-vendor\.7"),
         (lambda content: without_field(content, b'"Total Cores"'), "corrupt: line [0-9]+ "),
         (lambda content: without_field(content, b'"Stage Attempt ID"'), "corrupt: line [0-9]+ "),
@@ -193,11 +191,6 @@ def test_a_log_whose_last_job_was_cancelled_teaches_and_one_whose_last_job_faile
     assert read_event_log(content, "log").record().complete is complete
 
 
-def test_unknown_events_are_passed_over() -> None:
-    content = lines()
-    assert read_event_log([*content[:9], b'{"Event":"org.example.New","a":1}\n', *content[9:]], "log").run.complete
-
-
 def test_a_log_gives_the_live_runs_signatures_event_by_event() -> None:
     log = read_event_log_file(SHIFTED)
     live = Run()
@@ -213,18 +206,6 @@ def with_events(content: list[bytes], change: Callable[[dict[str, Any]], None]) 
     for event in told:
         change(event)
     return [json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in told]
-
-
-def in_yarns_cluster_mode(event: dict[str, Any]) -> None:
-    if event["Event"] == "SparkListenerEnvironmentUpdate":
-        runner = "--class org.apache.spark.deploy.PythonRunner --primary-py-file app.py --arg 8000"
-        event["System Properties"]["sun.java.command"] = f"org.apache.spark.deploy.yarn.ApplicationMaster {runner}"
-
-
-def test_a_log_of_yarns_cluster_mode_has_the_name_and_arguments_of_a_submitted_job() -> None:
-    in_cluster = read_event_log(with_events(lines(), in_yarns_cluster_mode), "log").record()
-    assert (in_cluster.name, in_cluster.main, in_cluster.arguments) == ("golden", "app.py", ("8000",))
-    assert in_cluster == read_event_log(lines(), "log").record()
 
 
 @pytest.mark.parametrize(("attempt", "counts"), [(None, True), ("1", True), ("2", False), ("of old", True)])
@@ -250,17 +231,6 @@ def databricks(content: list[bytes], *numbers: int) -> list[bytes]:
     size = -(-len(kept) // len(numbers))
     mark = b'{"Event":"DBCEventLoggingListenerMetadata","Rollover Number":%d,"SparkContext Id":7}\n'
     return [line for at, number in enumerate(numbers) for line in (mark % number, *kept[at * size : (at + 1) * size])]
-
-
-@pytest.mark.parametrize("numbers", [(0,), (0, 1, 2)])
-def test_a_log_of_databricks_ends_with_its_last_job(numbers: tuple[int, ...]) -> None:
-    found, plain = read_event_log(databricks(lines(), *numbers), "log"), read_event_log(lines(), "log")
-    assert found.record().complete
-    assert found.record().stages == plain.record().stages
-    assert found.run.ended_ms == max(job.ended_ms or 0 for job in plain.run.jobs.values())
-    assert log_gaps(found) == (
-        "no SparkListenerApplicationEnd, as Databricks writes none; it is taken to have ended with its last job",
-    )
 
 
 @pytest.mark.parametrize(

@@ -76,10 +76,7 @@ def test_the_set_point_rises_linearly_to_1() -> None:
 
 
 limits = st.builds(
-    PaperLimits,
-    core_min=st.floats(0.01, 0.5),
-    core_max=st.floats(0.5, 32),
-    tasks_left=st.integers(0, 200).map(float),
+    PaperLimits, core_min=st.floats(0.01, 0.5), core_max=st.floats(0.5, 32), tasks_left=st.integers(0, 200).map(float)
 )
 integrals = st.floats(-100, 100)
 settings = st.builds(PaperSettings, k=st.floats(0.1, 100), ti_s=st.floats(0.5, 60))
@@ -98,12 +95,7 @@ def test_cores_stay_within_their_bounds(
 
 @given(integrals, pairs, pairs, limits, periods, settings)
 def test_less_progress_or_a_steeper_plan_never_means_fewer_cores(
-    csi: float,
-    planned: list[float],
-    progress: list[float],
-    bounds: PaperLimits,
-    dt_s: float,
-    constants: PaperSettings,
+    csi: float, planned: list[float], progress: list[float], bounds: PaperLimits, dt_s: float, constants: PaperSettings
 ) -> None:
     def cores(at: float, done: float) -> float:
         return control_step(csi, at, done, bounds, dt_s, constants)[0]

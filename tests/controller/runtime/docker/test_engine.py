@@ -27,7 +27,8 @@ from controller.runtime.docker.mounting import mounts
 from controller.runtime.held import HeldPath
 from stage_model.errors import RuntimeRefused, Unavailable
 from tests.controller.runtime import rigs
-from tests.controller.runtime.rigs import KEY, DockerRig
+from tests.controller.runtime.docker.rig import DockerRig
+from tests.controller.runtime.rigs import KEY
 
 pytestmark = pytest.mark.docker
 

@@ -34,7 +34,8 @@ from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.docker.state import EXIT_S
 from stage_model.errors import RuntimeFailed, Unavailable
 from tests.controller.runtime import rigs
-from tests.controller.runtime.rigs import KEY, MEMORY_BYTES, DockerRig
+from tests.controller.runtime.docker.rig import DockerRig
+from tests.controller.runtime.rigs import KEY, MEMORY_BYTES
 from tests.fakes.options import agent_options
 
 pytestmark = pytest.mark.docker

@@ -30,7 +30,7 @@ from controller.runtime.docker.runtime import end_all
 from controller.runtime.networks import parse_pool
 from controller.runtime.table import Owner
 from stage_model.errors import RuntimeFailed, RuntimeRefused
-from tests.controller.runtime.rigs import DockerRig
+from tests.controller.runtime.docker.rig import DockerRig
 
 pytestmark = pytest.mark.docker
 
