@@ -30,7 +30,7 @@ def mapped(engine: Engine, container: Container) -> str:
     assert found is not None
     first, maps = psutil.Process(found["State"]["Pid"]), ""
     for process in (first, *first.children(recursive=True)):
-        with suppress(OSError):  # one of Python's may have ended by now
+        with suppress(OSError):  # a Python worker may have ended by now
             maps += Path(f"/proc/{process.pid}/maps").read_text()
     return maps
 

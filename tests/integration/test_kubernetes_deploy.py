@@ -75,7 +75,7 @@ def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
     taught = inside.summary(name)
     assert (taught["profile"], taught["executors"]) == (f"{name}@stages.py", 2)
     deadline = f"spark.pace.deadline={deadline_for(taught['end_s']):.0f}s"
-    # it cannot end before both executors have quotas
+    # this job cannot end before both executors have quotas
     paced = submit("--conf", deadline, *AIM, *JOB, "--hold", GO_ON)
     _paced_groups(kubernetes)
     paced.touch(GO_ON)

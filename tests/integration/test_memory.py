@@ -303,7 +303,7 @@ def test_a_killed_job_and_a_restarted_master_leave_the_right_split(scene: Scene)
     scene.cluster.restore()
     scene.cluster.await_workers()
     scene.await_acknowledged("stays", SHARED)
-    scene.cluster.command("kill", "killed", check=None)  # it waits for the end for 15 s at most
+    scene.cluster.command("kill", "killed", check=None)  # the command waits for the end for 15 s at most
     two.finish()
     scene.await_acknowledged("stays", ALONE)
     view = scene.view("stays")

@@ -34,7 +34,7 @@ def test_a_deadline_is_kept_and_executor_cores_cap_the_slots(process_cluster: Lo
     assert (first["runtime"], first["taught"], first["executors"]) == ("process", True, 1)
     assert first["peak_cores"] <= 1
 
-    stop_file.unlink()  # the job cannot end before it is there again
+    stop_file.unlink()  # the job cannot end before the file is there again
     deadline_s = round(deadline_for(first["end_s"]))
     job = process_cluster.submit("--name", "plain", "--deadline", f"{deadline_s}s", *AIM, *words)
     view = process_cluster.running("plain", executors=1)

@@ -125,7 +125,7 @@ def test_limits_hold_and_forged_progress_harms_only_the_forger(arena: Arena) -> 
     logs = [path for path in (record / "executors").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in logs) < plan["log_mb"] << 20
     assert len((record / STAGES).read_text().splitlines()) < 100, "stages that the driver did not tell of"
-    # its periods went on, with a sample of the victim in each
+    # the agent's periods went on, with a sample of the victim in each
     assert complained()
     assert "Traceback" not in arena.cluster.log("agent-w1")
     assert arena.cluster.agent_child("w1").pid == child

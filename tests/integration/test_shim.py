@@ -43,7 +43,7 @@ def test_a_deadline_given_to_spark_submit_is_kept(
     first = process_cluster.summary("shim")
     assert first["spark_version"].startswith("3.5.")
     deadline = f"{deadline_for(first['end_s']):.0f}s"
-    stop_file.unlink()  # the job cannot end before it is there again
+    stop_file.unlink()  # the job cannot end before the file is there again
     paced = spark_submit(spark35_python, ("--deadline", deadline, "--priority", "high", "--name", "shim", *AIM, *job))
     view = process_cluster.running("shim", executors=1)
     assert (view.priority, view.deadline_s) == (100, float(deadline.removesuffix("s")))
