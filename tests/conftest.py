@@ -176,6 +176,7 @@ TOGETHER: dict[str, tuple[str, ...]] = {
         *("test_authentication.", "test_class_archive.", "test_environment.", "test_failures.", "test_jobs."),
         "test_several_jobs.",
     ),
+    "memory": ("test_memory.", "test_pressure."),
     "processes": (
         *("test_airflow.", "test_jupyter.", "test_outcomes.", "test_pipelines.", "test_process_runtime.", "test_prometheus."),
         *("test_shim.", "test_sql_servers.", "test_store_and_disk.", "test_ui."),
@@ -183,7 +184,8 @@ TOGETHER: dict[str, tuple[str, ...]] = {
 }
 """Groups of files in `tests/integration` that share what takes long to start: the Kubernetes cluster and the node image, the
 bridge's classes, the cluster with executors in containers, that with executors as processes. In several processes, each would
-start it, or one would wait until another is done with it."""
+start it, or one would wait until another is done with it. The files of "memory" share gigabytes of the machine: at the same
+time, one would put the machine under a pressure that the other does not expect."""
 
 
 def _together(nodeid: str) -> str:

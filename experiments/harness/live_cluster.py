@@ -7,12 +7,13 @@ Not covered: the times of jobs and the keeping of their results (`local_cluster`
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,6 +26,8 @@ from controller.wire.driver import PythonEnvironment
 END_S = 20.0
 """Seconds from SIGTERM of a submission until SIGKILL: the submission ends driver and application itself, which takes
 seconds."""
+FREE_PORTS = range(20_000, 30_000)
+"""Ports below those that Linux gives to programs that ask for any port: no such program takes one before it is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +154,11 @@ def end_processes(processes: Sequence[subprocess.Popen[Any]]) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port of `FREE_PORTS` at which nothing listens on loopback. Raise `OSError` where none is found."""
+    for port in random.SystemRandom().sample(FREE_PORTS, 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError(f"none of 100 ports from {FREE_PORTS[0]} to {FREE_PORTS[-1]} is free; end programs that listen there")
 
 
 def spark_home(python: Path) -> Path:

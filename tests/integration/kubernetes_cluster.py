@@ -21,6 +21,9 @@ from experiments.harness.live_cluster import spark_home
 from experiments.harness.one_node import OneNode, fresh_namespace
 from tests.integration.local_cluster import APPS, QUICK_JVM, Job, conf_words, eventually
 
+BOTH_FIRST = {"spark.executor.instances": 2, "spark.scheduler.maxRegisteredResourcesWaitingTime": "10min"}
+"""Settings of two executors, without which no task begins. By itself, Spark waits 30 s for the second one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kubernetes(OneNode):
@@ -69,7 +72,7 @@ class Kubernetes(OneNode):
         home = spark_home(python)
         conf = {
             **self.settings(image, home, [bridge_jar().parent]),
-            "spark.executor.instances": 2,
+            **BOTH_FIRST,
             "spark.executor.memory": "512m",
             "spark.executor.extraJavaOptions": QUICK_JVM,
             "spark.driver.memory": "512m",

@@ -6,7 +6,6 @@ Both are gone afterwards, and so is what they kept on the node. Not covered: job
 from __future__ import annotations
 
 import base64
-import csv
 import fcntl
 import json
 import os
@@ -20,7 +19,9 @@ from typing import Any
 import msgspec
 
 from controller.asks.properties import parse_properties
+from controller.runs.run_folder import SAMPLES, read_samples
 from controller.wire.command import ApplicationView
+from controller.wire.worker import Sample
 from experiments.harness.one_node import STATE, load_image
 from stage_model.errors import Unavailable
 from tests.integration.kubernetes_cluster import Kubernetes
@@ -90,11 +91,15 @@ class InMaster:
         eventually(lambda: all(view.finished for view in self.views(name)), f"the record of {name}")
         return dict(json.loads(self.sparkpace("report", name, "--output", "json")))
 
+    def samples(self, name: str) -> list[Sample]:
+        """Return the samples of the newest run of that name so far."""
+        folder, copy = self.views(name)[-1].run_dir, self.kubernetes.folder
+        (copy / SAMPLES).write_text(self.run("sh", "-c", f"cat {folder}/{SAMPLES} || true"))
+        return read_samples(copy)
+
     def sampled(self, name: str, *, more_than: Mapping[str, int]) -> Counter[str] | None:
         """Count the samples of each executor in the newest run of that name; None until each number exceeds `more_than`."""
-        folder = self.views(name)[-1].run_dir
-        rows = csv.DictReader(self.run("sh", "-c", f"cat {folder}/samples.csv || true").splitlines())
-        found = Counter(row["executor"] for row in rows)
+        found = Counter(sample.executor_id for sample in self.samples(name))
         return found if len(found) == 2 and all(number > more_than[executor] for executor, number in found.items()) else None
 
     def views(self, name: str) -> list[ApplicationView]:

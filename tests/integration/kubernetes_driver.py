@@ -19,7 +19,7 @@ import psutil
 
 from experiments.harness.live_cluster import spark_home
 from experiments.harness.one_node import ENTRY, EXECUTOR
-from tests.integration.kubernetes_cluster import Kubernetes
+from tests.integration.kubernetes_cluster import BOTH_FIRST, Kubernetes
 from tests.integration.kubernetes_defaults import with_protocols
 from tests.integration.kubernetes_deployed import InMaster
 from tests.integration.local_cluster import APPS, JOB_S, PATIENCE_S, QUICK_JVM, Finished, conf_words, eventually
@@ -56,6 +56,10 @@ class DriverPod:
         [container] = pod["status"]["containerStatuses"]
         log = self.kubernetes.logs(self.name)
         return Finished(container["state"]["terminated"]["exitCode"], log, log)
+
+    def touch(self, file: str) -> None:
+        """Make a file in the driver's container."""
+        self.kubernetes.kubectl("exec", self.name, "--", "touch", file)
 
     def kill(self) -> None:
         """Kill the driver's JVM at once, so that it has no last words. A pod that is deleted has, because it is asked to end
@@ -109,7 +113,7 @@ def submit(
         "spark.kubernetes.driver.request.cores": "0.1",
         "spark.kubernetes.executor.request.cores": "0.1",
         "spark.kubernetes.submission.waitAppCompletion": "false",
-        "spark.executor.instances": 2,
+        **BOTH_FIRST,
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": QUICK_JVM,
         "spark.driver.memory": "512m",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,11 @@ def mapped(engine: Engine, container: Container) -> str:
     """Return the files that the container's processes map."""
     found = engine.inspect(container)
     assert found is not None
-    first = psutil.Process(found["State"]["Pid"])
-    return "".join(Path(f"/proc/{p.pid}/maps").read_text() for p in (first, *first.children(recursive=True)))
+    first, maps = psutil.Process(found["State"]["Pid"]), ""
+    for process in (first, *first.children(recursive=True)):
+        with suppress(OSError):  # a Python worker may have ended by now
+            maps += Path(f"/proc/{process.pid}/maps").read_text()
+    return maps
 
 
 def test_driver_and_executors_map_those_that_up_has_made(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:

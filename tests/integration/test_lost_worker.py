@@ -37,6 +37,6 @@ def test_an_executor_that_is_given_up_ends_and_is_replaced_once_its_worker_is_ba
     stop_file.touch()
     assert job.finish().ok().answer["ok"]
     summary = impatient.summary("left")
-    # a busy machine may hold the other agent up for as long
     assert summary["end_reason"] == ""
-    assert summary["executors"] == 2 + summary["executors_lost"] >= 3
+    # a busy machine may hold the other agent up for as long, even until the job has ended
+    assert 3 <= summary["executors"] <= 2 + summary["executors_lost"]

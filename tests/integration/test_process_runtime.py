@@ -26,19 +26,22 @@ def executors_of(application_id: str) -> dict[int, list[str]]:
     return found
 
 
-def test_a_deadline_is_kept_and_executor_cores_cap_the_slots(process_cluster: LocalCluster) -> None:
-    words = ("--executor-cores", "1", *STAGES)
+def test_a_deadline_is_kept_and_executor_cores_cap_the_slots(process_cluster: LocalCluster, stop_file: Path) -> None:
+    words = ("--executor-cores", "1", *STAGES, "--hold", str(stop_file))
+    stop_file.touch()
     assert process_cluster.run("--name", "plain", *words).ok().answer["ok"]
     first = process_cluster.summary("plain")
     assert (first["runtime"], first["taught"], first["executors"]) == ("process", True, 1)
     assert first["peak_cores"] <= 1
 
+    stop_file.unlink()  # the job cannot end before the file is there again
     deadline_s = round(deadline_for(first["end_s"]))
     job = process_cluster.submit("--name", "plain", "--deadline", f"{deadline_s}s", *AIM, *words)
     view = process_cluster.running("plain", executors=1)
     lines = [line for line in executors_of(view.application_id).values() if "--cores" in line]
     assert lines
     assert all(line[line.index("--cores") + 1] == "1" for line in lines)
+    stop_file.touch()
     assert job.finish().ok().answer["ok"]
     summary = process_cluster.summary("plain")
     assert summary["peak_cores"] <= 1

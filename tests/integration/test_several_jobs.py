@@ -23,8 +23,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.docker]
 
 LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "2")
 """About 16 core-seconds in Python workers."""
-HANDED_ON_S = 4.0
-"""Seconds from a job's last task until a sample shows its cores with another job: it keeps them for two periods."""
+HANDED_ON = 8
+"""Samples of a job with two executors, from another job's last task on, until one shows that job's cores: they stay with it
+for two periods, and an agent that a busy machine holds up takes no samples."""
 
 
 @pytest.fixture
@@ -51,8 +52,8 @@ def test_a_job_of_high_priority_squeezes_another_that_loses_nothing_and_is_compe
     came_s = first["submitted_epoch_s"] - summary["submitted_epoch_s"]
     # it has its cores back when the other one works no more, unless it has ended by then
     alone_s = came_s + first["last_task_s"]
-    back = any(s.time_s > alone_s and s.grant > 0.5 for s in samples)
-    assert back or summary["last_task_s"] < alone_s + HANDED_ON_S
+    alone = [s.grant for s in samples if alone_s < s.time_s < summary["last_task_s"] and s.quota > 0]
+    assert max(alone, default=0.0) > 0.5 or len(alone) <= HANDED_ON
 
 
 def test_priority_and_deadline_of_running_jobs_can_be_set(cluster: LocalCluster, engine: Engine) -> None:

@@ -34,19 +34,22 @@ def spark_submit(process_cluster: LocalCluster, tmp_path: Path) -> Start:
 
 
 def test_a_deadline_given_to_spark_submit_is_kept(
-    process_cluster: LocalCluster, spark_submit: Start, spark35_python: Path
+    process_cluster: LocalCluster, spark_submit: Start, spark35_python: Path, stop_file: Path
 ) -> None:
-    plain = ("--master", process_cluster.master_url, "--name", "shim", *STAGES)
+    job = (*STAGES, "--hold", str(stop_file))
+    stop_file.touch()
+    plain = ("--master", process_cluster.master_url, "--name", "shim", *job)
     assert spark_submit(spark35_python, plain).finish().ok().answer["ok"]
     first = process_cluster.summary("shim")
     assert first["spark_version"].startswith("3.5.")
     deadline = f"{deadline_for(first['end_s']):.0f}s"
-    words = ("--deadline", deadline, "--priority", "high", "--name", "shim", *AIM, *STAGES)
-    job = spark_submit(spark35_python, words)
+    stop_file.unlink()  # the job cannot end before the file is there again
+    paced = spark_submit(spark35_python, ("--deadline", deadline, "--priority", "high", "--name", "shim", *AIM, *job))
     view = process_cluster.running("shim", executors=1)
     assert (view.priority, view.deadline_s) == (100, float(deadline.removesuffix("s")))
-    assert "org.apache.spark.deploy.SparkSubmit" in psutil.Process(job.process.pid).cmdline()
-    assert job.finish().ok().answer["ok"]
+    assert "org.apache.spark.deploy.SparkSubmit" in psutil.Process(paced.process.pid).cmdline()
+    stop_file.touch()
+    assert paced.finish().ok().answer["ok"]
     assert_paced(process_cluster.summary("shim"), process_cluster.samples(view.application_id))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller.machine.proc import command_line
 from controller.runtime.cgroup.tree import CgroupTree
 from experiments.baselines import standalone as module
 from experiments.baselines.standalone import LABEL, Standalone, standalone
@@ -131,8 +132,8 @@ def test_executors_of_one_worker_share_its_cores_by_weight(docker_engine: Any, a
             return {group.name: (group / "cpu.shares").read_text().strip() for group in worker.cpu.glob("app-*")}
 
         def has_python(app: str) -> bool:
-            commands = (Path(f"/proc/{pid}/comm") for pid in (worker.cpu / app / "cgroup.procs").read_text().split())
-            return any(command.read_text().startswith("python") for command in commands if command.exists())
+            words = (command_line(int(pid)) for pid in (worker.cpu / app / "cgroup.procs").read_text().split())
+            return any(Path(of_one[0]).name.startswith("python") for of_one in words if of_one)
 
         eventually(lambda: len(shares()) == 2, "a group of each application's")
         logs = {job: log for job, one in cluster.jobs.items() if (log := one.application())}

@@ -55,7 +55,7 @@ def test_a_full_disk_under_the_home(on_small_disk: LocalCluster, home_disk: Smal
         refused = cluster.command("set", application_id, "--deadline", "2h", check=69)
         assert "database or disk is full" in refused.stderr
         driver = doomed.driver()
-        cluster.command("kill", killed_id)
+        cluster.command("kill", killed_id, check=None)  # the command waits for the end for 15 s at most
         eventually(lambda: not driver.is_running(), "the end of the killed application's driver")
         eventually(lambda: not executors_of(killed_id), "the end of its executors")
         new = cluster.submit("--name", "new", "burning.py", str(stop_file)).finish()

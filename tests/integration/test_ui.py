@@ -83,7 +83,7 @@ def test_a_job_is_watched_from_its_start_to_its_end_and_kept(
         wait_for_figure(tab, "progress", "^[1-9]")
         rows(tab, "Changes of CPU quotas").first.wait_for()
         assert figure(tab, "state") == "running"
-        assert rows(tab, ATTEMPTS).count() >= BEFORE_FILE
+        rows(tab, ATTEMPTS).nth(BEFORE_FILE - 1).wait_for()
         stop_file.touch()
         assert running.finish().ok().answer["ok"]
 
