@@ -202,8 +202,8 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     scene.await_acknowledged(first, ALONE)
 
     def more_than_a_share() -> MemoryProgress | None:
-        told = scene.memory(first)
-        return told if told is not None and told.storage > SHARED * MB else None
+        report = scene.memory(first)
+        return report if report is not None and report.storage > SHARED * MB else None
 
     held = eventually(more_than_a_share, "a report of more than a share")
     resident_mb = scene.resident_mb(first)
@@ -258,7 +258,7 @@ def shrink_while_it_sorts(scene: Scene, first: str) -> None:
     """Let the first sort more than a share of the memory holds, while another job arrives and goes."""
 
     def holds_more() -> bool:
-        told = scene.memory(first)
+        report = scene.memory(first)
         return told is not None and told.execution > 0 and told.execution + told.storage > SHARED * MB
 
     scene.file(first, "go").touch()
