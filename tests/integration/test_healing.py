@@ -180,7 +180,7 @@ def test_down_ends_a_submission_and_a_driver_that_wait_for_others(mortal: LocalC
     assert "Sparkpace is down." in mortal.command("down").stdout
     assert job.finish().code in (1, 69)
     assert "the master ends this application: it was killed" in held.finish().err
-    eventually(lambda: not driver.is_running(), "the driver's end, which comes after that of the Python that started it")
+    eventually(lambda: not driver.is_running(), "the driver's end")
 
 
 def test_down_ends_executors_and_control_groups_whose_agents_died(mortal: LocalCluster, stop_file: Path) -> None:
