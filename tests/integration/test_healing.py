@@ -29,11 +29,10 @@ from pathlib import Path
 from controller.home import Home
 from controller.local.cluster import start
 from controller.local.plan import Plan, WorkerPlan
-from controller.machine.addresses import check_port
 home, runtime, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 start(Home(home), Plan(
     workers=tuple(WorkerPlan(f"w{number}", 0.8, 2048) for number in range(1, count + 1)),
-    runtime=runtime, host="127.0.0.1", port=check_port("127.0.0.1", 0), master_options=("--keep-runs", "10"),
+    runtime=runtime, host="127.0.0.1", port=0, master_options=("--keep-runs", "10"),
     agent_options=("--allow-mount", str(home.parent / "shown"), "--network", "host"),
 ))
 """
