@@ -29,7 +29,7 @@ from controller.runtime.cgroup.group import ADOPTED
 from controller.runtime.engines import machine_cores
 from controller.start import ours
 from controller.wire.command import ApplicationView
-from experiments.harness.live_cluster import Sparkpace, spark_home
+from experiments.harness.live_cluster import Sparkpace, free_port, spark_home
 from stage_model.errors import PaceError
 
 APPS = Path(__file__).parent / "apps"
@@ -196,7 +196,7 @@ class LocalCluster:
         defaults.parent.mkdir()
         defaults.write_text(self._defaults())
         self.command(
-            *("up", "--runtime", self.runtime, "--port", "0", *size),
+            *("up", "--runtime", self.runtime, "--port", str(free_port()), *size),
             *("--lost-after", "1h"),  # an agent that a test has killed may be away for long on a busy machine
             *("--allow-mount", str(self.home.path.parent / "shown"), *options),
             timeout_s=600.0,  # the first one on a machine may pull an image
