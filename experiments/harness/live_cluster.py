@@ -7,7 +7,7 @@ Not covered: the times of jobs and the keeping of their results (`local_cluster`
 from __future__ import annotations
 
 import os
-import secrets
+import random
 import signal
 import socket
 import subprocess
@@ -26,6 +26,8 @@ from controller.wire.driver import PythonEnvironment
 END_S = 20.0
 """Seconds from SIGTERM of a submission until SIGKILL: the submission ends driver and application itself, which takes
 seconds."""
+FREE_PORTS = range(20_000, 30_000)
+"""Ports below those that Linux gives to programs that ask for any port: no such program takes one before it is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +154,11 @@ def end_processes(processes: Sequence[subprocess.Popen[Any]]) -> None:
 
 
 def free_port() -> int:
-    """Return a port that is free now, below those that the kernel gives to whoever asks for any: another process would have it
-    before it is used."""
-    while True:
-        port = 20_000 + secrets.randbelow(10_000)
-        with suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
+    """Return a port of `FREE_PORTS` at which nothing listens on loopback. Raise `OSError` where none is found."""
+    for port in random.SystemRandom().sample(FREE_PORTS, 100):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
+    raise OSError(f"none of 100 ports from {FREE_PORTS[0]} to {FREE_PORTS[-1]} is free; end programs that listen there")
 
 
 def spark_home(python: Path) -> Path:
