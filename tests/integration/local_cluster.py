@@ -284,7 +284,7 @@ class LocalCluster:
         if self._client is None or self._client.url != url:
             if self._client is not None:
                 self._client.close()
-            self._client = LastingClient(url, self.home.ca_file, self.home.admin_token())
+            self._client = LastingClient(url, self.home.ca_file, self.home.admin_token(), PATIENCE_S)
         return self._client
 
     def cluster(self) -> Cluster:
