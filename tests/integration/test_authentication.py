@@ -25,7 +25,7 @@ from experiments.harness.live_cluster import spark_home
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import QUICK_JVM, Job, LocalCluster, eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 SECRET = "spark.authenticate.secret"

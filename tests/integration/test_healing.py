@@ -22,7 +22,7 @@ from tests.integration.engine import Engine
 from tests.integration.local_cluster import DEFAULTS, PATIENCE_S, Job, LocalCluster, eventually
 from tests.integration.test_process_runtime import executors_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 START = """
 import sys
 from pathlib import Path
