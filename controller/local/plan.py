@@ -56,6 +56,10 @@ class Plan:
             *worker.options,
         )
 
+    def with_free_port(self) -> Plan:
+        """Return the plan with its port, or with a free one if that is 0. Raise `Unavailable` when it is taken."""
+        return replace(self, port=check_port(self.host, self.port))
+
 
 class ReadyPlan(NamedTuple):
     """A plan for which this machine has everything. `why_not_better` says why its runtime is not a better one (`Choice`), and
@@ -67,11 +71,12 @@ class ReadyPlan(NamedTuple):
 
 
 def ready_plan(plan: Plan, namespace: str | None) -> ReadyPlan:
-    """Return the plan with a runtime that works here, its port, and the address of drivers. Raise `Unavailable` where
-    something that a cluster needs is missing."""
+    """Return the plan with a runtime that works here, and the address of drivers. Raise `Unavailable` where something that a
+    cluster needs is missing."""
     java = find_java(os.environ)
     choice = choose_runtime(plan.runtime, namespace)
-    plan = replace(plan, runtime=choice.name, port=check_port(plan.host, plan.port))
+    check_port(plan.host, plan.port)
+    plan = replace(plan, runtime=choice.name)
     return ReadyPlan(replace(plan, driver_host=plan.driver_host or _driver_host(plan)), choice.why_not_better, java.home)
 
 

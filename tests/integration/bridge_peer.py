@@ -204,14 +204,15 @@ class Peer:
         return control
 
     def kill_executor(self, executor_id: str) -> None:
-        process = self.executors[executor_id]
-        process.kill()
-        process.wait()
+        """Kill an executor. The reason is ready before, because a driver waits only 5 s for it."""
         lost = ExecutorGone(
             executor_id=executor_id, exit_code=137, planned=False, by_application=False, reason="killed by the test"
         )
         with self.lock:
             self.gone.append(lost)
+        process = self.executors[executor_id]
+        process.kill()
+        process.wait()
 
     def joined(self, executor_id: str) -> bool:
         with self.lock:

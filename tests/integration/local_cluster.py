@@ -29,7 +29,7 @@ from controller.runtime.cgroup.group import ADOPTED
 from controller.runtime.engines import machine_cores
 from controller.start import ours
 from controller.wire.command import ApplicationView
-from experiments.harness.live_cluster import Sparkpace, spark_home
+from experiments.harness.live_cluster import Sparkpace, free_port, spark_home
 from stage_model.errors import PaceError
 
 APPS = Path(__file__).parent / "apps"
@@ -37,6 +37,7 @@ PATIENCE_S = 300.0
 """Time until an expected event counts as missing. No verdict: all of it takes seconds, but a machine may be loaded."""
 JOB_S = 2 * PATIENCE_S
 PROGRAM = ours("controller.cli.main")
+SUBMIT, LAUNCHER = "org.apache.spark.deploy.SparkSubmit", "org.apache.spark.launcher.Main"
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Halves what starting a JVM costs; tests start dozens."""
 DEFAULTS = """\
@@ -102,6 +103,7 @@ class Job:
     process: subprocess.Popen[bytes]
     out: Path
     err: Path
+    killed: bool = False
 
     def finish(self, timeout_s: float = JOB_S) -> Finished:
         try:
@@ -112,14 +114,16 @@ class Job:
         return Finished(self.process.returncode, self._read(self.out), self._read(self.err))
 
     def driver(self) -> psutil.Process:
-        """Return the driver's JVM."""
+        """Return the driver's JVM. A stock spark-submit becomes it, after a JVM that only writes its command line."""
 
         def look() -> psutil.Process | None:
             assert self.process.poll() is None, f"the job has ended:\n{self._read(self.err)[-6000:]}"
             with contextlib.suppress(psutil.NoSuchProcess):
-                for child in psutil.Process(self.process.pid).children(recursive=True):
-                    if "org.apache.spark.deploy.SparkSubmit" in child.cmdline():
-                        return child
+                submission = psutil.Process(self.process.pid)
+                for process in (submission, *submission.children(recursive=True)):
+                    words = process.cmdline()
+                    if SUBMIT in words and LAUNCHER not in words and Path(words[0]).name == "java":
+                        return process
             return None
 
         return eventually(look, "a driver")
@@ -129,9 +133,11 @@ class Job:
         os.killpg(self.process.pid, signal.SIGINT)
 
     def kill(self) -> None:
-        """Kill whatever is left of the group."""
+        """Kill whatever is left of the group, but once only: a group that is gone leaves its number to others."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+            if not self.killed:
+                os.killpg(self.process.pid, signal.SIGKILL)
+        self.killed = True
         self.process.wait()
 
     @staticmethod
@@ -190,7 +196,7 @@ class LocalCluster:
         defaults.parent.mkdir()
         defaults.write_text(self._defaults())
         self.command(
-            *("up", "--runtime", self.runtime, "--port", "0", *size),
+            *("up", "--runtime", self.runtime, "--port", str(free_port()), *size),
             *("--lost-after", "1h"),  # an agent that a test has killed may be away for long on a busy machine
             *("--allow-mount", str(self.home.path.parent / "shown"), *options),
             timeout_s=600.0,  # the first one on a machine may pull an image
@@ -221,11 +227,7 @@ class LocalCluster:
         return f"{DEFAULTS}spark.executor.extraJavaOptions {QUICK_JVM}{where}\n"
 
     def command(
-        self,
-        *words: str,
-        check: int | None = 0,
-        timeout_s: float = PATIENCE_S,
-        environment: Mapping[str, str] | None = None,
+        self, *words: str, check: int | None = 0, timeout_s: float = PATIENCE_S, environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         done = self.sparkpace(environment).call(words, stderr=subprocess.PIPE, timeout_s=timeout_s)
         assert check is None or done.returncode == check, (
@@ -282,7 +284,7 @@ class LocalCluster:
         if self._client is None or self._client.url != url:
             if self._client is not None:
                 self._client.close()
-            self._client = LastingClient(url, self.home.ca_file, self.home.admin_token())
+            self._client = LastingClient(url, self.home.ca_file, self.home.admin_token(), PATIENCE_S)
         return self._client
 
     def cluster(self) -> Cluster:

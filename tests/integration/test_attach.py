@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from controller.asks.properties import parse_properties
 from controller.wire.command import ApplicationView
 from experiments.harness.live_cluster import free_port, spark_home
 from tests.integration.conftest import ONE_SPARK
-from tests.integration.local_cluster import Finished, Job, LocalCluster, adopted_groups, conf_words, eventually
+from tests.integration.local_cluster import Job, LocalCluster, adopted_groups, conf_words, eventually
 from tests.integration.pacing import AIM, assert_paced, assert_squeezed, assert_told, contest, deadline_for
 from tests.integration.spark_standalone import standalone
 
@@ -27,26 +27,37 @@ ONE = "local-cluster[1,1,1024]"
 """The same with one Worker, for a job that only has to run."""
 JOB = ("stages.py", "--work", "40", "--tasks", "8", "--rounds", "3")
 SMALL = ("stages.py", "--work", "1", "--tasks", "2", "--rounds", "1")
-LONG = ("stages.py", "--work", "600", "--tasks", "8", "--rounds", "2")
-"""About 16 core-seconds in Python workers."""
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
 def _attached(adopting: LocalCluster, name: str, executors: int) -> ApplicationView:
     def look() -> ApplicationView | None:
-        return next((view for view in adopting.views(name) if view.executors == executors), None)
+        living = (view for view in adopting.views(name) if not view.ended)
+        return next((view for view in living if view.executors == executors), None)
 
     return eventually(look, f"{executors} executors of {name}")
 
 
+def _paced(adopting: LocalCluster, view: ApplicationView) -> set[str]:
+    """Return the executors of which a sample shows a quota."""
+    return {sample.executor_id for sample in adopting.samples(view.application_id) if sample.quota > 0}
+
+
 @pytest.fixture
-def submit(adopting: LocalCluster, python: Path) -> Callable[..., Finished]:
-    """Provide a function that runs `sparkpace submit --master` with the Spark of that Python."""
+def submit(adopting: LocalCluster, python: Path) -> Callable[..., Job]:
+    """Provide a function that starts `sparkpace submit --master` with the Spark of that Python."""
     variables = {"SPARK_HOME": str(spark_home(python)), "PYSPARK_PYTHON": str(python)}
 
-    def run(*words: str) -> Finished:
-        return adopting.start(adopting.sparkpace().command(("submit", "--master", SPARKS, *words)), variables).finish()
+    def start(*words: str) -> Job:
+        return adopting.start(adopting.sparkpace().command(("submit", "--master", SPARKS, *words)), variables)
 
-    return run
+    return start
+
+
+@pytest.fixture(scope="module")
+def begin_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Provide the path of a file for which the first round of `work` waits."""
+    return tmp_path_factory.mktemp("begin") / "begin"
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +67,31 @@ def hold_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def work(hold_file: Path) -> tuple[str, ...]:
-    """Provide the words of a job that does not wait unless a test removes `hold_file`."""
+def work(begin_file: Path, hold_file: Path) -> tuple[str, ...]:
+    """Provide the words of a job that waits before its first round until a test makes `begin_file`, and before its last one
+    only if a test removes `hold_file`."""
+    begin_file.unlink(missing_ok=True)
     hold_file.touch()
-    return (*JOB, "--hold", str(hold_file))
+    return (*JOB, "--begin", str(begin_file), "--hold", str(hold_file))
+
+
+@pytest.fixture
+def run(
+    adopting: LocalCluster, submit: Callable[..., Job], work: tuple[str, ...], begin_file: Path
+) -> Callable[..., dict[str, Any]]:
+    """Provide a function that runs `work` under a name and returns its record. Its tasks begin when both executors have
+    quotas: else one of them could do it all."""
+
+    def record_of(name: str, *options: str) -> dict[str, Any]:
+        begin_file.unlink(missing_ok=True)
+        job = submit("--name", name, *options, *work)
+        view = _attached(adopting, name, 2)
+        eventually(lambda: len(_paced(adopting, view)) == 2, "quotas of both")
+        begin_file.touch()
+        assert job.finish().ok().answer["ok"]
+        return adopting.summary(name)
+
+    return record_of
 
 
 @pytest.fixture(scope="module")
@@ -69,29 +101,20 @@ def known() -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def taught(
-    adopting: LocalCluster,
-    submit: Callable[..., Finished],
-    python: Path,
-    work: tuple[str, ...],
-    known: dict[str, dict[str, Any]],
-) -> dict[str, Any]:
+def taught(run: Callable[..., dict[str, Any]], python: Path, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Provide the record of a run of `work` without a deadline, one for each Spark; its name is that of the profile's job."""
     name = f"job-{python.parent.parent.name}"
     if name not in known:
-        assert submit("--name", name, *work).ok().answer["ok"]
-        known[name] = adopting.summary(name)
+        known[name] = run(name)
     return known[name]
 
 
 @pytest.mark.parametrize("python", ["spark35"], indirect=True)
 def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
-    adopting: LocalCluster, submit: Callable[..., Finished], taught: dict[str, Any], work: tuple[str, ...]
+    adopting: LocalCluster, run: Callable[..., dict[str, Any]], taught: dict[str, Any]
 ) -> None:
-    name = taught["name"]
     assert taught["executors"] == 2
-    assert submit("--name", name, "--deadline", f"{deadline_for(taught['end_s']):.0f}s", *AIM, *work).ok().answer["ok"]
-    summary = adopting.summary(name)
+    summary = run(taught["name"], "--deadline", f"{deadline_for(taught['end_s']):.0f}s", *AIM)
     samples = adopting.samples(summary["app_id"])
     assert_paced(summary, samples)
     assert {sample.executor_id for sample in samples if sample.quota > 0} == {"0", "1"}
@@ -101,12 +124,14 @@ def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
 
 @ONE_SPARK
 def test_a_watched_job_stays_in_its_groups_without_a_quota_and_its_savings_are_shown(
-    adopting: LocalCluster, taught: dict[str, Any], work: tuple[str, ...], hold_file: Path
+    adopting: LocalCluster, taught: dict[str, Any], work: tuple[str, ...], begin_file: Path, hold_file: Path
 ) -> None:
+    begin_file.unlink(missing_ok=True)
     hold_file.unlink()
     watch = ("submit", "--master", SPARKS, "--name", "watched", "--profile", taught["profile"], "--observe")
     job = adopting.start(adopting.sparkpace().command((*watch, "--deadline", "1s", *work)))
     view = _attached(adopting, "watched", 2)
+    begin_file.touch()
     eventually(lambda: adopting.client().application(view.application_id).stages_done, "work of the executors")
     driver = job.driver().pid
     executors = [process.pid for process in psutil.process_iter() if _is_executor(process, driver)]
@@ -128,10 +153,10 @@ def test_a_watched_job_stays_in_its_groups_without_a_quota_and_its_savings_are_s
 
 @ONE_SPARK
 def test_a_deadline_that_cannot_be_met_ends_the_driver_before_it_has_executors(
-    adopting: LocalCluster, submit: Callable[..., Finished], python: Path, taught: dict[str, Any], work: tuple[str, ...]
+    adopting: LocalCluster, submit: Callable[..., Job], python: Path, taught: dict[str, Any], work: tuple[str, ...]
 ) -> None:
     name = taught["name"]
-    refused = submit("--name", name, "--deadline", "1s", *work)
+    refused = submit("--name", name, "--deadline", "1s", *work).finish()
     assert (refused.code, "cannot be met" in refused.err) == (75, True)
     attached = parse_properties(adopting.command("conf", "--attach").stdout)
     settings = attached | {"spark.pace.deadline": "1s", "spark.app.name": name, "spark.ui.enabled": "false"}
@@ -179,11 +204,12 @@ def test_agent_and_master_may_die_and_the_job_loses_nothing(adopting: LocalClust
 
 
 def _is_executor(process: psutil.Process, driver: int) -> bool:
+    """Check that it is an executor of that driver. What an executor is about to start has its command line for a moment."""
     try:
-        line = process.cmdline()
-        return "org.apache.spark.executor.CoarseGrainedExecutorBackend" in line and any(
-            parent.pid == driver for parent in process.parents()
-        )
+        if EXECUTOR not in process.cmdline():
+            return False
+        above = process.parents()
+        return EXECUTOR not in above[0].cmdline() and any(parent.pid == driver for parent in above)
     except psutil.Error:
         return False
 
@@ -225,19 +251,28 @@ def to_workers(adopting: LocalCluster, workers: str) -> Callable[..., Job]:
 
 
 def test_a_job_of_high_priority_takes_the_cores_of_another_that_loses_nothing(
-    adopting: LocalCluster, to_workers: Callable[..., Job], stop_file: Path
+    adopting: LocalCluster, to_workers: Callable[..., Job], tmp_path: Path
 ) -> None:
-    """The last rounds of both begin together."""
-    to_workers("--name", "long", *LONG).finish().ok()
-    alone = adopting.summary("long")
-    assert alone["executors"] == 2
-    words = ("--profile", alone["profile"], *LONG, "--hold", str(stop_file))
-    low, high = (to_workers(*options, *words) for options in contest(alone["end_s"]))
+    """Tasks of both wait for a file: they ask for cores, and take none from other tests."""
+    files = [tmp_path / name for name in ("first", "go", "second")]
+    words = ("waiting.py", *map(str, files))
+
+    def finish(jobs: Sequence[Job]) -> None:
+        for file in files:
+            file.touch()
+        for job in jobs:
+            assert job.finish().ok().answer["ok"]
+
+    alone = to_workers("--name", "waiting", *words)
+    _attached(adopting, "waiting", 2)
+    finish([alone])
+    taught = adopting.summary("waiting")
+    for file in files:
+        file.unlink()
+    jobs = [to_workers(*options, "--profile", taught["profile"], *words) for options in contest(taught["end_s"])]
     ids = [_attached(adopting, name, 2).application_id for name in ("squeezed", "first")]
-    eventually(lambda: all(adopting.client().application(one).stages_done == 2 for one in ids), "the first rounds of both")
-    stop_file.touch()
-    assert high.finish().ok().answer["ok"]
-    assert low.finish().ok().answer["ok"]
+    eventually(lambda: adopting.client().application(ids[0]).debt_core_s > 0, "cores that the one has lost to the other")
+    finish(jobs)
     assert_squeezed(adopting.summary("squeezed"), adopting.samples(ids[0]), ids[0])
     eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
 
@@ -258,15 +293,12 @@ def test_executors_of_dynamic_allocation_come_and_go_and_are_paced_while_they_ar
     job = to_workers("--name", "dynamic", *settings, "waiting.py", *map(str, (first, go, second)))
     view = _attached(adopting, "dynamic", 2)
 
-    def paced() -> set[str]:
-        return {sample.executor_id for sample in adopting.samples(view.application_id) if sample.quota > 0}
-
-    eventually(lambda: len(paced()) >= 2, "quotas of both")
+    eventually(lambda: len(_paced(adopting, view)) >= 2, "quotas of both")
     first.touch()
     _attached(adopting, "dynamic", 1)
-    before = paced()
+    before = _paced(adopting, view)
     go.touch()
-    eventually(lambda: paced() - before, "a quota of the one that comes again")
+    eventually(lambda: _paced(adopting, view) - before, "a quota of the one that comes again")
     second.touch()
     assert job.finish().ok().answer["ok"]
     summary = adopting.summary("dynamic")

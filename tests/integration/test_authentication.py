@@ -25,7 +25,7 @@ from experiments.harness.live_cluster import spark_home
 from tests.integration.engine import Engine
 from tests.integration.local_cluster import QUICK_JVM, Job, LocalCluster, eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.spark
 
 BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 SECRET = "spark.authenticate.secret"
@@ -59,7 +59,9 @@ def check(cluster: LocalCluster, python: Path, stop_file: Path, tmp_path: Path, 
     job = cluster.start(command, variables)
     view = cluster.running("closed", executors=2 if engine else 1)
     secret = secret_of(job)
-    [line, *_] = lines = [words for words in command_lines() if is_executor(words, view.application_id)]
+    # of each once: a process that an executor is about to start has its command line for a moment
+    executors = {tuple(words): words for words in command_lines() if is_executor(words, view.application_id)}
+    [line, *_] = lines = list(executors.values())
     assert ("-Dspark.network.crypto.enabled=true" in line) == ("--encrypt" in options)
 
     held = sorted(places(cluster, secret))

@@ -17,13 +17,14 @@ pytestmark = pytest.mark.spark
 
 
 def executors_of(application_id: str) -> dict[int, list[str]]:
-    """Return the command lines of an application's living executors by process number."""
-    found = {}
-    for process in psutil.process_iter(["pid", "cmdline", "status"]):
+    """Return the command lines of an application's living executors by process number. What an executor is about to start has
+    its command line for a moment."""
+    found: dict[int, tuple[int, list[str]]] = {}
+    for process in psutil.process_iter(["pid", "ppid", "cmdline", "status"]):
         line = process.info["cmdline"] or []
         if application_id in line and process.info["status"] != psutil.STATUS_ZOMBIE and "java" in line[0]:
-            found[process.info["pid"]] = line
-    return found
+            found[process.info["pid"]] = process.info["ppid"], line
+    return {pid: line for pid, (parent, line) in found.items() if parent not in found}
 
 
 def test_a_deadline_is_kept_and_executor_cores_cap_the_slots(process_cluster: LocalCluster, stop_file: Path) -> None:

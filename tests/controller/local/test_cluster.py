@@ -25,11 +25,9 @@ from controller.home import Home
 from controller.local.cluster import start
 from controller.local.ending import stop
 from controller.local.plan import Plan
-from controller.machine.addresses import check_port
 home = Home(Path(sys.argv[1]))
-port = check_port("127.0.0.1", 0)
 try:
-    start(home, Plan(workers=(), runtime="process", host="127.0.0.1", port=port))
+    start(home, Plan(workers=(), runtime="process", host="127.0.0.1", port=0))
 finally:
     stop(home, home.cluster())
 """

@@ -1,4 +1,4 @@
-"""Has executors fetch from the driver, from each other, and the driver from them; tells which addresses tasks connect to.
+"""Has two executors fetch from the driver, from each other, and the driver from them; tells which addresses tasks connect to.
 
 Arguments: JSON list of [host, port], file to wait for after the answer."""
 
@@ -23,6 +23,8 @@ def reaches(target):
         return False
 
 
+while sc._jsc.sc().getExecutorMemoryStatus().size() < 3:  # the driver has one, too
+    time.sleep(0.05)
 broadcast = sc.broadcast(bytes(5_000_000))
 rows = sc.parallelize(range(200), 8).map(lambda n: (n % 16, "x" * (len(broadcast.value) // 1000)))
 shuffled = sum(rows.repartition(8).groupByKey(4).mapValues(lambda found: sum(map(len, found))).values().collect())
