@@ -57,12 +57,12 @@ class CommandCalls:
     # ------------------------------------------------------------------ what is changed
 
     def kill(self, application_id: str, now_s: float) -> None:
-        """Do `Commands.kill`, also where that cannot be stored yet."""
+        """End an application (`Commands.kill`), also where that cannot be stored yet."""
         with self.outside.changing(now_s):
             self.core.kill(application_id, now_s)
 
     def driver_ended(self, submission: str, exit_code: int, now_s: float) -> None:
-        """Do `Commands.driver_ended`; a second call changes nothing. Raise `NotStored`: the caller should then call again."""
+        """Keep a driver's exit code (`Commands.driver_ended`). Raise `NotStored`; the caller should then call again."""
         with self.outside.changing(now_s):
             self.core.driver_ended(submission, exit_code)
         if self.outside.store.failing:

@@ -83,7 +83,7 @@ class AgentCalls:
         self.core, self.outside, self.logs = core, outside, logs
 
     def sync(self, worker_id: str, sync: WorkerSync, now_s: float) -> WorkerReply:
-        """Do `Agents.take`; the reply holds the desired state of the worker."""
+        """Take an agent's report in (`Agents.take`); the reply holds the desired state of its worker."""
         with self.outside.changing(now_s):
             self.core.take(worker_id, sync, now_s)
             self.logs.take(worker_id, sync.logs or {})

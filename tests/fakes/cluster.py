@@ -90,6 +90,7 @@ class FakeCluster:
         self.keep_runs, self.users = keep_runs, users
         self.path, self.now_s, self.memory_policy = path, 100.0, memory_policy
         self.woken: set[str] = set()
+        self.registrations = 0
         self.pool: Executor = AtOnce()
         for folder in ("runs", "profiles"):
             (path / folder).mkdir(exist_ok=True)
@@ -107,6 +108,9 @@ class FakeCluster:
 
     def register(self, **changed: Any) -> str:
         self.now_s += 1e-6  # no two come at the same moment, and the earlier one comes first among equals
+        self.registrations += 1
+        if self.registrations > 1 and "application_id" not in changed:
+            changed.setdefault("instance", f"driver-{self.registrations}")
         return answered(self.state.drivers.register(registration(**changed), self.clock)).application_id
 
     def registered(self, **changed: Any) -> Application:

@@ -22,10 +22,13 @@ class Drivers:
         self.registry = registry
 
     def known(self, registration: Registration, *, recorded: bool) -> Application | None:
-        """Return the application of a bridge that registers once more; None for an application that is not known here. Raise
-        `Denied` for an application of another driver, `BadInput` for an application that has ended, or whose record is
-        written (`recorded`)."""
-        application_id = registration.application_id or ""
+        """Return the application of a bridge that registers once more, with its id, or without it because the answer to its
+        first registration was lost; None for an application that is not known here. Raise `Denied` for an application of
+        another driver, `BadInput` for an application that has ended, or whose record is written (`recorded`)."""
+        if registration.application_id is None:
+            living = (one for one in self.registry.applications.values() if not one.ended and one.uid == registration.uid)
+            return next((one for one in living if one.record.registration.instance == registration.instance), None)
+        application_id = registration.application_id
         application = self.registry.applications.get(application_id)
         if application is None:
             if recorded or application_id in self.registry.past:

@@ -7,6 +7,7 @@ executors (`executor`), and what is measured (`crowd`, `crowded_agent`).
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,7 @@ def registration(conf: dict[str, str], executors: int, **fields: Any) -> Registr
     assert me is not None
     plain = Registration(
         name=NAME,
-        instance="made-up",
+        instance=str(uuid.uuid4()),
         spark_version="4.3.0",
         user="crowd",
         uid=os.getuid(),

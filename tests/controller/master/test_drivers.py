@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from controller.master.core.driver_events import AT_A_TIME, parts
@@ -48,6 +50,14 @@ def test_a_bridge_that_comes_again_keeps_its_application(cluster: FakeCluster, a
     again = answered(cluster.state.drivers.register(registration(application_id=application_id), cluster.clock))
     assert (again.application_id, again.acknowledged) == (application_id, 3)
     assert len(cluster.state.applications) == 1
+
+
+def test_a_registration_whose_answer_was_lost_makes_no_second_application(cluster: FakeCluster) -> None:
+    first = cluster.register(instance="mine")
+    assert cluster.register(instance="mine") == first
+    assert cluster.register(instance="mine", uid=os.getuid() + 1) != first, "another user's"
+    cluster.state.commands.kill(first, cluster.now_s)
+    assert cluster.register(instance="mine") != first, "it has ended"
 
 
 def test_annotations_of_the_drivers_pod_are_settings(cluster: FakeCluster) -> None:
