@@ -103,13 +103,6 @@ def test_the_low_one_gives_memory_then_cores_and_has_both_again_afterwards_and_t
     assert worker.running() == {LOW, HIGH}
 
 
-def test_no_executor_is_ended_without_the_option(worker: FakeWorker) -> None:
-    begin(worker)
-    worker.room = SHORT
-    worker.pass_time(4 * EVICT_S)
-    assert worker.running() == {LOW, HIGH}
-
-
 def test_with_evict_the_low_one_ends_and_comes_back_when_there_is_room(worker: FakeWorker) -> None:
     begin(worker, evict=True)
     worker.room = SHORT
