@@ -31,15 +31,6 @@ def ask(worker: FakeWorker, cores: float = 0.5, wanted: ExecutorSpec | None = No
     worker.launcher.start(Start(KEY, wanted or spec(), cores, 512))
 
 
-def test_asking_often_starts_once(worker: FakeWorker) -> None:
-    for _ in range(3):
-        ask(worker)
-    assert worker.launcher.busy(KEY)
-    assert worker.launcher._starts.qsize() == 1
-    worker.work()
-    assert (worker.running(), worker.launcher.busy(KEY)) == ({KEY}, False)
-
-
 def test_a_start_that_waited_long_begins_with_the_newest_grant(worker: FakeWorker) -> None:
     ask(worker, 2.0)
     ask(worker, 0.3)
@@ -189,11 +180,6 @@ def test_a_start_is_remembered_without_secrets_for_the_owner_only(worker: FakeWo
     assert isinstance(remembered, ExecutorSpec)
     assert (remembered.slots, remembered.environment) == (2, {})
     worker.launcher.forget(KEY)
-    assert worker.launcher.remembered(KEY) is None
-
-
-def test_a_damaged_record_is_no_memory(worker: FakeWorker) -> None:
-    (worker.folder / "records/app.1.json").write_bytes(b"{")
     assert worker.launcher.remembered(KEY) is None
 
 
