@@ -155,10 +155,6 @@ def test_an_executor_starts_with_what_one_that_is_not_seen_yet_leaves(worker: Fa
 
 
 class TestControl:
-    def test_the_quota_follows_the_law(self, busy: FakeWorker) -> None:
-        # 99 s left of the 100 s reported a second ago: 50 / 99 = 0.505 -> 0.55 in quanta of 0.05
-        assert busy.quotas() == {KEY: 0.55}
-
     def test_an_unchanged_quota_is_not_written(self, busy: FakeWorker) -> None:
         busy.host.faults["set_quota", KEY] = RuntimeFailed("the engine is busy; try again")
         report = busy.tick(0.0)
@@ -319,13 +315,6 @@ class TestRestart:
         # as many slots as the worker has cores, until the master says otherwise
         assert busy.agent.state.executors[KEY].account.slots == 2
 
-    def test_another_workers_executors_are_not_touched(self, busy: FakeWorker) -> None:
-        foreign = FakeRuntime(busy.host, "another cluster", "w1")
-        foreign.start(busy.host.executors[CLUSTER, "w1", KEY].launch)
-        busy.want(stopped=["app/1"])
-        busy.pass_time(3)
-        assert [seen.running for seen in foreign.observe().values()] == [True]
-
 
 class TestTroubleOfOne:
     """Trouble of one executor stays with that executor."""
@@ -415,9 +404,3 @@ class TestHostileProgress:
         assert 0.0 <= decision.demand <= 2.0
         assert decision.progress == 1.0
         assert report_of(busy.tick(), KEY).stages[0].running == 2
-
-    def test_a_control_directory_that_is_gone(self, busy: FakeWorker) -> None:
-        busy.progress_file(KEY).unlink()
-        busy.progress_file(KEY).parent.rmdir()
-        busy.tick()
-        assert busy.running() == {KEY}
