@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from msgspec import structs
@@ -34,11 +33,6 @@ def running(tasks: int = 2, done: int = 0) -> StageProgress:
 
 
 @pytest.fixture
-def worker(tmp_path: Path) -> FakeWorker:
-    return FakeWorker(tmp_path)
-
-
-@pytest.fixture
 def busy(worker: FakeWorker) -> FakeWorker:
     """Provide an executor with two tasks under way, paced for half a core."""
     worker.want([spec()], [plan()])
@@ -56,8 +50,8 @@ def driver() -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def identity(process: subprocess.Popen[bytes]) -> Process:
-    found = find_process(process.pid)
+def identity(pid: int) -> Process:
+    found = find_process(pid)
     assert found is not None
     return found
 
@@ -240,7 +234,7 @@ class TestEnding:
         assert places["app"] == [worker.site.local_dir(KEY), worker.site.log_dir(KEY)]
 
     def test_an_executor_of_a_dead_driver_ends(self, worker: FakeWorker, driver: subprocess.Popen[bytes]) -> None:
-        told = spec(driver=identity(driver))
+        told = spec(driver=identity(driver.pid))
         worker.want([told], [plan()])
         worker.tick()
         for _ in range(3):
@@ -251,7 +245,7 @@ class TestEnding:
         assert worker.running() == set()
 
     def test_so_it_does_after_a_restart_without_a_master(self, worker: FakeWorker, driver: subprocess.Popen[bytes]) -> None:
-        worker.want([spec(driver=identity(driver))], [plan()])
+        worker.want([spec(driver=identity(driver.pid))], [plan()])
         worker.tick()
         driver.communicate()
         worker.restart()
@@ -260,16 +254,14 @@ class TestEnding:
 
     @pytest.mark.parametrize("where", [{"boot_id": "another boot"}, {"pid_namespace": "pid:[1]"}])
     def test_a_driver_that_is_not_numbered_here_is_not_judged(self, worker: FakeWorker, where: dict[str, str]) -> None:
-        me = find_process(os.getpid())
-        assert me is not None
+        me = identity(os.getpid())
         worker.want([spec(driver=structs.replace(me, pid=1 << 22, start_ticks=5, **where))], [plan()])
         worker.tick()
         assert worker.tick().drivers_gone == ()
         assert worker.running() == {KEY}
 
     def test_a_pid_that_was_given_to_another_process_is_not_the_driver(self, worker: FakeWorker) -> None:
-        me = find_process(os.getpid())
-        assert me is not None
+        me = identity(os.getpid())
         worker.want([spec(driver=structs.replace(me, start_ticks=me.start_ticks - 1))], [plan()])
         worker.tick()
         assert worker.tick().drivers_gone == ("app",)

@@ -58,12 +58,6 @@ def begin(worker: FakeWorker, *, evict: bool = False, watched: bool = False, pri
     worker.tick()
 
 
-@pytest.fixture
-def worker(tmp_path: Path) -> FakeWorker:
-    """Provide a worker of two cores."""
-    return FakeWorker(tmp_path)
-
-
 def test_the_low_one_gives_memory_then_cores_and_has_both_again_afterwards_and_the_high_one_is_not_touched(
     worker: FakeWorker,
 ) -> None:

@@ -22,11 +22,6 @@ KEY, OTHER = ExecutorKey("app", "1"), ExecutorKey("other", "1")
 BUSY = RuntimeFailed("the engine is busy; try again")
 
 
-@pytest.fixture
-def worker(tmp_path: Path) -> FakeWorker:
-    return FakeWorker(tmp_path)
-
-
 def ask(worker: FakeWorker, cores: float = 0.5, wanted: ExecutorSpec | None = None) -> None:
     worker.launcher.start(Start(KEY, wanted or spec(), cores, 512))
 

@@ -23,12 +23,6 @@ STAGE = StagePlan(stage=1, attempt=0, tasks=20)
 """Work waits, so an executor wants all its slots."""
 
 
-@pytest.fixture
-def worker(tmp_path: Path) -> FakeWorker:
-    """Provide a worker of 4096 MiB."""
-    return FakeWorker(tmp_path)
-
-
 def want(worker: FakeWorker, stopped: tuple[str, ...] = (), watched: tuple[str, ...] = (), **budgets: int) -> None:
     """Have the master want these applications with these budgets; each needs 1000 MiB besides."""
     worker.want(
