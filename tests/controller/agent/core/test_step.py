@@ -161,14 +161,6 @@ def test_each_quota_that_was_ordered_is_told_once_with_its_reason() -> None:
     assert told == [[], [], [(100.5, 0.5, 0.55), (100.8, 0.3, 0.55), (101.0, 0.3, 0.55)], []]
 
 
-def test_a_squeeze_is_part_of_the_reason() -> None:
-    executors = {KEY: seen(quota=0.1), OTHER: seen(OTHER, quota=1.9)}
-    orders, _ = period(LoopState(), 0.0, executors, plan(priority=100, left_s=30.0), plan("other", priority=0, left_s=30.0))
-    reasons = {sample.application_id: [one.reason for one in sample.ordered] for sample in orders.samples}
-    assert ["squeezed: 1.67 asked for" in reason for reason in reasons["other"]] == [True]
-    assert ["squeezed" in reason for reason in reasons["app"]] == [False]
-
-
 def test_on_a_machine_under_pressure_it_has_its_floor_and_the_reason_names_the_shortage() -> None:
     pressed = structs.replace(seen(OTHER), pressed="this machine has 1 MiB of free memory")
     orders, _ = period(LoopState(), 0.0, {KEY: seen(), OTHER: pressed}, plan(), plan("other", priority=100))
@@ -182,13 +174,16 @@ def test_on_a_machine_under_pressure_it_has_its_floor_and_the_reason_names_the_s
     assert (by_application["app"].squeezed, by_application["app"].pressed) == (False, False)
 
 
-def test_what_lowers_is_written_before_what_raises() -> None:
+def test_what_lowers_is_written_before_what_raises_and_a_squeeze_is_part_of_the_reason() -> None:
     executors = {KEY: seen(quota=0.1), OTHER: seen(OTHER, quota=1.9)}
     orders, _ = period(LoopState(), 0.0, executors, plan(priority=100, left_s=30.0), plan("other", priority=0, left_s=30.0))
     # 50 core-seconds in 30 s are 1.67 cores
     assert orders.grants == {KEY: 1.7, OTHER: pytest.approx(0.3)}
     assert [change.key for change in orders.changes] == [OTHER, KEY]
     assert {sample.application_id: sample.squeezed for sample in orders.samples} == {"app": False, "other": True}
+    reasons = {sample.application_id: [one.reason for one in sample.ordered] for sample in orders.samples}
+    assert ["squeezed: 1.67 asked for" in reason for reason in reasons["other"]] == [True]
+    assert ["squeezed" in reason for reason in reasons["app"]] == [False]
 
 
 def test_who_has_no_law_to_ask_for_it_is_not_squeezed() -> None:
