@@ -202,7 +202,7 @@ def test_the_night_is_a_table_and_a_picture(logs: list[Path], tmp_path: Path) ->
 
 @pytest.mark.parametrize("words", [["--curve"], ["--cores", "2"], ["--log-cores", "1"], ["--law", "paper"]])
 def test_options_of_one_application_are_refused_for_a_night(words: list[str], logs: list[Path]) -> None:
-    assert_refused(plan(*logs, *words), 2, words[0], "'orders@program.py'", "'stock@program.py'")
+    assert_refused(plan(*logs, *words), 2, words[0], "'orders@program.py'", "'stock@program.py'", *logs)
 
 
 @pytest.mark.parametrize(

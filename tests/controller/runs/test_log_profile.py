@@ -42,10 +42,6 @@ def without(content: list[bytes], *kinds: str, but: int = 0) -> list[bytes]:
     return kept
 
 
-def renamed(content: list[bytes]) -> list[bytes]:
-    return [line.replace(b'"App Name":"golden"', b'"App Name":"other"') for line in content]
-
-
 def job_failed(content: list[bytes]) -> list[bytes]:
     return [line.replace(b'"JobSucceeded"', b'"JobFailed"') for line in content]
 
@@ -226,11 +222,6 @@ def test_a_log_of_databricks_is_planned_from_and_says_what_it_lacks(tmp_path: Pa
     assert result.exit_code == 0
     assert_names(result.stdout, "no SparkListenerApplicationEnd", "Databricks")
     assert_refused(learn(path, tmp_path / "home"), 2, path, "no SparkListenerApplicationEnd", "Databricks")
-
-
-def test_logs_of_two_applications_are_not_mixed(tmp_path: Path) -> None:
-    other = write(tmp_path / "other", renamed(lines()))
-    assert_refused(plan(SHIFTED, other, "--curve"), 2, f"{other} ", "'other@app.py'", f"{SHIFTED} ", "'golden@app.py'")
 
 
 def test_a_clock_that_was_set_back_gives_no_negative_time(tmp_path: Path) -> None:
