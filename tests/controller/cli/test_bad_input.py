@@ -314,17 +314,8 @@ SERVICES = table("""
     --runtime docker --network-pool x | --network-pool "'x'"
 """)
 AGENT = (
-    "agent",
-    "--worker-id",
-    "w1",
-    "--cores",
-    "1",
-    "--memory",
-    "1024",
-    "--runtime",
-    "process",
-    "--master",
-    "https://localhost:1",
+    *("agent", "--worker-id", "w1", "--cores", "1", "--memory", "1024"),
+    *("--runtime", "process", "--master", "https://localhost:1"),
 )
 
 
@@ -364,16 +355,6 @@ def test_a_master_elsewhere_at_no_port(place: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("SPARKPACE_MASTER", "https://127.0.0.1:99999")
     for words in (["ps"], ["submit", "app.py"]):
         assert_refused(run(*words), 2, "'https://127.0.0.1:99999'")
-    assert_nothing_left(place)
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"not a log", b'{"Event":"SparkListenerLogStart","Spark Version":"4.3.0"}\n{"Ev', None]
-)
-def test_a_bad_event_log(place: Path, content: bytes | None) -> None:
-    if content is not None:
-        (place / "log").write_bytes(content)
-    assert_refused(run("profile", "learn", "log"), 2, "log")
     assert_nothing_left(place)
 
 
