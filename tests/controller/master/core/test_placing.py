@@ -72,10 +72,6 @@ def test_a_deadline_that_needs_more_cores_than_the_drivers_host_has_is_kept_else
     assert scene.where(scene.register("paced", profile="app@app.py", deadline="60s")) == ["w2"]
 
 
-def test_one_on_each_worker_without_a_count(two: Scene) -> None:
-    assert sorted(two.where(two.register("a", None))) == ["w1", "w2"]
-
-
 def test_labels_restrict_and_count_at_once_when_they_change(tmp_path: Path) -> None:
     scene = Scene(tmp_path, w1={"labels": {"zone": "a"}}, w2={"labels": {"zone": "b"}})
     b = scene.register("b", None, placement_labels="zone=b")
