@@ -12,14 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.agent.executors.launch import make_directories, make_launch, python_binds, python_roots
+from controller.agent.executors.launch import make_directories, make_launch
 from controller.agent.executors.opened_paths import KEPT
 from controller.agent.site import Site
 from controller.machine.process import Process
 from controller.runtime.base import OWN_ADDRESS, Bind, ExecutorKey, Launch, Mask, OwnNetwork
 from controller.runtime.held import HeldPath
 from controller.runtime.shown_paths import SYSTEM_ROOTS
-from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 from tests.fakes.refusals import assert_names
@@ -320,40 +319,6 @@ class TestHolding:
             assert not held.is_firm(stranger)
         else:
             assert not held.is_firm(os.geteuid())
-
-
-class TestPython:
-    def environment(self, prefix: str, base: str = "/usr") -> PythonEnvironment:
-        return PythonEnvironment(executable=f"{prefix}/bin/python3", version="3.11", prefix=prefix, base_prefix=base)
-
-    @pytest.mark.parametrize("prefix", ["/usr", "/usr/", "/usr/local", "/"])
-    def test_a_system_python_is_the_images(self, prefix: str) -> None:
-        assert python_roots(self.environment(prefix)) == []
-
-    def test_a_virtual_environment_is_shown_with_its_base(self, tmp_path: Path) -> None:
-        for name in ("venv", "base"):
-            (tmp_path / name / "bin").mkdir(parents=True)
-            (tmp_path / name / "bin/python3.11").touch()
-        got = python_roots(self.environment(str(tmp_path / "venv"), str(tmp_path / "base")))
-        assert got == [tmp_path / "venv", tmp_path / "base"]
-
-    def test_secrets_in_it_are_masked_and_it_is_no_way_into_one(self, site: Site) -> None:
-        prefix = site.home.parent / "venv"
-        for folder in (prefix, site.home):
-            (folder / "bin").mkdir(parents=True)
-            (folder / "bin/python3.11").touch()
-        inner = replace(site, home=prefix / "home")
-        inner.home.mkdir()
-        assert python_binds(spec(python=self.environment(str(prefix))), inner) == [
-            Bind(prefix, masks=(Mask(inner.home, True),))
-        ]
-        with pytest.raises(RuntimeRefused, match="leads into"):
-            python_binds(spec(python=self.environment(str(site.home))), site)
-
-    def test_what_is_no_python_is_refused(self, tmp_path: Path) -> None:
-        for prefix in (str(tmp_path), "relative", f"{tmp_path}/../etc"):
-            with pytest.raises(RuntimeRefused, match=prefix):
-                python_roots(self.environment(prefix))
 
 
 class TestDirectories:
