@@ -21,10 +21,7 @@ def test_a_directory_of_submission_that_no_container_can_show_is_refused_before_
     cluster: FakeCluster, path: str
 ) -> None:
     cluster.worker("w1", runtime="docker")
-    for asked in (
-        lambda: cluster.register(working_dir=path),
-        lambda: cluster.plan(working_dir=path),
-    ):
+    for asked in (lambda: cluster.register(working_dir=path), lambda: cluster.plan(working_dir=path)):
         with pytest.raises(BadInput, match=f"'{path}'"):
             asked()
     assert not cluster.state.applications

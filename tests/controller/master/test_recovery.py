@@ -261,10 +261,7 @@ class TestRows:
         assert [kind for _, kind, _, _ in cluster.state.store.aside()] == ["executor"]
 
     def test_of_texts_that_are_no_utf_8_and_of_others_keys(self, cluster: FakeCluster, application_id: str) -> None:
-        texts = (
-            "INSERT INTO applications VALUES (CAST(x'ff' AS TEXT), 1, x'')",
-            "UPDATE events SET data = x'ff'",
-        )
+        texts = ("INSERT INTO applications VALUES (CAST(x'ff' AS TEXT), 1, x'')", "UPDATE events SET data = x'ff'")
         cluster.driver(application_id, *one_stage_run(1000)[:3])
         for sql in (*texts, "INSERT INTO applications SELECT 'other', 1, data FROM applications WHERE id = ?"):
             self.change(cluster, sql, *((application_id,) if "?" in sql else ()))

@@ -74,15 +74,7 @@ def test_a_link_that_is_too_old_is_refused_and_a_new_one_is_printed(page: Served
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "events",
-        "runs",
-        "savings",
-        "plan?profile=x",
-        "applications/x/explain",
-        "applications/x/set",
-        "applications/x/kill",
-    ],
+    ["events", "runs", "savings", "plan?profile=x", "applications/x/explain", "applications/x/set", "applications/x/kill"],
 )
 def test_nothing_of_the_master_is_told_to_who_has_not_signed_in(page: ServedPage, path: str) -> None:
     method = "POST" if path.endswith(("set", "kill")) else "GET"

@@ -73,11 +73,7 @@ def kinds(effects: list[Effect]) -> set[type]:
 
 def test_an_application_gets_an_executor_and_what_is_to_be_stored_and_written_is_said_once(core: Core) -> None:
     application, effects = admit(core)
-    assert effects[-3:] == [
-        StoreApplication(application.id),
-        StoreExecutor(application.id, "1"),
-        Wake(frozenset({"w1"})),
-    ]
+    assert effects[-3:] == [StoreApplication(application.id), StoreExecutor(application.id, "1"), Wake(frozenset({"w1"}))]
     assert core.take_effects() == core.follow_up(2.0) == []
     told = report(application.id, "1")
     reply, effects = agent(core, 3.0, told, samples=(sample(application.id, "1", 1.0),))

@@ -46,11 +46,7 @@ def taught(*durations_s: float) -> Profile:
         now_ms += round(1000 * duration_s)
         run.apply(StageCompleted(stage=stage, attempt=0, time_ms=now_ms))
     core_s = {(i, 0): 1.7 * d for i, d in enumerate(durations_s)}
-    record = to_record(
-        run,
-        facts(cores=1.7, executors=2),
-        ContainerUse(container_core_s=core_s, allocated_core_s=core_s),
-    )
+    record = to_record(run, facts(cores=1.7, executors=2), ContainerUse(container_core_s=core_s, allocated_core_s=core_s))
     stages = tuple(structs.replace(s, work_core_s=1.7 * s.duration_s, teaches=True) for s in record.stages)
     return profile("app@app.py", [structs.replace(record, complete=True, stages=stages)])
 
@@ -302,11 +298,7 @@ def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(
 
 @pytest.mark.parametrize(
     ("asked", "problem"),
-    [
-        ({"law": "none"}, "'none'"),
-        ({"settings": {"paper.alpha": 5.0}}, "paper.alpha .*5"),
-        ({"settings": {"x": 1.0}}, "x "),
-    ],
+    [({"law": "none"}, "'none'"), ({"settings": {"paper.alpha": 5.0}}, "paper.alpha .*5"), ({"settings": {"x": 1.0}}, "x ")],
 )
 def test_a_plan_with_an_unusable_law_is_refused(planned: Callable[..., PlanReply], asked: Any, problem: str) -> None:
     with pytest.raises(BadInput, match=problem):
