@@ -75,9 +75,7 @@ def test_the_plan_is_asked_for_with_the_arguments_by_which_runs_are_compared(pla
 
 
 @pytest.mark.parametrize("after", [["--after", "load"], ["--conf", "spark.pace.after=load"]], ids=" ".join)
-def test_a_driver_starts_when_what_it_comes_after_has_ended(
-    place: Place, monkeypatch: pytest.MonkeyPatch, after: list[str]
-) -> None:
+def test_a_driver_starts_when_what_comes_before_ends(place: Place, monkeypatch: pytest.MonkeyPatch, after: list[str]) -> None:
     monkeypatch.setattr("controller.submit.before_start.ASK_S", 0.2)
     waits = StartReply(reason="it comes after pace-1 (load), which has not ended", comes_after={"load": "pace-1"})
     place.master.starts = [StartReply(known=False), waits, waits, StartReply()]

@@ -54,9 +54,7 @@ def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
 
 
 @pytest.mark.parametrize("where", ["--conf", "--properties-file", "spark-defaults.conf", "environment"])
-def test_the_driver_runs_here_wherever_another_mode_is_asked_for(
-    place: Place, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_the_driver_runs_here_wherever_a_mode_is_asked_for(place: Place, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     asked, words = "spark.submit.deployMode cluster\n", []
     if where == "--conf":
         words = ["--conf", "spark.submit.deployMode=cluster"]

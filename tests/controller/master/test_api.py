@@ -55,9 +55,7 @@ def test_messages_with_their_required_fields_only_are_served_to_a_peer_that_name
 
 
 @pytest.mark.parametrize("path", ["/v1/health", "/v1/applications", "/v1/workers"])
-def test_a_peer_of_another_version_is_refused_before_anything_else(
-    call: Caller, path: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_peer_of_another_version_is_refused_first(call: Caller, path: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "sparkpace.master"):
         answers = [call("GET", path, speaks="7", token="wrong") for _ in range(3)]
     assert (call.status, call.spoken) == (400, SPOKEN)

@@ -94,9 +94,7 @@ def test_nobody_waits_for_ports_that_an_older_bridge_does_not_tell_or_no_worker_
 
 
 @pytest.mark.parametrize(("own_networks", "wait_ms"), [(True, 0), (False, 5000)])
-def test_tasks_do_not_wait_for_one_of_several_addresses_of_a_host(
-    cluster: FakeCluster, own_networks: bool, wait_ms: int
-) -> None:
+def test_tasks_wait_for_none_of_several_addresses_of_a_host(cluster: FakeCluster, own_networks: bool, wait_ms: int) -> None:
     cluster.worker("w1", own_networks=own_networks)
     application_id = cluster.register(conf={"spark.pace.locality.wait": "5s"})
     reply = cluster.driver(application_id)

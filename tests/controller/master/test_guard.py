@@ -51,9 +51,7 @@ UNREADABLE = {"type": "job_start", "job": 0, "time_ms": 10**400, "properties": {
 JOB = {"type": "job_start", "job": 1, "time_ms": 1000, "stages": [{"stage": 0, "tasks": 4}]}
 
 
-def test_an_event_that_cannot_be_read_is_left_out_and_told_once_and_the_next_is_taken_in(
-    cluster: FakeCluster, application_id: str
-) -> None:
+def test_an_unreadable_event_is_left_out_and_told_once_and_the_next_counts(cluster: FakeCluster, application_id: str) -> None:
     reply = raw(cluster, application_id, UNREADABLE, JOB)
     assert reply.acknowledged == 2
     assert [line for line in reply.notices if "went wrong" in line]
@@ -85,9 +83,7 @@ def test_a_run_of_which_something_was_left_out_teaches_nothing(cluster: FakeClus
     assert cluster.state.profiles.list() == ()
 
 
-def test_what_is_wrong_with_one_application_keeps_no_other_from_its_turn(
-    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_trouble_of_one_keeps_no_other_from_its_turn(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     broken = cluster.register(name="first", conf={"spark.pace.priority": "high"})
     other = cluster.register(name="second", instance="second")
     whole_run(cluster, other)

@@ -93,9 +93,7 @@ def test_a_hostile_name_is_one_short_label(cluster: FakeCluster) -> None:
     assert shown["name"] == 'a"} 1??[2J\\' + "x" * (80 - 11)
 
 
-def test_executors_beyond_the_most_have_no_series_and_are_counted(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_executors_over_a_limit_have_no_series_and_are_counted(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "MOST_EXECUTORS", 1)
     cluster.worker("w1")
     cluster.worker("w2")

@@ -96,9 +96,7 @@ class TestLostDatabase:
         cluster.tick()
         assert cluster.view(application_id).finished
 
-    def test_neither_its_deadline_s_hour_nor_what_it_came_after_nor_a_damaged_profile_keeps_it_out(
-        self, cluster: FakeCluster
-    ) -> None:
+    def test_neither_its_deadline_nor_what_it_came_after_nor_a_bad_profile_keeps_it_out(self, cluster: FakeCluster) -> None:
         given = {
             "spark.pace.deadline": "2026-01-01T00:00+00:00",
             "spark.pace.after": "pace-20200101-000000-abcdef",
@@ -137,9 +135,7 @@ class TestPast:
         return application_id
 
     @pytest.mark.parametrize("state", ["exited", "running"])
-    def test_an_executor_of_an_application_that_is_only_remembered_is_to_be_removed(
-        self, cluster: FakeCluster, state: str
-    ) -> None:
+    def test_an_executor_of_an_application_that_is_only_remembered_is_removed(self, cluster: FakeCluster, state: str) -> None:
         application_id = self.finished(cluster)
         again(cluster)
         desired = cluster.worker("w1", report(application_id, "1", state)).desired
@@ -165,9 +161,7 @@ class TestPast:
                 cluster.register(application_id=application_id)
             assert application_id not in cluster.state.applications
 
-    def test_nobody_takes_over_a_living_application_by_its_id_also_after_a_restart(
-        self, cluster: FakeCluster, application_id: str
-    ) -> None:
+    def test_no_one_takes_over_a_living_application_by_its_id(self, cluster: FakeCluster, application_id: str) -> None:
         cluster.driver(application_id, *one_stage_run(1000)[:2])
         token = cluster.state.drivers.token_hash(application_id)
         for _ in range(2):
@@ -181,9 +175,7 @@ class TestPast:
 
 class TestProfiles:
     @pytest.mark.parametrize("damage", [None, b"", b"{", b'{"version": 1, "key": "app@app.py", "runs": 7}'])
-    def test_a_running_application_goes_on_without_a_profile_that_was_lost(
-        self, cluster: FakeCluster, damage: bytes | None
-    ) -> None:
+    def test_a_running_application_goes_on_without_a_lost_profile(self, cluster: FakeCluster, damage: bytes | None) -> None:
         cluster.state.profiles.add(taught())
         application_id = cluster.register(conf={"spark.pace.deadline": "1h"})
         cluster.driver(application_id, *one_stage_run(1000)[:3])

@@ -113,9 +113,7 @@ class TestCores:
         submitted(cluster, "first", "19s", uid=OTHER)
         assert submitted(cluster, "second", "23s").options.deadline_s == 23.0
 
-    def test_a_lower_limit_leaves_what_was_promised_and_refuses_more(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_lower_limit_leaves_promises_and_refuses_more(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         cluster = cluster_with(tmp_path, cores=0.8)
         cluster.finished_run()
         first = submitted(cluster, "first", "19s").id

@@ -70,9 +70,7 @@ def tar_zstd(files: Mapping[str, bytes]) -> bytes:
         {"application_1_0001_1": LINES[0], "application_1_0001_2": PLAIN},
     ],
 )
-def test_a_log_in_an_archive_is_read_as_it_is_and_nothing_is_written(
-    tmp_path: Path, pack: Pack, files: dict[str, bytes]
-) -> None:
+def test_an_archives_log_is_read_as_it_is_and_nothing_is_written(tmp_path: Path, pack: Pack, files: dict[str, bytes]) -> None:
     archive = write(tmp_path / "work" / "eventLogs-app-1", pack(files))
     before = sorted(tmp_path.rglob("*"))
     assert b"".join(event_log_lines(archive)) == PLAIN
@@ -102,9 +100,7 @@ SPARKS = "`echo 'new org.apache.spark.io.{}CompressionCodec"
         (b"\xfd7zXZ\x00", "xz", "`unxz -k LOG`"),
     ],
 )
-def test_what_no_library_unpacks_is_named_with_the_command_that_does(
-    tmp_path: Path, head: bytes, codec: str, how: str
-) -> None:
+def test_what_no_library_unpacks_is_named_with_a_command_that_does(tmp_path: Path, head: bytes, codec: str, how: str) -> None:
     content = head + bytes(100)
     for path, named in (
         (write(tmp_path / "log", content), f"{tmp_path}/log"),

@@ -155,9 +155,7 @@ def test_asking_for_what_one_got_changes_nothing(asked: list[CoreRequest], capac
 
 
 @given(requests, capacities, st.randoms(use_true_random=False))
-def test_the_order_of_the_requests_does_not_matter(
-    asked: list[CoreRequest], capacity: float, shuffler: random.Random
-) -> None:
+def test_the_order_of_requests_does_not_matter(asked: list[CoreRequest], capacity: float, shuffler: random.Random) -> None:
     mixed = list(asked)
     shuffler.shuffle(mixed)
     assert granted(mixed, capacity) == granted(asked, capacity)

@@ -92,9 +92,7 @@ def test_no_quota_of_a_watched_executor_is_written_and_the_others_share_all_core
         (None, 0.0, 1.0, 1.0),
     ],
 )
-def test_the_last_periods_before_a_deadline_are_shorter(
-    left_s: float | None, now_s: float, period_s: float, expected: float
-) -> None:
+def test_the_last_periods_are_shorter(left_s: float | None, now_s: float, period_s: float, expected: float) -> None:
     plans = [TimedPlan(plan(left_s=left_s), 0.0), TimedPlan(plan("other", left_s=5000.0), 0.0)]
     assert next_period_s(plans, period_s, now_s) == expected
     # and before any deadline of several, one of which may be over

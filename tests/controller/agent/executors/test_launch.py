@@ -85,9 +85,7 @@ class TestFilling:
             {"id": {"componentName": "spark.executor", "resourceName": "gpu"}, "addresses": ["0", "2"]}
         ]
 
-    def test_orders_are_shown_read_only_to_executors_of_elastic_size_and_lie_where_they_cannot_write(
-        self, site: Site
-    ) -> None:
+    def test_orders_are_read_only_for_executors_of_elastic_size_and_lie_where_they_cannot_write(self, site: Site) -> None:
         elastic = spec(off_heap_floor_mb=64, environment={"SPARKPACE_ORDERS_DIR": "{orders}"})
         made = make_launch(elastic, site, "/opt/java/bin/java", 0.5, 3000)
         orders = site.orders_root / "app/1"
@@ -151,9 +149,7 @@ class TestMounts:
         assert Bind(tmp_path / "jars") in launch(site, Mount(path=str(tmp_path / "jars"))).binds
         assert f"{tmp_path}/jars" in refusal(site, Mount(path=str(tmp_path / "jars"), writable=True))
 
-    def test_the_home_of_sparkpace_is_masked_in_what_is_shown_and_refused_to_who_asks_for_it(
-        self, site: Site, tmp_path: Path
-    ) -> None:
+    def test_the_home_of_sparkpace_is_masked_and_refused_to_who_asks_for_it(self, site: Site, tmp_path: Path) -> None:
         """Every token and the files that other applications left lie there."""
         home = site.home
         home.mkdir()
@@ -185,9 +181,7 @@ class TestMounts:
             assert "innocent" in refusal(site, Mount(path=str(tmp_path / "innocent")))
 
     @pytest.mark.parametrize("path", ["/", "/etc", "a:b,c"])
-    def test_a_runtime_that_mounts_nothing_refuses_no_directory_of_submission(
-        self, site: Site, tmp_path: Path, path: str
-    ) -> None:
+    def test_a_runtime_without_mounts_refuses_no_directory_of_submission(self, site: Site, tmp_path: Path, path: str) -> None:
         (tmp_path / "a:b,c").mkdir()
         (tmp_path / "spark").mkdir()
         submitted = str(tmp_path / path)

@@ -115,9 +115,7 @@ def ended(core: Core) -> Application:
     return application
 
 
-def test_a_record_is_asked_for_then_details_are_dropped_and_then_the_application_is_finished(
-    core: Core, ended: Application
-) -> None:
+def test_a_record_is_asked_for_details_are_dropped_then_the_application_is_finished(core: Core, ended: Application) -> None:
     [asked] = [effect for effect in core.follow_up(30.0) if isinstance(effect, WriteRecord)]
     assert asked.ending.summary["outcome"] is Outcome.KILLED
     core.lifecycle.turns((), 31.0)

@@ -28,16 +28,12 @@ def two(tmp_path: Path) -> Scene:
 
 
 @pytest.mark.parametrize(("conf", "worker"), [({}, "large"), ({"placement_policy": "pack"}, "small")])
-def test_the_larger_worker_comes_first_unless_a_job_names_a_policy_of_its_own(
-    tmp_path: Path, conf: dict[str, str], worker: str
-) -> None:
+def test_the_larger_worker_comes_first_unless_a_job_names_a_policy(tmp_path: Path, conf: dict[str, str], worker: str) -> None:
     scene = Scene(tmp_path, small={"cores": 0.3}, large={"cores": 0.8})
     assert scene.where(scene.register("a", **conf)) == [worker]
 
 
-def test_one_whose_cores_cannot_be_planned_counts_with_its_slots_and_others_are_placed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_whose_cores_cannot_be_planned_counts_with_its_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(tmp_path, w1={"cores": 4.0})
     broken = scene.register("broken")
 

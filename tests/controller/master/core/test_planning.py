@@ -136,9 +136,7 @@ def waited() -> Profile:
     return structs.replace(known, runs=(structs.replace(run, stages=stages),))
 
 
-def test_what_stages_wait_is_part_of_the_schedule_the_plan_and_the_promise(
-    cluster: FakeCluster, application: Application
-) -> None:
+def test_what_stages_wait_is_part_of_schedule_plan_and_promise(cluster: FakeCluster, application: Application) -> None:
     cluster.worker("w2")  # which gets an executor, too: two slots in all
     application.estimate = estimate(waited())
     submit(application, 0, now_s=108.0, count=2)
@@ -157,9 +155,7 @@ def test_what_stages_wait_is_part_of_the_schedule_the_plan_and_the_promise(
     assert claim.forecast.time_s(0.85) == pytest.approx(1.5 * 25.5 / 0.85)
 
 
-def test_a_squeezed_stage_that_hides_its_waiting_is_no_sign_of_a_fast_machine(
-    cluster: FakeCluster, application: Application
-) -> None:
+def test_a_squeezed_stage_that_hides_its_waiting_is_no_sign_of_speed(cluster: FakeCluster, application: Application) -> None:
     cluster.worker("w1", report(application.id, "1", stages=(use(0, 25.5, done=4, allocated_core_s=25.5),)))
     application.estimate = estimate(waited())
     # with 0.85 cores the 25.5 core-seconds take 30 s, as waiting is hidden: 30 and not 35 were to be expected
@@ -287,9 +283,7 @@ def test_only_the_law_paper_plans_stage_deadlines_with_its_constants(planned: Ca
     assert deadlines(law="paper", settings={"paper.alpha": 0.5, "paper.beta": 0.0}) == [36.67, 18.33]
 
 
-def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(
-    cluster: FakeCluster, planned: Callable[..., PlanReply]
-) -> None:
+def test_a_plan_that_names_no_law_is_of_the_clusters_own(cluster: FakeCluster, planned: Callable[..., PlanReply]) -> None:
     cluster.state.admission.core.default_law = "paper"
     plan = planned(deadline_s=120.0)
     assert plan.cores == 0.5  # as above
