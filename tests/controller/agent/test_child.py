@@ -156,9 +156,7 @@ def test_a_stop_opens_every_quota_or_tells_the_supervisor(alive: Child, machine:
     assert [machine.observe()[key].quota_cores for key in KEYS] == [1.0, 1.0 if stuck is None else 0.5]
 
 
-def test_an_agent_that_is_to_leave_waits_for_its_executors_for_a_while_and_then_goes_without_an_answer(
-    alive: Child, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_agent_that_is_to_leave_waits_for_executors_for_a_while(alive: Child, caplog: pytest.LogCaptureFixture) -> None:
     alive.agent.leave_s = time.monotonic() - LEAVE_S - 1
     alive._tick()
     assert alive.link._report is not None

@@ -249,7 +249,7 @@ def test_a_users_own_token_vouches_for_that_user_from_anywhere(call: Caller) -> 
         assert call.status == 401, changed
 
 
-def test_what_cannot_be_stored_is_refused_in_one_sentence_and_what_can_is_on_the_disk_before_it_is_answered(
+def test_what_cannot_be_stored_is_refused_and_the_rest_is_on_disk_first(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, ours = call.cluster.state.store, msgspec.to_builtins(registration())

@@ -84,9 +84,7 @@ def test_executors_in_networks_start_when_their_driver_has_told_its_ports(cluste
 
 
 @pytest.mark.parametrize(("ports", "own_networks"), [(None, True), ((), False)])
-def test_nobody_waits_for_ports_that_an_older_bridge_does_not_tell_or_no_worker_asks_for(
-    cluster: FakeCluster, ports: tuple[int, ...] | None, own_networks: bool
-) -> None:
+def test_no_one_waits_for_ports_without_need(cluster: FakeCluster, ports: tuple[int, ...] | None, own_networks: bool) -> None:
     cluster.worker("w1", own_networks=own_networks)
     cluster.register(ports=ports)
     (spec,) = cluster.worker("w1", own_networks=own_networks).desired.executors

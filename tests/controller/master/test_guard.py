@@ -118,9 +118,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_whichever_step_goes_wrong_the_application_is_told_and_the_master_goes_on(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_whatever_step_fails_the_master_goes_on(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     application_id = cluster.register(conf={"spark.pace.deadline": "1h"})
     own = report(application_id, "1")
     cluster.worker("w1", own, report(OUTLIVED, "7"))
@@ -174,9 +172,7 @@ def in_the_way(cluster: FakeCluster, application_id: str) -> Path:
     return folder
 
 
-def test_a_record_that_cannot_be_written_is_tried_again_ever_later_and_given_up_with_the_reason(
-    cluster: FakeCluster, application_id: str
-) -> None:
+def test_a_record_that_cannot_be_written_is_tried_ever_later_and_given_up(cluster: FakeCluster, application_id: str) -> None:
     in_the_way(cluster, application_id)
     other = cluster.register(name="other", instance="other")
     for one in (application_id, other):
@@ -309,9 +305,7 @@ def test_an_effect_that_cannot_be_carried_out_keeps_no_other_from_it(
     assert logged == [(logging.ERROR, "Wake could not be carried out"), (logging.WARNING, "the next one")]
 
 
-def test_what_is_to_be_stored_is_stored_before_anything_else_is_done(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, application_id: str
-) -> None:
+def test_storing_comes_before_all_else(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, application_id: str) -> None:
     cluster.state.applications[application_id].record.next_executor = 77
     seen: list[bool] = []
 

@@ -197,9 +197,7 @@ def test_an_agent_that_waits_for_others_to_shrink_is_the_reason_until_it_starts(
 
 
 @pytest.mark.parametrize(("execution_mb", "storage_mb"), [(0, 100), (1 << 40, HALF)])
-def test_by_need_follows_what_agents_report_but_no_one_can_claim_more_than_its_container_holds(
-    scene: Scene, execution_mb: int, storage_mb: int
-) -> None:
+def test_by_need_follows_reports_up_to_what_a_container_holds(scene: Scene, execution_mb: int, storage_mb: int) -> None:
     scene.cluster.memory_policy = "by-need"
     scene.restart()
     a, b = scene.register("a"), scene.register("b")

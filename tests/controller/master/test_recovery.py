@@ -113,9 +113,7 @@ class TestLostDatabase:
         assert 0 < (application.options.deadline_s or 0) < age_s
         assert any("mine.json" in line for line in application.notices.lines)
 
-    def test_what_has_exited_of_an_unknown_application_goes_once_its_driver_had_time_to_register(
-        self, cluster: FakeCluster, application_id: str
-    ) -> None:
+    def test_what_has_exited_goes_once_its_driver_could_register(self, cluster: FakeCluster, application_id: str) -> None:
         lose_database(cluster)
         seen = (report(application_id, "1", "exited", exit_code=0), report(application_id, "2"))
         cluster.now_s += COME_BACK_S - 1
@@ -143,9 +141,7 @@ class TestPast:
         after = cluster.worker("w1").desired
         assert (after.stopped, after.ended) == ((), ())
 
-    def test_an_executor_that_nobody_knows_is_removed_when_its_application_has_ended_and_not_before(
-        self, cluster: FakeCluster, application_id: str
-    ) -> None:
+    def test_an_unknown_executor_goes_when_its_application_has_ended(self, cluster: FakeCluster, application_id: str) -> None:
         unknown = report(application_id, "77")
         before = cluster.worker("w1", unknown).desired
         assert (before.stopped, before.ended) == ((), ())
@@ -320,9 +316,7 @@ class TestUnusable:
             ({"pid": -1}, "pid -1"),
         ],
     )
-    def test_what_no_executor_could_be_started_with_is_refused_at_registration(
-        self, cluster: FakeCluster, changed: dict[str, object], part: str
-    ) -> None:
+    def test_what_starts_no_executor_is_refused(self, cluster: FakeCluster, changed: dict[str, object], part: str) -> None:
         with pytest.raises(BadInput) as refused:
             cluster.register(boot_id="elsewhere", **({"uid": 1000} | changed))
         assert part in str(refused.value)

@@ -134,9 +134,7 @@ class TestSingleJobs:
     JOB = JobStart(job=0, time_ms=1000, properties={"spark.pace.deadline": "60s", "spark.pace.priority": "high"})
 
     @pytest.mark.parametrize(("highest", "begun"), [(60, []), (100, ["job 0"])])
-    def test_one_with_a_priority_over_the_highest_has_no_deadline_also_after_a_restart(
-        self, tmp_path: Path, highest: int, begun: list[str]
-    ) -> None:
+    def test_one_over_the_highest_priority_has_no_deadline(self, tmp_path: Path, highest: int, begun: list[str]) -> None:
         cluster = cluster_with(tmp_path, priority=highest)
         application = submitted(cluster, "first")
         cluster.driver(application.id, self.JOB)

@@ -162,9 +162,7 @@ def test_the_order_of_requests_does_not_matter(asked: list[CoreRequest], capacit
 
 
 @given(requests, backfills, st.integers(4, 320))
-def test_backfills_take_their_floors_from_the_others_and_nothing_else(
-    others: list[CoreRequest], late_comers: list[CoreRequest], quanta: int
-) -> None:
+def test_backfills_take_only_their_floors(others: list[CoreRequest], late_comers: list[CoreRequest], quanta: int) -> None:
     capacity, kept = quanta * CQ, sum(round(ceil_q(r.floor) / CQ) for r in late_comers)
     assume(kept + sum(round(ceil_q(r.floor) / CQ) for r in others) <= quanta)
     got, without = granted([*others, *late_comers], capacity), granted(others, capacity)

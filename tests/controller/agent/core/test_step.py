@@ -335,9 +335,7 @@ quotas = st.dictionaries(st.sampled_from([A, B, C, ExecutorKey("other", "1")]), 
 
 
 @given(quotas, quotas)
-def test_on_the_way_the_sum_never_passes_the_larger_of_before_and_after(
-    before: dict[ExecutorKey, float], wanted: dict[ExecutorKey, float]
-) -> None:
+def test_the_sum_is_never_larger_on_the_way(before: dict[ExecutorKey, float], wanted: dict[ExecutorKey, float]) -> None:
     now = dict(before)
     after = {k: wanted.get(k, v) for k, v in before.items()}
     most = max(sum(before.values()), sum(after.values())) + SAME_CORES * len(before)

@@ -162,9 +162,7 @@ class TestMounts:
         (tmp_path / "allowed/link").symlink_to(home)
         assert f"leads into {home}" in refusal(homely, Mount(path=str(tmp_path / "allowed/link"), asked=True))
 
-    def test_a_directory_of_submission_in_the_home_of_sparkpace_is_not_shown_and_the_log_says_so(
-        self, site: Site, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_directory_of_submission_in_the_home_is_not_shown(self, site: Site, caplog: pytest.LogCaptureFixture) -> None:
         (site.home / "runs").mkdir(parents=True)
         inside = str(site.home / "runs")
         asked = spec(mounts=(Mount(path=inside),), working_dir=inside)

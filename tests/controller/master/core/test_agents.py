@@ -162,9 +162,7 @@ def test_samples_are_written_once(cluster: FakeCluster, application_id: str) -> 
 
 
 @pytest.mark.parametrize("ended_before", [False, True])
-def test_a_refused_executor_ends_an_application_that_has_not_ended_by_itself_with_the_reason(
-    cluster: FakeCluster, application_id: str, ended_before: bool
-) -> None:
+def test_a_refused_executor_ends_a_running_application(cluster: FakeCluster, application_id: str, ended_before: bool) -> None:
     if ended_before:
         cluster.driver(application_id, *one_stage_run(1000), ended=True)
     cluster.worker("w1", report(application_id, "1", "refused", reason="mount '/secret' is outside"))

@@ -129,9 +129,7 @@ def test_a_record_is_asked_for_details_are_dropped_then_the_application_is_finis
 
 
 @pytest.mark.parametrize("passes", [True, False])
-def test_a_record_that_cannot_be_written_is_tried_again_and_only_a_full_disk_is_waited_for(
-    core: Core, ended: Application, passes: bool
-) -> None:
+def test_a_record_is_tried_again_and_only_a_full_disk_is_waited_for(core: Core, ended: Application, passes: bool) -> None:
     now_s, tries, effects = 30.0, 0, list[Effect]()
     for _ in range(40):
         core.lifecycle.turns((), now_s)

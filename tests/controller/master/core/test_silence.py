@@ -123,9 +123,7 @@ def test_each_cut_is_said(hosts: Hosts) -> None:
     assert len(hosts.said) == 6
 
 
-def test_executors_of_a_lost_worker_are_reported_to_their_driver_and_replaced(
-    hosts: Hosts, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_lost_workers_executors_are_replaced(hosts: Hosts, cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     cluster.worker("w3")
     wish = {"0": ExecutorWish(count=2)}
     cluster.driver(hosts.job, wanted=wish)
