@@ -36,11 +36,9 @@ def units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    made = Home(tmp_path / "home")
-    made.create()
-    monkeypatch.setenv("SPARKPACE_HOME", str(made.path))
-    return made
+def home(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
+    return home
 
 
 def started(home: Home) -> None:
