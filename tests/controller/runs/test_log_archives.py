@@ -16,7 +16,7 @@ import pytest
 from controller.runs import eventlog_files
 from controller.runs.eventlog_files import event_log_lines, read_event_log_file
 from stage_model.errors import BadInput
-from tests.controller.runs.test_eventlog_files import PLAIN, ZSTD, write, zstd
+from tests.controller.runs.test_eventlog_files import PLAIN, write, zstd
 from tests.fakes.refusals import assert_names
 
 Pack = Callable[[Mapping[str, bytes]], bytes]
@@ -188,8 +188,3 @@ def test_a_bomb_ends_when_it_is_too_large_for_its_file(tmp_path: Path, pack: Pac
     path = write(tmp_path / "bomb", pack({"app-1": LINES[0] + (b" " * 999 + b"\n") * 20_000}))
     with pytest.raises(BadInput, match=r"corrupt.*(100|app-1)"):
         read_event_log_file(path)
-
-
-def test_the_recorded_rolling_log_in_a_zip_is_a_whole_run(tmp_path: Path) -> None:
-    path = write(tmp_path / "log.zip", zipped({"eventlog_v2_golden/events_1_golden.zstd": ZSTD}, zipfile.ZIP_STORED))
-    assert read_event_log_file(path).record().complete
