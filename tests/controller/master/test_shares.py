@@ -148,10 +148,8 @@ class TestSingleJobs:
     def test_one_is_judged_however_its_setting_is_written(self, tmp_path: Path) -> None:
         cluster = cluster_with(tmp_path, priority=60)
         application = submitted(cluster, "first")
-        written = msgspec.json.encode(self.JOB).replace(b"spark.pace.deadline", b"spark\\u002epace.deadline")
-        sync = DriverSync(
-            instance="driver", events=(Sequenced(seq=1, event=msgspec.Raw(written)),), wanted={"0": ExecutorWish()}
-        )
+        raw = msgspec.json.encode(self.JOB).replace(b"spark.pace.deadline", b"spark\\u002epace.deadline")
+        sync = DriverSync(instance="driver", events=(Sequenced(seq=1, event=msgspec.Raw(raw)),), wanted={"0": ExecutorWish()})
         answered(cluster.state.drivers.sync(application.id, sync, cluster.clock))
         assert list(application.actions.by_key) == []
         assert [line for line in application.notices.lines if "job 0" in line and "priority 100" in line]

@@ -22,9 +22,7 @@ from tests.fakes.refusals import assert_names
 Pack = Callable[[Mapping[str, bytes]], bytes]
 PART = "eventlog_v2_app/events_{}_app"
 LINES = PLAIN.splitlines(keepends=True)
-PARTS = {
-    PART.format(number): b"".join(LINES[30 * (number - 1) : 30 * number if number < 7 else None]) for number in range(1, 8)
-}
+PARTS = {PART.format(n): b"".join(LINES[30 * (n - 1) : 30 * n if n < 7 else None]) for n in range(1, 8)}
 
 
 def zipped(files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:

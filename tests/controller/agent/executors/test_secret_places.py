@@ -84,9 +84,7 @@ def test_the_engines_socket_is_closed(tmp_path: Path) -> None:
     (tmp_path / "docker.sock").touch()
     (tmp_path / "link.sock").symlink_to("docker.sock")
     (secret,) = secret_places({}, (), [tmp_path / "link.sock", tmp_path / "none.sock"])
-    assert secret == Secret(
-        tmp_path / "link.sock", (Place(tmp_path / "docker.sock", folder=False),), "the container engine's"
-    )
+    assert secret == Secret(tmp_path / "link.sock", (Place(tmp_path / "docker.sock", False),), "the container engine's")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root looks into everything")

@@ -45,9 +45,7 @@ def test_who_joins_gets_its_share_and_the_others_get_new_ones(cluster: FakeClust
     cluster.pass_by()
     # 2 (3 + 8 / c) = 44
     assert deadlines(cluster, first, second) == [pytest.approx(22.0, rel=NEAR), pytest.approx(44.0, rel=NEAR)]
-    assert [change.deadline_s for change in cluster.state.applications[first].record.changes] == [
-        pytest.approx(22.0, rel=NEAR)
-    ]
+    assert [one.deadline_s for one in cluster.state.applications[first].record.changes] == [pytest.approx(22.0, rel=NEAR)]
     assert not cluster.state.applications[second].record.changes, "its first share is no change"
     assert view(cluster, second).pipeline == "nightly"
     cluster.pass_by(1.0)

@@ -67,10 +67,8 @@ def submit(application: Application, stage: int, now_s: float, count: int = 3) -
     goals.set_goal(application, stage, 0, MOST, now_s)
 
 
-def task_end(task: int, finish_ms: int = 1, **changed: Any) -> TaskEnd:
-    return TaskEnd(
-        stage=0, attempt=0, task=task, index=task, executor="1", launch_ms=0, finish_ms=finish_ms, ok=True, **changed
-    )
+def task_end(task: int, finish_ms: int = 1, **more: Any) -> TaskEnd:
+    return TaskEnd(stage=0, attempt=0, task=task, index=task, executor="1", launch_ms=0, finish_ms=finish_ms, ok=True, **more)
 
 
 def test_a_stage_deadline_is_the_papers(application: Application) -> None:
