@@ -42,14 +42,6 @@ def without(content: list[bytes], *kinds: str, but: int = 0) -> list[bytes]:
     return kept
 
 
-def job_failed(content: list[bytes]) -> list[bytes]:
-    return [line.replace(b'"JobSucceeded"', b'"JobFailed"') for line in content]
-
-
-def negative(content: list[bytes]) -> list[bytes]:
-    return [re.sub(rb'"Executor Run Time":', b'"Executor Run Time":-9', line) for line in content]
-
-
 def another_executor(content: list[bytes]) -> list[bytes]:
     """Move the last task to an executor that never came."""
     last = max(number for number, line in enumerate(content) if f'"{KIND}TaskEnd"'.encode() in line)
@@ -151,11 +143,11 @@ def test_a_log_with_gaps_is_planned_from_and_each_is_a_sentence(
     [
         (lambda content: without(content, "ApplicationEnd"), "truncated"),
         (lambda content: without(content, "JobEnd", but=16), "cut short (2 jobs"),
-        (job_failed, "cut short (18 jobs failed)"),
+        (lambda content: [line.replace(b'"JobSucceeded"', b'"JobFailed"') for line in content], "cut short (18 jobs failed)"),
         (lambda content: without(content, "JobStart"), "cut short (it has no job)"),
         (lambda content: without(content, "ExecutorAdded"), "no executor"),
         (lambda content: without(content, "TaskEnd"), "no task"),
-        (negative, "corrupt"),
+        (lambda content: [line.replace(b'"Executor Run Time":', b'"Executor Run Time":-9') for line in content], "corrupt"),
         (lambda content: content[1:], "no Spark event log"),
     ],
 )
