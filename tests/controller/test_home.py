@@ -26,13 +26,6 @@ from controller.machine.process import Process, find_process
 from stage_model.errors import BadInput, Denied, Unavailable
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path / "home")
-    made.create()
-    return made
-
-
 def cluster(master: Process) -> Cluster:
     return Cluster(
         cluster_id="c1",

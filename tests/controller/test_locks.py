@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -32,13 +31,6 @@ with locks[sys.argv[1]]():
     signal.pause()
 """
 Other = Callable[[str], subprocess.Popen[bytes]]
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path / "home")
-    made.create()
-    return made
 
 
 @pytest.fixture

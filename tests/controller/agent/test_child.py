@@ -117,18 +117,14 @@ def test_a_thread_that_hangs_ends_the_child(
     assert named in caplog.text
 
 
-def test_a_runtime_whose_background_has_ended_ends_the_child(
-    alive: Child, machine: _Machine, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_runtime_that_has_ended_ends_the_child(alive: Child, machine: _Machine, caplog: pytest.LogCaptureFixture) -> None:
     machine.works = False
     assert alive.run() == STUCK_CODE
     assert " process " in caplog.text
 
 
 @pytest.mark.parametrize("sure", [True, False])
-def test_a_child_that_does_not_know_its_cluster_from_its_master_ends_when_that_is_of_another(
-    alive: Child, sure: bool
-) -> None:
+def test_a_child_that_does_not_know_its_cluster_from_its_master_ends_if_that_is_of_another(alive: Child, sure: bool) -> None:
     alive._sure, alive.link.orders.foreign = sure, "theirs"
     if sure:  # the master's home may have been lost, or its address taken: executors here are not to be given up for that
         alive._asked_to_stop()
@@ -152,9 +148,7 @@ def test_a_period_that_fails_is_tried_again(alive: Child, machine: _Machine, cap
 
 
 @pytest.mark.parametrize("stuck", [None, KEYS[1]])
-def test_a_stop_opens_every_quota_and_tells_the_supervisor_if_it_could_not(
-    alive: Child, machine: _Machine, stuck: ExecutorKey | None
-) -> None:
+def test_a_stop_opens_every_quota_or_tells_the_supervisor(alive: Child, machine: _Machine, stuck: ExecutorKey | None) -> None:
     if stuck is not None:
         machine._host.faults["set_quota", stuck] = RuntimeFailed("the kernel refused")
     alive._asked_to_stop()
@@ -162,9 +156,7 @@ def test_a_stop_opens_every_quota_and_tells_the_supervisor_if_it_could_not(
     assert [machine.observe()[key].quota_cores for key in KEYS] == [1.0, 1.0 if stuck is None else 0.5]
 
 
-def test_an_agent_that_is_to_leave_waits_for_its_executors_for_a_while_and_then_goes_without_an_answer(
-    alive: Child, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_agent_that_is_to_leave_waits_for_executors_for_a_while(alive: Child, caplog: pytest.LogCaptureFixture) -> None:
     alive.agent.leave_s = time.monotonic() - LEAVE_S - 1
     alive._tick()
     assert alive.link._report is not None

@@ -65,9 +65,7 @@ def test_without_a_master_and_without_executors_nobody_knows(options: AgentOptio
     assert recall_cluster(options, lambda: True) == ""
 
 
-def test_while_no_master_answers_living_executors_say_it_and_no_file_keeps_it(
-    options: AgentOptions, adopted: Adopted
-) -> None:
+def test_while_no_master_answers_living_executors_say_it_and_no_file_has_it(options: AgentOptions, adopted: Adopted) -> None:
     adopted("dead", executor_id="2", alive=False)
     adopted("of-another-worker", executor_id="3", worker_id="w9")
     adopted("mine")

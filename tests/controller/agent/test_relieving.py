@@ -58,12 +58,6 @@ def begin(worker: FakeWorker, *, evict: bool = False, watched: bool = False, pri
     worker.tick()
 
 
-@pytest.fixture
-def worker(tmp_path: Path) -> FakeWorker:
-    """Provide a worker of two cores."""
-    return FakeWorker(tmp_path)
-
-
 def test_the_low_one_gives_memory_then_cores_and_has_both_again_afterwards_and_the_high_one_is_not_touched(
     worker: FakeWorker,
 ) -> None:
@@ -100,13 +94,6 @@ def test_the_low_one_gives_memory_then_cores_and_has_both_again_afterwards_and_t
     assert not any(
         "free memory" in one.reason for sample in report.samples if sample.application_id == "high" for one in sample.ordered
     )
-    assert worker.running() == {LOW, HIGH}
-
-
-def test_no_executor_is_ended_without_the_option(worker: FakeWorker) -> None:
-    begin(worker)
-    worker.room = SHORT
-    worker.pass_time(4 * EVICT_S)
     assert worker.running() == {LOW, HIGH}
 
 

@@ -63,9 +63,7 @@ def test_what_the_master_is_told(tmp_path: Path) -> None:
         ("docker", "33000", 1.5),  # containers are not in the agent's groups
     ],
 )
-def test_plain_processes_get_no_more_than_the_quotas_over_their_agent(
-    runtime: str, quota: str, cores: float, tmp_path: Path
-) -> None:
+def test_processes_get_no_more_than_quotas_over_their_agent(runtime: str, quota: str, cores: float, tmp_path: Path) -> None:
     mine = {f"proc/{os.getpid()}/cgroup": "0::/box/a\n", "fs/box/cpu.max": f"{quota} 100000\n"}
     tree = plant(tmp_path, V2 | mine | {"fs/box/a/cpu.max": "max 100000\n"})
     asked = replace(options(tmp_path), runtime=runtime)

@@ -143,9 +143,7 @@ def test_a_stop_during_back_off_opens_the_quotas(options: AgentOptions, tmp_path
 
 
 @pytest.mark.parametrize(("code", "opened"), [(0, False), (1, True)])
-def test_at_a_stop_the_quotas_are_opened_here_only_if_the_child_did_not(
-    options: AgentOptions, tmp_path: Path, code: int, opened: bool
-) -> None:
+def test_a_stop_opens_quotas_unless_the_child_did(options: AgentOptions, tmp_path: Path, code: int, opened: bool) -> None:
     ending = (
         "import os, signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(int(sys.argv[1]))); "
         "os.write(1, b'.'); sys.stderr.write('child is up\\n'); sys.stderr.flush(); time.sleep(600)"

@@ -26,12 +26,6 @@ def worker(tmp_path: Path) -> FakeWorker:
     return worker
 
 
-def test_it_keeps_all_cores_and_others_share_the_cores_as_if_it_were_not_there(worker: FakeWorker) -> None:
-    for _ in range(3):
-        worker.tick()
-        assert worker.quotas() == {KEY: 2.0, OTHER: 2.0}
-
-
 def test_its_samples_have_what_it_holds_and_what_the_law_would_ask_for(worker: FakeWorker) -> None:
     [sample] = [one for one in worker.tick().samples if one.application_id == "app"]
     assert (sample.grant, sample.ordered, sample.squeezed) == (2.0, (), False)
@@ -45,12 +39,6 @@ def test_neither_a_new_agent_nor_the_opening_of_quotas_changes_the_quota_that_is
         worker.tick(10.0)  # the master is away
     assert open_all(worker.launcher.runtime, 2.0)
     assert worker.quotas() == {KEY: 1.5, OTHER: 2.0}
-
-
-def test_too_many_files_end_only_executors_that_are_paced(worker: FakeWorker) -> None:
-    worker.over_limit = {"app": "it keeps too much", "other": "it keeps too much"}
-    worker.tick()
-    assert worker.running() == {KEY}
 
 
 def test_it_ends_when_the_master_orders_that(worker: FakeWorker) -> None:

@@ -54,11 +54,9 @@ def test_files_are_looked_at_wherever_somebody_may_keep_too_much(share: int, siz
         assert 100 * used > 99.999 * share / 100 * (used + free)
 
 
-@pytest.mark.parametrize(
-    ("text", "bytes_of_a_gibibyte"), [("20m", 20 << 20), ("2g", 2 << 30), ("25%", 1 << 28), ("none", None)]
-)
-def test_a_size_stays_and_a_part_is_of_the_whole(text: str, bytes_of_a_gibibyte: float | None) -> None:
-    assert parse_size_or_part(text, option="--least-free-memory").of(1 << 30) == bytes_of_a_gibibyte
+@pytest.mark.parametrize(("text", "of_a_gibibyte"), [("20m", 20 << 20), ("2g", 2 << 30), ("25%", 1 << 28), ("none", None)])
+def test_a_size_stays_and_a_part_is_of_the_whole(text: str, of_a_gibibyte: float | None) -> None:
+    assert parse_size_or_part(text, option="--least-free-memory").of(1 << 30) == of_a_gibibyte
 
 
 def test_a_refusal_names_the_option_and_the_value() -> None:

@@ -36,11 +36,9 @@ def units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    made = Home(tmp_path / "home")
-    made.create()
-    monkeypatch.setenv("SPARKPACE_HOME", str(made.path))
-    return made
+def home(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
+    return home
 
 
 def started(home: Home) -> None:
@@ -155,8 +153,7 @@ def test_a_masters_unit_holds_no_executors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "delegated"),
-    [("systemd 252 (252.38-1~deb12u1)", False), ("systemd 257 (257.9-1~deb13u1)", True), ("", True)],
+    ("says", "delegated"), [("systemd 252 (252.38-1~deb12u1)", False), ("systemd 257 (257.9-1~deb13u1)", True), ("", True)]
 )
 def test_a_systemd_that_could_not_start_the_agent_again_keeps_its_unit_undivided(
     says: str, delegated: bool, home: Home, units: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -22,13 +22,11 @@ TOKEN = f"0a1b2c3d.{'s' * 43}.{'f' * 64}"
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+def home(home: Home, monkeypatch: pytest.MonkeyPatch) -> Home:
     """Provide a master's home."""
-    made = Home(tmp_path / "home")
-    made.create()
-    make_ca(made)
-    monkeypatch.setenv("SPARKPACE_HOME", str(made.path))
-    return made
+    make_ca(home)
+    monkeypatch.setenv("SPARKPACE_HOME", str(home.path))
+    return home
 
 
 def test_only_the_token_is_on_stdout_and_is_listed_without_its_secret_until_it_is_revoked(home: Home) -> None:

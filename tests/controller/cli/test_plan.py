@@ -59,9 +59,7 @@ def test_the_parts_of_the_answer_are_in_order(tmp_path: Path) -> None:
         ("tasks of two cores", 2, 4 * 86),
     ],
 )
-def test_without_a_deadline_the_fewest_cores_are_those_for_the_time_that_the_run_took(
-    name: str, fewest: float, held_core_s: float, tmp_path: Path
-) -> None:
+def test_without_a_deadline_the_runs_own_time_counts(name: str, fewest: float, held_core_s: float, tmp_path: Path) -> None:
     reply = advised(CASES[name].write(tmp_path))
     found = reply.advice.saving
     assert found.within_s == pytest.approx(reply.advice.took_s, rel=0.005)
@@ -202,7 +200,7 @@ def test_the_night_is_a_table_and_a_picture(logs: list[Path], tmp_path: Path) ->
 
 @pytest.mark.parametrize("words", [["--curve"], ["--cores", "2"], ["--log-cores", "1"], ["--law", "paper"]])
 def test_options_of_one_application_are_refused_for_a_night(words: list[str], logs: list[Path]) -> None:
-    assert_refused(plan(*logs, *words), 2, words[0], "'orders@program.py'", "'stock@program.py'")
+    assert_refused(plan(*logs, *words), 2, words[0], "'orders@program.py'", "'stock@program.py'", *logs)
 
 
 @pytest.mark.parametrize(

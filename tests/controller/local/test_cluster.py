@@ -51,13 +51,6 @@ def test_services_are_started_with_all_that_up_was_asked_for() -> None:
     assert (told["--worker-id"], told["--memory"], told["--labels"]) == ("w1", "4096", "zone=a")
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path / "home")
-    made.create()
-    return made
-
-
 def test_services_that_up_starts_read_no_configuration(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.config_file.write_text("[master]\nport = 0\n")  # a master that read it would refuse to start
     home.config_file.chmod(0o600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,52 +38,39 @@ def test_what_the_master_does_not_know_is_not_asked_for() -> None:
     assert faults(unknown, Here()) == []
 
 
+def lacking(path: str) -> dict[str, Any]:
+    return {"missing": frozenset((path,))}
+
+
 @pytest.mark.parametrize(
-    ("path", "named"),
-    [("spark", "the same Spark"), ("jar", "release of Sparkpace"), ("java", "same JDK"), ("python", "same env")],
+    ("found", "here", "named"),
+    [
+        ({}, lacking(NEEDS.spark), (NEEDS.spark, "the same Spark", HERE_SIDE)),
+        ({}, lacking(NEEDS.jar), (NEEDS.jar, "release of Sparkpace", HERE_SIDE)),
+        ({}, lacking(NEEDS.java), (NEEDS.java, "same JDK", HERE_SIDE)),
+        ({}, lacking(NEEDS.python), (NEEDS.python, "same env", HERE_SIDE)),
+        ({}, {"python": "3.13"}, (f"{NEEDS.python} is Python 3.13 here", f"Python 3.11 {THERE}")),
+        ({}, {"python": ""}, (f"{NEEDS.python} does not run here", f"Python 3.11 {THERE}")),
+        ({"taken": True}, {}, ("worker m2", "--worker-id here", f"{THERE} with `sparkpace token m2 --revoke`")),
+        ({"reached": False}, {}, ("10.0.0.7 at port 40002", "this machine's firewall")),
+        ({}, {"greeted": False}, ("10.0.0.5 at port 40001", "firewall of the master's machine")),
+        (
+            {"reached": False, "resolves": False},
+            {"address": "pluto"},
+            ("'pluto'", f"does not resolve {THERE}", "--host here", "resolver"),
+        ),
+        ({}, {"unknown": "pluto"}, ("'pluto'", "/etc/hosts", "10.0.0.7", HERE_SIDE)),
+    ],
 )
-def test_a_path_that_is_missing_is_named(path: str, named: str) -> None:
-    missing = str(getattr(NEEDS, path))
-    [said] = faults(here=replace(HERE, missing=frozenset((missing,))))
-    assert_names(said, missing, named, HERE_SIDE)
+def test_a_fault_names_where_it_is_mended(found: dict[str, Any], here: dict[str, Any], named: tuple[str, ...]) -> None:
+    [said] = faults(structs.replace(FOUND, **found), replace(HERE, **here))
+    assert_names(said, *named)
 
 
 def test_executors_in_containers_have_their_images_java_and_those_of_others_need_no_path() -> None:
     assert faults(here=replace(HERE, missing=frozenset((NEEDS.java,))), runtime="docker") == []
     everything = frozenset((NEEDS.spark, NEEDS.jar, NEEDS.java, NEEDS.python))
-    assert faults(here=replace(HERE, missing=everything, python=""), runtime="adopt") == []
-
-
-@pytest.mark.parametrize(
-    ("version", "named"), [("3.13", f"{NEEDS.python} is Python 3.13 here"), ("", f"{NEEDS.python} does not run here")]
-)
-def test_another_python_is_named_with_both_versions(version: str, named: str) -> None:
-    [said] = faults(here=replace(HERE, python=version))
-    assert_names(said, NEEDS.python, named, "Python 3.11 on the master's machine")
-
-
-def test_a_name_that_is_taken() -> None:
-    [said] = faults(structs.replace(FOUND, taken=True))
-    assert_names(said, "worker m2", "--worker-id here", f"{THERE} with `sparkpace token m2 --revoke`")
-
-
-def test_a_firewall_in_either_direction_is_mended_on_its_own_side() -> None:
-    [said] = faults(structs.replace(FOUND, reached=False))
-    assert_names(said, "10.0.0.7 at port 40002", "this machine's firewall")
-    [said] = faults(here=replace(HERE, greeted=False))
-    assert_names(said, "10.0.0.5 at port 40001", "firewall of the master's machine")
-
-
-def test_a_name_that_the_masters_machine_does_not_know_is_told_from_a_firewall() -> None:
-    [said] = faults(structs.replace(FOUND, reached=False, resolves=False), replace(HERE, address="pluto"))
-    assert_names(said, "'pluto'", "does not resolve on the master's machine", "--host here", "resolver")
-
-
-def test_a_machine_that_does_not_resolve_its_own_name() -> None:
-    here = replace(HERE, unknown="pluto")
-    [said] = faults(here=here)
-    assert_names(said, "'pluto'", "/etc/hosts", "10.0.0.7", HERE_SIDE)
-    assert faults(here=here, runtime="adopt") == []
+    assert faults(here=replace(HERE, missing=everything, python="", unknown="pluto"), runtime="adopt") == []
 
 
 def test_all_faults_are_named_at_once() -> None:

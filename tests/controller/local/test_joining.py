@@ -254,9 +254,7 @@ def joined(url: str, there: Home, home: Home) -> str:
     return made.stdout.strip()
 
 
-def test_a_machine_joins_by_one_command_and_its_token_is_renewed_and_revoked_while_it_serves(
-    tmp_path: Path, home: Home
-) -> None:
+def test_a_machine_joins_by_one_command_and_its_token_is_renewed_and_revoked_as_it_serves(tmp_path: Path, home: Home) -> None:
     there, log, agent_log = Home(tmp_path / "master"), tmp_path / "log", home.logs / "agent-m2.log"
     with serving(there, log, free_port()) as url:
         token, client = joined(url, there, home), admin_client(there, url)

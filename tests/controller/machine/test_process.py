@@ -22,10 +22,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 def test_a_signal_reaches_that_very_process(sleeper: subprocess.Popen[bytes]) -> None:
     found = find_process(sleeper.pid)
     assert found is not None
-    for other in (
-        structs.replace(found, start_ticks=found.start_ticks + 1),
-        structs.replace(found, boot_id="another boot"),
-    ):
+    for other in (structs.replace(found, start_ticks=found.start_ticks + 1), structs.replace(found, boot_id="another boot")):
         assert other.send(signal.SIGKILL)  # it is gone: no process is left to signal
     assert sleeper.poll() is None
     assert found.send(signal.SIGTERM)

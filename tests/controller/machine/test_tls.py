@@ -23,9 +23,7 @@ TOKEN = "a-token-that-no-one-else-may-see"
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path / "home")
-    home.create()
+def home(home: Home) -> Home:
     make_ca(home)
     return home
 

@@ -17,14 +17,9 @@ T = TypeVar("T")
 
 
 @pytest.mark.parametrize("path", ["/", "/etc", "/home/me/a:b,c", "//home"])
-def test_a_directory_of_submission_that_no_container_can_show_is_refused_before_anything_starts(
-    cluster: FakeCluster, path: str
-) -> None:
+def test_a_directory_of_submission_that_no_container_can_show_is_refused_at_once(cluster: FakeCluster, path: str) -> None:
     cluster.worker("w1", runtime="docker")
-    for asked in (
-        lambda: cluster.register(working_dir=path),
-        lambda: cluster.plan(working_dir=path),
-    ):
+    for asked in (lambda: cluster.register(working_dir=path), lambda: cluster.plan(working_dir=path)):
         with pytest.raises(BadInput, match=f"'{path}'"):
             asked()
     assert not cluster.state.applications

@@ -55,9 +55,7 @@ def test_messages_with_their_required_fields_only_are_served_to_a_peer_that_name
 
 
 @pytest.mark.parametrize("path", ["/v1/health", "/v1/applications", "/v1/workers"])
-def test_a_peer_of_another_version_is_refused_before_anything_else(
-    call: Caller, path: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_peer_of_another_version_is_refused_first(call: Caller, path: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "sparkpace.master"):
         answers = [call("GET", path, speaks="7", token="wrong") for _ in range(3)]
     assert (call.status, call.spoken) == (400, SPOKEN)
@@ -251,7 +249,7 @@ def test_a_users_own_token_vouches_for_that_user_from_anywhere(call: Caller) -> 
         assert call.status == 401, changed
 
 
-def test_what_cannot_be_stored_is_refused_in_one_sentence_and_what_can_is_on_the_disk_before_it_is_answered(
+def test_what_cannot_be_stored_is_refused_and_the_rest_is_on_disk_first(
     call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, ours = call.cluster.state.store, msgspec.to_builtins(registration())

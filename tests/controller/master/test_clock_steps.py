@@ -139,9 +139,7 @@ def test_a_wall_clock_that_is_set_changes_no_decision_and_teaches_nothing_else(
     assert plain[-1] == "admitted"
 
 
-def test_a_restarted_machine_learns_from_a_remote_driver_how_old_its_application_is(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_restarted_machine_learns_an_applications_age(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
     cluster.worker("w1")
     application_id = cluster.register(steady_ms=50_000, age_s=2.0, boot_id="of another machine", uid=1000)
@@ -171,9 +169,7 @@ def test_a_registration_that_took_long_on_its_way_makes_no_application_younger(c
     assert application.elapsed_s(cluster.now_s) == pytest.approx(13.4)
 
 
-def test_who_came_first_stays_first_when_the_wall_clock_is_set_back(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_came_first_stays_so_if_the_wall_clock_is_set_back(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.worker("w1")
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
     first = cluster.register()

@@ -95,9 +95,7 @@ def test_what_cannot_be_changes_nothing(
     assert (paced.options, paced.record.changes) == (before, [])
 
 
-def test_force_takes_a_deadline_that_cannot_be_met_whose_priority_can_then_be_raised(
-    cluster: FakeCluster, paced: Application
-) -> None:
+def test_force_takes_a_hopeless_deadline_whose_priority_can_then_be_raised(cluster: FakeCluster, paced: Application) -> None:
     cluster.change(paced.id, deadline_s=8.0, force=True)
     assert paced.options.deadline_s == 8.0
     cluster.change(paced.id, priority="high")

@@ -104,9 +104,7 @@ def test_a_usual_worker_is_asked_for_where_there_is_one(taught: Scene) -> None:
         (Limits(), 30.0, ("with 4 further workers (1 cores, 1536 MiB) it would take 35s", "accepted: 12s")),
     ],
 )
-def test_a_deadline_that_no_further_workers_keep_is_refused_with_the_reason(
-    taught: Scene, limits: Limits, start_s: float, said: tuple[str, ...]
-) -> None:
+def test_what_no_more_workers_keep_is_refused(taught: Scene, limits: Limits, start_s: float, said: tuple[str, ...]) -> None:
     provider = grown_by(taught, limits, start_s)
     with refused(InfeasibleDeadline, "deadline 7s cannot be met", *said, "--force"):
         taught.register("app", None, deadline="7s")

@@ -94,9 +94,7 @@ def test_executors_in_networks_start_when_their_driver_has_told_its_ports(cluste
 
 
 @pytest.mark.parametrize(("ports", "own_networks"), [(None, True), ((), False)])
-def test_nobody_waits_for_ports_that_an_older_bridge_does_not_tell_or_no_worker_asks_for(
-    cluster: FakeCluster, ports: tuple[int, ...] | None, own_networks: bool
-) -> None:
+def test_no_one_waits_for_ports_without_need(cluster: FakeCluster, ports: tuple[int, ...] | None, own_networks: bool) -> None:
     cluster.worker("w1", own_networks=own_networks)
     cluster.register(ports=ports)
     (spec,) = cluster.worker("w1", own_networks=own_networks).desired.executors
@@ -104,9 +102,7 @@ def test_nobody_waits_for_ports_that_an_older_bridge_does_not_tell_or_no_worker_
 
 
 @pytest.mark.parametrize(("own_networks", "wait_ms"), [(True, 0), (False, 5000)])
-def test_tasks_do_not_wait_for_one_of_several_addresses_of_a_host(
-    cluster: FakeCluster, own_networks: bool, wait_ms: int
-) -> None:
+def test_tasks_wait_for_none_of_several_addresses_of_a_host(cluster: FakeCluster, own_networks: bool, wait_ms: int) -> None:
     cluster.worker("w1", own_networks=own_networks)
     application_id = cluster.register(conf={"spark.pace.locality.wait": "5s"})
     reply = cluster.driver(application_id)

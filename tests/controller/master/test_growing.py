@@ -74,9 +74,7 @@ def turn(scene: Scene, provider: Provided, asks: int) -> None:
     scene.sync(1)
 
 
-def test_a_job_that_could_not_run_runs_on_a_worker_that_was_started_for_it_and_goes_back_without_work(
-    scene: Scene, provided: Provided
-) -> None:
+def test_a_job_that_could_not_run_gets_a_worker_which_goes_back_without_work(scene: Scene, provided: Provided) -> None:
     large = scene.register("large", placement_resources="gpu=1", placement_labels="zone=a")
     assert scene.where(large) == []
     turn(scene, provided, 1)
@@ -100,9 +98,7 @@ def test_a_job_that_could_not_run_runs_on_a_worker_that_was_started_for_it_and_g
     assert "grown-1" not in scene.state.workers.by_id
 
 
-def test_trouble_with_one_applications_worker_leaves_the_others_theirs(
-    scene: Scene, provided: Provided, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trouble_of_one_leaves_others_workers(scene: Scene, provided: Provided, monkeypatch: pytest.MonkeyPatch) -> None:
     broken, want = scene.register("broken", placement_resources="gpu=1"), Growing._want
 
     def want_of_others(self: Growing, application: Application, *rest: Any) -> None:
@@ -117,9 +113,7 @@ def test_trouble_with_one_applications_worker_leaves_the_others_theirs(
     assert scene.state.applications[broken].faults
 
 
-def test_cores_of_one_that_cannot_be_counted_are_left_out(
-    scene: Scene, provided: Provided, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cores_that_cannot_be_counted_are_left_out(scene: Scene, provided: Provided, monkeypatch: pytest.MonkeyPatch) -> None:
     small = scene.register("small")
     assert scene.where(small) == ["w1"]
 
@@ -144,9 +138,7 @@ def test_what_no_provider_can_start_is_refused_with_the_reason(scene: Scene, pro
 
 
 @pytest.mark.parametrize("error", [RuntimeFailed("no room"), KeyError("no room"), SystemError("no room")])
-def test_a_provider_that_fails_is_told_to_the_user_and_asked_again_later(
-    scene: Scene, provided: Provided, error: Exception
-) -> None:
+def test_a_provider_that_fails_is_reported_and_asked_again_later(scene: Scene, provided: Provided, error: Exception) -> None:
     provided.refuses, provided.error = True, error
     large = scene.register("large", placement_resources="gpu=1")
     turn(scene, provided, 2)
@@ -171,9 +163,7 @@ def test_a_restarted_master_gives_back_what_an_earlier_one_started(scene: Scene,
     assert provided.asked[-1] == "end grown-1"
 
 
-def test_a_job_too_large_for_all_that_are_there_is_planned_where_a_worker_can_be_started(
-    scene: Scene, provided: Provided
-) -> None:
+def test_a_job_too_large_for_all_workers_is_planned_where_one_can_be_started(scene: Scene, provided: Provided) -> None:
     large = {"spark.executor.memory": "4g"}
     assert scene.cluster.plan(conf=large).feasible is None
     scene.state.admission.core.growing = None
@@ -211,9 +201,7 @@ def test_workers_that_never_come_back_after_a_restart_stop_no_refusal(scene: Sce
         scene.register("later", placement_resources="fpga=1")
 
 
-def test_after_a_restart_nothing_is_started_before_those_that_were_there_have_reported(
-    scene: Scene, provided: Provided
-) -> None:
+def test_after_a_restart_nothing_is_started_before_those_that_were_there_report(scene: Scene, provided: Provided) -> None:
     scene.register("first")
     scene.sync()
     scene.cluster.restart()

@@ -51,9 +51,7 @@ UNREADABLE = {"type": "job_start", "job": 0, "time_ms": 10**400, "properties": {
 JOB = {"type": "job_start", "job": 1, "time_ms": 1000, "stages": [{"stage": 0, "tasks": 4}]}
 
 
-def test_an_event_that_cannot_be_read_is_left_out_and_told_once_and_the_next_is_taken_in(
-    cluster: FakeCluster, application_id: str
-) -> None:
+def test_an_unreadable_event_is_left_out_and_told_once_and_the_next_counts(cluster: FakeCluster, application_id: str) -> None:
     reply = raw(cluster, application_id, UNREADABLE, JOB)
     assert reply.acknowledged == 2
     assert [line for line in reply.notices if "went wrong" in line]
@@ -85,9 +83,7 @@ def test_a_run_of_which_something_was_left_out_teaches_nothing(cluster: FakeClus
     assert cluster.state.profiles.list() == ()
 
 
-def test_what_is_wrong_with_one_application_keeps_no_other_from_its_turn(
-    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_trouble_of_one_keeps_no_other_from_its_turn(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     broken = cluster.register(name="first", conf={"spark.pace.priority": "high"})
     other = cluster.register(name="second", instance="second")
     whole_run(cluster, other)
@@ -122,9 +118,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_whichever_step_goes_wrong_the_application_is_told_and_the_master_goes_on(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_whatever_step_fails_the_master_goes_on(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     application_id = cluster.register(conf={"spark.pace.deadline": "1h"})
     own = report(application_id, "1")
     cluster.worker("w1", own, report(OUTLIVED, "7"))
@@ -178,9 +172,7 @@ def in_the_way(cluster: FakeCluster, application_id: str) -> Path:
     return folder
 
 
-def test_a_record_that_cannot_be_written_is_tried_again_ever_later_and_given_up_with_the_reason(
-    cluster: FakeCluster, application_id: str
-) -> None:
+def test_a_record_that_cannot_be_written_is_tried_ever_later_and_given_up(cluster: FakeCluster, application_id: str) -> None:
     in_the_way(cluster, application_id)
     other = cluster.register(name="other", instance="other")
     for one in (application_id, other):
@@ -313,9 +305,7 @@ def test_an_effect_that_cannot_be_carried_out_keeps_no_other_from_it(
     assert logged == [(logging.ERROR, "Wake could not be carried out"), (logging.WARNING, "the next one")]
 
 
-def test_what_is_to_be_stored_is_stored_before_anything_else_is_done(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, application_id: str
-) -> None:
+def test_storing_comes_before_all_else(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, application_id: str) -> None:
     cluster.state.applications[application_id].record.next_executor = 77
     seen: list[bool] = []
 

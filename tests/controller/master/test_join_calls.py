@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from pathlib import Path
 
 import pytest
 
@@ -18,13 +17,6 @@ from tests.fakes.refusals import assert_names
 
 NOW_S = 1e9
 NO_PORT = JoinCheck(worker_id="m2", host="127.0.0.1", greeting="x" * 20)
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path / "home")
-    made.create()
-    return made
 
 
 @pytest.fixture

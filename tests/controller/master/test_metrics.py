@@ -37,11 +37,9 @@ def test_what_is_shown_of_an_application_that_runs(cluster: FakeCluster) -> None
     cluster.now_s += 10
     series = scrape(cluster)
     # it was submitted 2 s before it registered, and that was 10 s ago
-    submitted = NOW_EPOCH_S - 12
-    assert value(series, "application_deadline_timestamp_seconds", application=one) == pytest.approx(submitted + 90, abs=0.01)
-    assert value(series, "application_forecast_end_timestamp_seconds", application=one) == pytest.approx(
-        submitted + 80, abs=0.01
-    )
+    since = NOW_EPOCH_S - 12
+    assert value(series, "application_deadline_timestamp_seconds", application=one) == pytest.approx(since + 90, abs=0.01)
+    assert value(series, "application_forecast_end_timestamp_seconds", application=one) == pytest.approx(since + 80, abs=0.01)
     cores = {kind: value(series, "application_cores", application=one, kind=kind) for kind in ("granted", "demanded", "used")}
     assert cores == {"granted": 0.5, "demanded": 0.75, "used": 0.25}
     assert value(series, "executor_cpu_seconds_total", application=one, executor="1", worker="w1") == 3.0
@@ -93,9 +91,7 @@ def test_a_hostile_name_is_one_short_label(cluster: FakeCluster) -> None:
     assert shown["name"] == 'a"} 1??[2J\\' + "x" * (80 - 11)
 
 
-def test_executors_beyond_the_most_have_no_series_and_are_counted(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_executors_over_a_limit_have_no_series_and_are_counted(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "MOST_EXECUTORS", 1)
     cluster.worker("w1")
     cluster.worker("w2")

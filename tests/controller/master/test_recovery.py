@@ -96,9 +96,7 @@ class TestLostDatabase:
         cluster.tick()
         assert cluster.view(application_id).finished
 
-    def test_neither_its_deadline_s_hour_nor_what_it_came_after_nor_a_damaged_profile_keeps_it_out(
-        self, cluster: FakeCluster
-    ) -> None:
+    def test_neither_its_deadline_nor_what_it_came_after_nor_a_bad_profile_keeps_it_out(self, cluster: FakeCluster) -> None:
         given = {
             "spark.pace.deadline": "2026-01-01T00:00+00:00",
             "spark.pace.after": "pace-20200101-000000-abcdef",
@@ -115,9 +113,7 @@ class TestLostDatabase:
         assert 0 < (application.options.deadline_s or 0) < age_s
         assert any("mine.json" in line for line in application.notices.lines)
 
-    def test_what_has_exited_of_an_unknown_application_goes_once_its_driver_had_time_to_register(
-        self, cluster: FakeCluster, application_id: str
-    ) -> None:
+    def test_what_has_exited_goes_once_its_driver_could_register(self, cluster: FakeCluster, application_id: str) -> None:
         lose_database(cluster)
         seen = (report(application_id, "1", "exited", exit_code=0), report(application_id, "2"))
         cluster.now_s += COME_BACK_S - 1
@@ -137,9 +133,7 @@ class TestPast:
         return application_id
 
     @pytest.mark.parametrize("state", ["exited", "running"])
-    def test_an_executor_of_an_application_that_is_only_remembered_is_to_be_removed(
-        self, cluster: FakeCluster, state: str
-    ) -> None:
+    def test_an_executor_of_an_application_that_is_only_remembered_is_removed(self, cluster: FakeCluster, state: str) -> None:
         application_id = self.finished(cluster)
         again(cluster)
         desired = cluster.worker("w1", report(application_id, "1", state)).desired
@@ -147,9 +141,7 @@ class TestPast:
         after = cluster.worker("w1").desired
         assert (after.stopped, after.ended) == ((), ())
 
-    def test_an_executor_that_nobody_knows_is_removed_when_its_application_has_ended_and_not_before(
-        self, cluster: FakeCluster, application_id: str
-    ) -> None:
+    def test_an_unknown_executor_goes_when_its_application_has_ended(self, cluster: FakeCluster, application_id: str) -> None:
         unknown = report(application_id, "77")
         before = cluster.worker("w1", unknown).desired
         assert (before.stopped, before.ended) == ((), ())
@@ -165,9 +157,7 @@ class TestPast:
                 cluster.register(application_id=application_id)
             assert application_id not in cluster.state.applications
 
-    def test_nobody_takes_over_a_living_application_by_its_id_also_after_a_restart(
-        self, cluster: FakeCluster, application_id: str
-    ) -> None:
+    def test_no_one_takes_over_a_living_application_by_its_id(self, cluster: FakeCluster, application_id: str) -> None:
         cluster.driver(application_id, *one_stage_run(1000)[:2])
         token = cluster.state.core.drivers.token_hash(application_id)
         for _ in range(2):
@@ -181,9 +171,7 @@ class TestPast:
 
 class TestProfiles:
     @pytest.mark.parametrize("damage", [None, b"", b"{", b'{"version": 1, "key": "app@app.py", "runs": 7}'])
-    def test_a_running_application_goes_on_without_a_profile_that_was_lost(
-        self, cluster: FakeCluster, damage: bytes | None
-    ) -> None:
+    def test_a_running_application_goes_on_without_a_lost_profile(self, cluster: FakeCluster, damage: bytes | None) -> None:
         cluster.state.profiles.add(taught())
         application_id = cluster.register(conf={"spark.pace.deadline": "1h"})
         cluster.driver(application_id, *one_stage_run(1000)[:3])
@@ -261,10 +249,7 @@ class TestRows:
         assert [kind for _, kind, _, _ in rows_aside(cluster.state.store)] == ["executor"]
 
     def test_of_texts_that_are_no_utf_8_and_of_others_keys(self, cluster: FakeCluster, application_id: str) -> None:
-        texts = (
-            "INSERT INTO applications VALUES (CAST(x'ff' AS TEXT), 1, x'')",
-            "UPDATE events SET data = x'ff'",
-        )
+        texts = ("INSERT INTO applications VALUES (CAST(x'ff' AS TEXT), 1, x'')", "UPDATE events SET data = x'ff'")
         cluster.driver(application_id, *one_stage_run(1000)[:3])
         for sql in (*texts, "INSERT INTO applications SELECT 'other', 1, data FROM applications WHERE id = ?"):
             self.change(cluster, sql, *((application_id,) if "?" in sql else ()))
@@ -331,9 +316,7 @@ class TestUnusable:
             ({"pid": -1}, "pid -1"),
         ],
     )
-    def test_what_no_executor_could_be_started_with_is_refused_at_registration(
-        self, cluster: FakeCluster, changed: dict[str, object], part: str
-    ) -> None:
+    def test_what_starts_no_executor_is_refused(self, cluster: FakeCluster, changed: dict[str, object], part: str) -> None:
         with pytest.raises(BadInput) as refused:
             cluster.register(boot_id="elsewhere", **({"uid": 1000} | changed))
         assert part in str(refused.value)

@@ -113,9 +113,7 @@ class TestCores:
         submitted(cluster, "first", "19s", uid=OTHER)
         assert submitted(cluster, "second", "23s").options.deadline_s == 23.0
 
-    def test_a_lower_limit_leaves_what_was_promised_and_refuses_more(
-        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_lower_limit_leaves_promises_and_refuses_more(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         cluster = cluster_with(tmp_path, cores=0.8)
         cluster.finished_run()
         first = submitted(cluster, "first", "19s").id
@@ -136,9 +134,7 @@ class TestSingleJobs:
     JOB = JobStart(job=0, time_ms=1000, properties={"spark.pace.deadline": "60s", "spark.pace.priority": "high"})
 
     @pytest.mark.parametrize(("highest", "begun"), [(60, []), (100, ["job 0"])])
-    def test_one_with_a_priority_over_the_highest_has_no_deadline_also_after_a_restart(
-        self, tmp_path: Path, highest: int, begun: list[str]
-    ) -> None:
+    def test_one_over_the_highest_priority_has_no_deadline(self, tmp_path: Path, highest: int, begun: list[str]) -> None:
         cluster = cluster_with(tmp_path, priority=highest)
         application = submitted(cluster, "first")
         cluster.driver(application.id, self.JOB)
@@ -152,10 +148,8 @@ class TestSingleJobs:
     def test_one_is_judged_however_its_setting_is_written(self, tmp_path: Path) -> None:
         cluster = cluster_with(tmp_path, priority=60)
         application = submitted(cluster, "first")
-        written = msgspec.json.encode(self.JOB).replace(b"spark.pace.deadline", b"spark\\u002epace.deadline")
-        sync = DriverSync(
-            instance="driver", events=(Sequenced(seq=1, event=msgspec.Raw(written)),), wanted={"0": ExecutorWish()}
-        )
+        raw = msgspec.json.encode(self.JOB).replace(b"spark.pace.deadline", b"spark\\u002epace.deadline")
+        sync = DriverSync(instance="driver", events=(Sequenced(seq=1, event=msgspec.Raw(raw)),), wanted={"0": ExecutorWish()})
         answered(cluster.state.drivers.sync(application.id, sync, cluster.clock))
         assert list(application.actions.by_key) == []
         assert [line for line in application.notices.lines if "job 0" in line and "priority 100" in line]

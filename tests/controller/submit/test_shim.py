@@ -149,11 +149,3 @@ def test_a_file_of_the_users_is_not_replaced(folder: Path) -> None:
     refused = CliRunner().invoke(main, ["shim", str(folder.parent / "real" / "bin")])
     assert refused.exit_code == 2
     assert (folder.parent / "real" / "bin" / "spark-submit").read_text() == REAL
-
-
-def test_scripts_are_written_into_a_folder_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    refused = CliRunner().invoke(main, ["shim", ""])
-    assert refused.exit_code == 2
-    assert "an empty path names nothing; give a path" in refused.stderr
-    assert not list(tmp_path.iterdir())

@@ -116,10 +116,7 @@ def test_a_stage_is_told_when_it_changes() -> None:
 
 
 @given(
-    st.lists(
-        st.lists(st.tuples(st.sampled_from("123"), st.floats(0, 40)), max_size=8),
-        max_size=8,
-    ),
+    st.lists(st.lists(st.tuples(st.sampled_from("123"), st.floats(0, 40)), max_size=8), max_size=8),
     st.lists(st.booleans(), min_size=8, max_size=8),
 )
 def test_who_looks_often_and_who_looks_once_see_the_same(batches: list[list[tuple[str, float]]], looks: list[bool]) -> None:

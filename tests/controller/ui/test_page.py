@@ -25,6 +25,8 @@ from tests.controller.ui.made_runs import ended_run
 from tests.fakes.cluster import one_stage_run, report, sample
 from tests.fakes.served import ServedPage, Stream, served
 
+CALLS = ("events", "runs", "savings", "plan?profile=x", *(f"applications/x/{what}" for what in ("explain", "set", "kill")))
+
 
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[ServedPage]:
@@ -44,6 +46,10 @@ def running_job(page: ServedPage, **changed: object) -> str:
     cluster.worker("w1", running)
     cluster.worker("w1", running, samples=samples, sample_seq=0)
     return job
+
+
+def method_of(path: str) -> str:
+    return "POST" if path.endswith(("set", "kill")) else "GET"
 
 
 def post(page: ServedPage, path: str, said: object) -> tuple[int, dict[str, Any]]:
@@ -72,22 +78,10 @@ def test_a_link_that_is_too_old_is_refused_and_a_new_one_is_printed(page: Served
     assert page.signed_in()
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "events",
-        "runs",
-        "savings",
-        "plan?profile=x",
-        "applications/x/explain",
-        "applications/x/set",
-        "applications/x/kill",
-    ],
-)
+@pytest.mark.parametrize("path", CALLS)
 def test_nothing_of_the_master_is_told_to_who_has_not_signed_in(page: ServedPage, path: str) -> None:
-    method = "POST" if path.endswith(("set", "kill")) else "GET"
     for cookie in ("", "sparkpace=guess", "sparkpace="):
-        answer, said = page.call(path, method=method, body=b"{}", Origin=f"http://{page.host}", Cookie=cookie)
+        answer, said = page.call(path, method=method_of(path), body=b"{}", Origin=f"http://{page.host}", Cookie=cookie)
         assert (answer.status, json.loads(said)["exit_code"]) == (401, Denied.exit_code)
     assert page.master.calls == []
 
@@ -104,17 +98,9 @@ def test_nothing_of_the_master_is_told_to_who_has_not_signed_in(page: ServedPage
 )
 def test_another_pages_calls_are_refused_whatever_their_cookie(page: ServedPage, headers: dict[str, str]) -> None:
     cookie = page.signed_in()
-    for path, method in (
-        ("events", "GET"),
-        ("runs", "GET"),
-        ("savings", "GET"),
-        ("plan?profile=x", "GET"),
-        ("applications/x/explain", "GET"),
-        ("", "GET"),
-        ("applications/x/kill", "POST"),
-    ):
-        own = {} if method == "GET" else {"Origin": f"http://{page.host}"}
-        answer, _ = page.call(path, method=method, body=b"{}", **({"Cookie": cookie} | own | headers))
+    for path in ("", *CALLS):
+        own = {} if method_of(path) == "GET" else {"Origin": f"http://{page.host}"}
+        answer, _ = page.call(path, method=method_of(path), body=b"{}", **({"Cookie": cookie} | own | headers))
         assert answer.status == 403
     assert page.master.calls == []
 

@@ -92,9 +92,7 @@ def test_no_quota_of_a_watched_executor_is_written_and_the_others_share_all_core
         (None, 0.0, 1.0, 1.0),
     ],
 )
-def test_the_last_periods_before_a_deadline_are_shorter(
-    left_s: float | None, now_s: float, period_s: float, expected: float
-) -> None:
+def test_the_last_periods_are_shorter(left_s: float | None, now_s: float, period_s: float, expected: float) -> None:
     plans = [TimedPlan(plan(left_s=left_s), 0.0), TimedPlan(plan("other", left_s=5000.0), 0.0)]
     assert next_period_s(plans, period_s, now_s) == expected
     # and before any deadline of several, one of which may be over
@@ -161,14 +159,6 @@ def test_each_quota_that_was_ordered_is_told_once_with_its_reason() -> None:
     assert told == [[], [], [(100.5, 0.5, 0.55), (100.8, 0.3, 0.55), (101.0, 0.3, 0.55)], []]
 
 
-def test_a_squeeze_is_part_of_the_reason() -> None:
-    executors = {KEY: seen(quota=0.1), OTHER: seen(OTHER, quota=1.9)}
-    orders, _ = period(LoopState(), 0.0, executors, plan(priority=100, left_s=30.0), plan("other", priority=0, left_s=30.0))
-    reasons = {sample.application_id: [one.reason for one in sample.ordered] for sample in orders.samples}
-    assert ["squeezed: 1.67 asked for" in reason for reason in reasons["other"]] == [True]
-    assert ["squeezed" in reason for reason in reasons["app"]] == [False]
-
-
 def test_on_a_machine_under_pressure_it_has_its_floor_and_the_reason_names_the_shortage() -> None:
     pressed = structs.replace(seen(OTHER), pressed="this machine has 1 MiB of free memory")
     orders, _ = period(LoopState(), 0.0, {KEY: seen(), OTHER: pressed}, plan(), plan("other", priority=100))
@@ -182,13 +172,16 @@ def test_on_a_machine_under_pressure_it_has_its_floor_and_the_reason_names_the_s
     assert (by_application["app"].squeezed, by_application["app"].pressed) == (False, False)
 
 
-def test_what_lowers_is_written_before_what_raises() -> None:
+def test_what_lowers_is_written_before_what_raises_and_a_squeeze_is_part_of_the_reason() -> None:
     executors = {KEY: seen(quota=0.1), OTHER: seen(OTHER, quota=1.9)}
     orders, _ = period(LoopState(), 0.0, executors, plan(priority=100, left_s=30.0), plan("other", priority=0, left_s=30.0))
     # 50 core-seconds in 30 s are 1.67 cores
     assert orders.grants == {KEY: 1.7, OTHER: pytest.approx(0.3)}
     assert [change.key for change in orders.changes] == [OTHER, KEY]
     assert {sample.application_id: sample.squeezed for sample in orders.samples} == {"app": False, "other": True}
+    reasons = {sample.application_id: [one.reason for one in sample.ordered] for sample in orders.samples}
+    assert ["squeezed: 1.67 asked for" in reason for reason in reasons["other"]] == [True]
+    assert ["squeezed" in reason for reason in reasons["app"]] == [False]
 
 
 def test_who_has_no_law_to_ask_for_it_is_not_squeezed() -> None:
@@ -342,9 +335,7 @@ quotas = st.dictionaries(st.sampled_from([A, B, C, ExecutorKey("other", "1")]), 
 
 
 @given(quotas, quotas)
-def test_on_the_way_the_sum_never_passes_the_larger_of_before_and_after(
-    before: dict[ExecutorKey, float], wanted: dict[ExecutorKey, float]
-) -> None:
+def test_the_sum_is_never_larger_on_the_way(before: dict[ExecutorKey, float], wanted: dict[ExecutorKey, float]) -> None:
     now = dict(before)
     after = {k: wanted.get(k, v) for k, v in before.items()}
     most = max(sum(before.values()), sum(after.values())) + SAME_CORES * len(before)

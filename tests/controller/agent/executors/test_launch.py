@@ -12,14 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.agent.executors.launch import make_directories, make_launch, python_binds, python_roots
+from controller.agent.executors.launch import make_directories, make_launch
 from controller.agent.executors.opened_paths import KEPT
 from controller.agent.site import Site
 from controller.machine.process import Process
 from controller.runtime.base import OWN_ADDRESS, Bind, ExecutorKey, Launch, Mask, OwnNetwork
 from controller.runtime.held import HeldPath
 from controller.runtime.shown_paths import SYSTEM_ROOTS
-from controller.wire.driver import PythonEnvironment
 from controller.wire.worker import ExecutorSpec, Mount
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 from tests.fakes.refusals import assert_names
@@ -86,9 +85,7 @@ class TestFilling:
             {"id": {"componentName": "spark.executor", "resourceName": "gpu"}, "addresses": ["0", "2"]}
         ]
 
-    def test_orders_are_shown_read_only_to_executors_of_elastic_size_and_lie_where_they_cannot_write(
-        self, site: Site
-    ) -> None:
+    def test_orders_are_read_only_for_executors_of_elastic_size_and_lie_where_they_cannot_write(self, site: Site) -> None:
         elastic = spec(off_heap_floor_mb=64, environment={"SPARKPACE_ORDERS_DIR": "{orders}"})
         made = make_launch(elastic, site, "/opt/java/bin/java", 0.5, 3000)
         orders = site.orders_root / "app/1"
@@ -152,9 +149,7 @@ class TestMounts:
         assert Bind(tmp_path / "jars") in launch(site, Mount(path=str(tmp_path / "jars"))).binds
         assert f"{tmp_path}/jars" in refusal(site, Mount(path=str(tmp_path / "jars"), writable=True))
 
-    def test_the_home_of_sparkpace_is_masked_in_what_is_shown_and_refused_to_who_asks_for_it(
-        self, site: Site, tmp_path: Path
-    ) -> None:
+    def test_the_home_of_sparkpace_is_masked_and_refused_to_who_asks_for_it(self, site: Site, tmp_path: Path) -> None:
         """Every token and the files that other applications left lie there."""
         home = site.home
         home.mkdir()
@@ -167,9 +162,7 @@ class TestMounts:
         (tmp_path / "allowed/link").symlink_to(home)
         assert f"leads into {home}" in refusal(homely, Mount(path=str(tmp_path / "allowed/link"), asked=True))
 
-    def test_a_directory_of_submission_in_the_home_of_sparkpace_is_not_shown_and_the_log_says_so(
-        self, site: Site, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_directory_of_submission_in_the_home_is_not_shown(self, site: Site, caplog: pytest.LogCaptureFixture) -> None:
         (site.home / "runs").mkdir(parents=True)
         inside = str(site.home / "runs")
         asked = spec(mounts=(Mount(path=inside),), working_dir=inside)
@@ -186,9 +179,7 @@ class TestMounts:
             assert "innocent" in refusal(site, Mount(path=str(tmp_path / "innocent")))
 
     @pytest.mark.parametrize("path", ["/", "/etc", "a:b,c"])
-    def test_a_runtime_that_mounts_nothing_refuses_no_directory_of_submission(
-        self, site: Site, tmp_path: Path, path: str
-    ) -> None:
+    def test_a_runtime_without_mounts_refuses_no_directory_of_submission(self, site: Site, tmp_path: Path, path: str) -> None:
         (tmp_path / "a:b,c").mkdir()
         (tmp_path / "spark").mkdir()
         submitted = str(tmp_path / path)
@@ -320,40 +311,6 @@ class TestHolding:
             assert not held.is_firm(stranger)
         else:
             assert not held.is_firm(os.geteuid())
-
-
-class TestPython:
-    def environment(self, prefix: str, base: str = "/usr") -> PythonEnvironment:
-        return PythonEnvironment(executable=f"{prefix}/bin/python3", version="3.11", prefix=prefix, base_prefix=base)
-
-    @pytest.mark.parametrize("prefix", ["/usr", "/usr/", "/usr/local", "/"])
-    def test_a_system_python_is_the_images(self, prefix: str) -> None:
-        assert python_roots(self.environment(prefix)) == []
-
-    def test_a_virtual_environment_is_shown_with_its_base(self, tmp_path: Path) -> None:
-        for name in ("venv", "base"):
-            (tmp_path / name / "bin").mkdir(parents=True)
-            (tmp_path / name / "bin/python3.11").touch()
-        got = python_roots(self.environment(str(tmp_path / "venv"), str(tmp_path / "base")))
-        assert got == [tmp_path / "venv", tmp_path / "base"]
-
-    def test_secrets_in_it_are_masked_and_it_is_no_way_into_one(self, site: Site) -> None:
-        prefix = site.home.parent / "venv"
-        for folder in (prefix, site.home):
-            (folder / "bin").mkdir(parents=True)
-            (folder / "bin/python3.11").touch()
-        inner = replace(site, home=prefix / "home")
-        inner.home.mkdir()
-        assert python_binds(spec(python=self.environment(str(prefix))), inner) == [
-            Bind(prefix, masks=(Mask(inner.home, True),))
-        ]
-        with pytest.raises(RuntimeRefused, match="leads into"):
-            python_binds(spec(python=self.environment(str(site.home))), site)
-
-    def test_what_is_no_python_is_refused(self, tmp_path: Path) -> None:
-        for prefix in (str(tmp_path), "relative", f"{tmp_path}/../etc"):
-            with pytest.raises(RuntimeRefused, match=prefix):
-                python_roots(self.environment(prefix))
 
 
 class TestDirectories:

@@ -22,22 +22,8 @@ KEY, OTHER = ExecutorKey("app", "1"), ExecutorKey("other", "1")
 BUSY = RuntimeFailed("the engine is busy; try again")
 
 
-@pytest.fixture
-def worker(tmp_path: Path) -> FakeWorker:
-    return FakeWorker(tmp_path)
-
-
 def ask(worker: FakeWorker, cores: float = 0.5, wanted: ExecutorSpec | None = None) -> None:
     worker.launcher.start(Start(KEY, wanted or spec(), cores, 512))
-
-
-def test_asking_often_starts_once(worker: FakeWorker) -> None:
-    for _ in range(3):
-        ask(worker)
-    assert worker.launcher.busy(KEY)
-    assert worker.launcher._starts.qsize() == 1
-    worker.work()
-    assert (worker.running(), worker.launcher.busy(KEY)) == ({KEY}, False)
 
 
 def test_a_start_that_waited_long_begins_with_the_newest_grant(worker: FakeWorker) -> None:
@@ -189,11 +175,6 @@ def test_a_start_is_remembered_without_secrets_for_the_owner_only(worker: FakeWo
     assert isinstance(remembered, ExecutorSpec)
     assert (remembered.slots, remembered.environment) == (2, {})
     worker.launcher.forget(KEY)
-    assert worker.launcher.remembered(KEY) is None
-
-
-def test_a_damaged_record_is_no_memory(worker: FakeWorker) -> None:
-    (worker.folder / "records/app.1.json").write_bytes(b"{")
     assert worker.launcher.remembered(KEY) is None
 
 

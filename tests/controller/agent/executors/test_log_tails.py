@@ -38,10 +38,7 @@ def test_the_ends_of_both_files_with_their_sizes(site: Site) -> None:
     (folder / "stderr").write_bytes(b"short")
     (folder / "stderr.1").write_bytes(b"earlier output")
     files = log_tails(["app/1"], site)["app/1"]
-    assert files == {
-        "stdout": LogTail(content=bytes(LOG_BYTES), size=len(long)),
-        "stderr": LogTail(content=b"short", size=5),
-    }
+    assert files == {"stdout": LogTail(content=bytes(LOG_BYTES), size=len(long)), "stderr": LogTail(content=b"short", size=5)}
 
 
 def test_of_one_that_has_printed_nothing_there_is_nothing(site: Site) -> None:

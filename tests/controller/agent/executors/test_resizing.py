@@ -23,12 +23,6 @@ STAGE = StagePlan(stage=1, attempt=0, tasks=20)
 """Work waits, so an executor wants all its slots."""
 
 
-@pytest.fixture
-def worker(tmp_path: Path) -> FakeWorker:
-    """Provide a worker of 4096 MiB."""
-    return FakeWorker(tmp_path)
-
-
 def want(worker: FakeWorker, stopped: tuple[str, ...] = (), watched: tuple[str, ...] = (), **budgets: int) -> None:
     """Have the master want these applications with these budgets; each needs 1000 MiB besides."""
     worker.want(
@@ -83,10 +77,7 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(worker: F
     alone(worker)
     want(worker, first=1048, second=1048)
     told = report_of(worker.tick(), SECOND)
-    assert (told.state, told.reason) == (
-        "starting",
-        "other executors on worker w1 are still giving up the memory it needs",
-    )
+    assert (told.state, told.reason) == ("starting", "other executors on worker w1 are still giving up the memory it needs")
     assert worker.order(FIRST) == (2, 1048)
     assert limits(worker) == {"first": 4096}
     answer(worker, FIRST, 2, 2900)  # on its way

@@ -84,9 +84,7 @@ def test_the_engines_socket_is_closed(tmp_path: Path) -> None:
     (tmp_path / "docker.sock").touch()
     (tmp_path / "link.sock").symlink_to("docker.sock")
     (secret,) = secret_places({}, (), [tmp_path / "link.sock", tmp_path / "none.sock"])
-    assert secret == Secret(
-        tmp_path / "link.sock", (Place(tmp_path / "docker.sock", folder=False),), "the container engine's"
-    )
+    assert secret == Secret(tmp_path / "link.sock", (Place(tmp_path / "docker.sock", False),), "the container engine's")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root looks into everything")
@@ -106,9 +104,7 @@ def test_homes_are_looked_at_where_they_are_shown_or_lie_around_it(tmp_path: Pat
     assert homes_near([tmp_path / "data"], homes) == []
 
 
-def test_every_directory_among_the_common_homes_is_a_home_whoever_knows_its_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_directory_among_common_homes_is_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "COMMON_HOMES", tmp_path / "home")
     for name in ("a", "b"):
         (tmp_path / "home" / name).mkdir(parents=True)

@@ -51,12 +51,9 @@ class TestActions:
 
     @pytest.mark.parametrize("sql", ["0", None], ids=["a query's job", "a later job of a pool's thread"])
     @pytest.mark.parametrize(
-        ("of_all", "leaked"),
-        [("90.000s", "90.000s"), ("90.000s", "1.5min"), ("91.100s", "91.1"), ("91.100s", "91100ms")],
+        ("of_all", "leaked"), [("90.000s", "90.000s"), ("90.000s", "1.5min"), ("91.100s", "91.1"), ("91.100s", "91100ms")]
     )
-    def test_what_a_job_has_from_the_applications_own_settings_is_not_its_own(
-        self, of_all: str, leaked: str, sql: str | None
-    ) -> None:
+    def test_what_a_job_has_from_application_settings_is_not_its_own(self, of_all: str, leaked: str, sql: str | None) -> None:
         """Spark copies a session's settings to the local properties of its queries' jobs, and from there they leak to jobs of
         no query: a CrossValidator with parallelism 2 has hundreds of them."""
         actions = Actions({"spark.pace.deadline": of_all, "spark.pace.priority": "100"})

@@ -50,9 +50,7 @@ class TestLeaving:
         with pytest.raises(BadInput, match="m3"):
             cluster.state.commands.end_worker("m3", cluster.now_s)
 
-    def test_an_agent_that_says_its_farewell_again_has_left_all_the_same(
-        self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_an_agent_that_says_farewell_twice_has_left(self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
         cluster.worker("w1")
         for _ in range(2):
             cluster.worker("m2", leaves=True)
@@ -62,9 +60,7 @@ class TestLeaving:
             cluster.pass_by(1.0)
         assert [line for line in caplog.messages if "has not reported" in line] == []
 
-    def test_a_farewell_to_a_master_that_has_started_again_is_one(
-        self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_farewell_to_a_restarted_master_is_one(self, cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
         cluster.state.store.close()
         cluster.restart()
         caplog.clear()
@@ -83,9 +79,7 @@ class TestLeaving:
         assert spec.application_id == application_id
 
 
-def test_an_executor_that_kept_too_much_on_the_disk_is_the_applications_fault(
-    cluster: FakeCluster, application_id: str
-) -> None:
+def test_an_executor_that_kept_too_much_on_disk_is_the_applications_fault(cluster: FakeCluster, application_id: str) -> None:
     """Spark counts such an end among its tasks' failures, of which an application may have few."""
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=OVER_CODE, reason="too much"))
     [gone] = cluster.driver(application_id).gone
@@ -113,9 +107,7 @@ def test_a_worker_under_pressure_gets_an_executor_only_if_no_other_would_do(clus
     assert cluster.where(cluster.register(wanted=ONE)) == ["w1"]
 
 
-def test_a_plan_says_if_executors_of_lower_priority_may_end_for_the_application(
-    cluster: FakeCluster, application_id: str
-) -> None:
+def test_a_plan_says_if_executors_of_lower_priority_may_end_for_its_job(cluster: FakeCluster, application_id: str) -> None:
     evicts = cluster.register(name="evicts", conf={"spark.pace.placement.evict": "true"})
     plans = cluster.worker("w1").desired.applications
     assert {plan.application_id: plan.evict for plan in plans} == {evicts: True, application_id: False}
@@ -170,9 +162,7 @@ def test_samples_are_written_once(cluster: FakeCluster, application_id: str) -> 
 
 
 @pytest.mark.parametrize("ended_before", [False, True])
-def test_a_refused_executor_ends_an_application_that_has_not_ended_by_itself_with_the_reason(
-    cluster: FakeCluster, application_id: str, ended_before: bool
-) -> None:
+def test_a_refused_executor_ends_a_running_application(cluster: FakeCluster, application_id: str, ended_before: bool) -> None:
     if ended_before:
         cluster.driver(application_id, *one_stage_run(1000), ended=True)
     cluster.worker("w1", report(application_id, "1", "refused", reason="mount '/secret' is outside"))
@@ -195,9 +185,7 @@ def test_a_lost_executors_ended_tasks_count_and_its_running_ones_do_not(cluster:
     assert (stage.elsewhere_cpu_core_s, stage.elsewhere_cpu_running_core_s) == (2.0, 0.0)
 
 
-def test_an_agent_that_restarts_hears_what_cpu_its_executors_tasks_had_used(
-    cluster: FakeCluster, application_id: str
-) -> None:
+def test_an_agent_that_restarts_hears_what_cpu_its_executors_tasks_used(cluster: FakeCluster, application_id: str) -> None:
     """The agent reads from the executors' tasks how many have ended, and counts CPU from its own start on."""
     cluster.driver(application_id, *one_stage_run(1000)[:2])
     before = report(application_id, "1", stages=(HALF_DONE,))
@@ -213,9 +201,7 @@ def test_an_agent_that_restarts_hears_what_cpu_its_executors_tasks_had_used(
 SQUEEZED = {"demand": 0.8, "grant": 0.3, "squeezed": True}
 
 
-def test_what_a_squeeze_withholds_is_owed_planned_recorded_and_survives_a_restart(
-    cluster: FakeCluster, application_id: str
-) -> None:
+def test_what_a_squeeze_withholds_is_owed_planned_recorded_and_stored(cluster: FakeCluster, application_id: str) -> None:
     rows = tuple(sample(application_id, "1", float(t), **SQUEEZED) for t in range(5))
     cluster.worker("w1", report(application_id, "1"), samples=rows)
     # four seconds of half a core; how long the last sample holds is not known yet

@@ -183,9 +183,7 @@ def test_an_executor_that_its_agent_cannot_pace_goes_on(cluster: FakeCluster, jo
     assert (said.stop, said.gone) == (None, ())
 
 
-def test_beyond_the_most_that_are_kept_an_executor_goes_on_unpaced(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, job: str
-) -> None:
+def test_beyond_the_most_an_executor_goes_on_unpaced(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, job: str) -> None:
     monkeypatch.setattr(attached, "EXECUTORS", 2)
     said = tell(cluster, job, *(executor(str(number)) for number in range(3)))
     assert adopted(cluster) == ["0", "1"]
@@ -230,9 +228,7 @@ def test_a_deadline_is_judged_by_the_workers_that_adopt(cluster: FakeCluster) ->
         ({"spark.executor.instances": "7", "spark.executor.cores": "1"}, 3.0),
     ],
 )
-def test_before_it_has_executors_its_settings_say_what_it_may_get(
-    cluster: FakeCluster, conf: dict[str, str], cores: float
-) -> None:
+def test_without_executors_its_settings_say_what_it_may_get(cluster: FakeCluster, conf: dict[str, str], cores: float) -> None:
     for name in ("a", "b", "c"):
         desired(cluster, name, boot=name)
     application = cluster.state.applications[attach(cluster, conf=conf)]

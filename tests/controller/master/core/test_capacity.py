@@ -37,9 +37,7 @@ MOST = "spark.dynamicAllocation.maxExecutors"
         (1e300, 1e-300, 2.0),
     ],
 )
-def test_a_stage_begins_with_its_work_over_its_deadline_shared_by_the_executors(
-    work_core_s: float, left_s: float, cores: float
-) -> None:
+def test_a_stage_begins_with_work_over_deadline_shared_by_executors(work_core_s: float, left_s: float, cores: float) -> None:
     assert initial(work_core_s, left_s, TWO) == cores
 
 
@@ -76,9 +74,7 @@ def test_what_no_worker_has_cannot_be_told(told: dict[str, object]) -> None:
         ({"spark.dynamicAllocation.enabled": "false", MOST: "9"}, 2, 2),
     ],
 )
-def test_with_dynamic_allocation_the_number_wanted_now_is_no_limit(
-    conf: dict[str, str], wanted: int | None, most: int | None
-) -> None:
+def test_with_dynamic_allocation_a_wish_is_no_limit(conf: dict[str, str], wanted: int | None, most: int | None) -> None:
     assert most_executors(conf, wanted) == most
 
 

@@ -73,11 +73,7 @@ def kinds(effects: list[Effect]) -> set[type]:
 
 def test_an_application_gets_an_executor_and_what_is_to_be_stored_and_written_is_said_once(core: Core) -> None:
     application, effects = admit(core)
-    assert effects[-3:] == [
-        StoreApplication(application.id),
-        StoreExecutor(application.id, "1"),
-        Wake(frozenset({"w1"})),
-    ]
+    assert effects[-3:] == [StoreApplication(application.id), StoreExecutor(application.id, "1"), Wake(frozenset({"w1"}))]
     assert core.take_effects() == core.follow_up(2.0) == []
     told = report(application.id, "1")
     reply, effects = agent(core, 3.0, told, samples=(sample(application.id, "1", 1.0),))
@@ -119,9 +115,7 @@ def ended(core: Core) -> Application:
     return application
 
 
-def test_a_record_is_asked_for_then_details_are_dropped_and_then_the_application_is_finished(
-    core: Core, ended: Application
-) -> None:
+def test_a_record_is_asked_for_details_are_dropped_then_the_application_is_finished(core: Core, ended: Application) -> None:
     [asked] = [effect for effect in core.follow_up(30.0) if isinstance(effect, WriteRecord)]
     assert asked.ending.summary["outcome"] is Outcome.KILLED
     core.lifecycle.turns((), 31.0)
@@ -135,9 +129,7 @@ def test_a_record_is_asked_for_then_details_are_dropped_and_then_the_application
 
 
 @pytest.mark.parametrize("passes", [True, False])
-def test_a_record_that_cannot_be_written_is_tried_again_and_only_a_full_disk_is_waited_for(
-    core: Core, ended: Application, passes: bool
-) -> None:
+def test_a_record_is_tried_again_and_only_a_full_disk_is_waited_for(core: Core, ended: Application, passes: bool) -> None:
     now_s, tries, effects = 30.0, 0, list[Effect]()
     for _ in range(40):
         core.lifecycle.turns((), now_s)

@@ -23,9 +23,7 @@ STARVES = ((1.0, 0.1),)
         ({"wait": "5s"}, Locality(worth=1.0, wait_ms=5000)),
     ],
 )
-def test_tasks_wait_for_data_as_the_forecast_or_the_user_says(
-    cluster: FakeCluster, conf: dict[str, str], locality: Locality
-) -> None:
+def test_tasks_wait_for_data_as_forecast_or_user_says(cluster: FakeCluster, conf: dict[str, str], locality: Locality) -> None:
     cluster.worker("w1")
     application = cluster.register(conf={f"spark.pace.locality.{key}": value for key, value in conf.items()})
     # four tasks of two seconds have ended

@@ -72,9 +72,7 @@ class TestMemory:
             (OFF_HEAP, ExecutorWish(off_heap_mb=0), ContainerMemory(1024, 384, 0, 0)),
         ],
     )
-    def test_heap_overhead_and_off_heap_memory(
-        self, conf: dict[str, str], wish: ExecutorWish, found: ContainerMemory
-    ) -> None:
+    def test_heap_overhead_and_off_heap(self, conf: dict[str, str], wish: ExecutorWish, found: ContainerMemory) -> None:
         assert memory(conf, wish) == found
 
     def test_a_size_below_two_pages_for_each_slot_is_refused(self) -> None:

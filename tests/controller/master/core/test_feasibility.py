@@ -78,9 +78,7 @@ def test_a_run_that_has_taught_has_the_bounds_of_its_stages_and_the_next_one_is_
         (Grounds(runs=1, same_arguments=1, others=3), ["3 runs with other stages ", "--profile"], []),
     ],
 )
-def test_a_forecast_rests_on_runs_with_these_or_other_arguments(
-    grounds: Grounds, said: list[str], not_said: list[str]
-) -> None:
+def test_a_forecast_rests_on_runs_of_these_or_other_arguments(grounds: Grounds, said: list[str], not_said: list[str]) -> None:
     found = basis(grounds)
     assert (found.runs, found.same_arguments, found.further) == (grounds.runs, grounds.same_arguments, grounds.further)
     assert_names(found.sentence, *said)

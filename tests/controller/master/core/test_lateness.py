@@ -18,7 +18,7 @@ from controller.runs.run_folders import ended_runs
 from controller.wire.basis import Lateness
 from controller.wire.worker import ExecutorReport
 from stage_model.history.events import StageInfo, StageSubmitted
-from stage_model.history.profile import Profile, profile
+from stage_model.history.profile import profile
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, sample, use
 from tests.fakes.records import run, stage
 
@@ -155,23 +155,16 @@ def test_a_deadline_that_has_passed_is_missed_whatever_is_forecast() -> None:
 # ---------------------------------------------------------------- in the master
 
 
-def knows(*works: float, arguments: tuple[str, ...] = ("12",)) -> Profile:
-    """Return the profile of "app@app.py": for each run a stage of that many core-seconds on a core."""
-    runs = [
-        run(f"r{n}", n, stage("collect", name="collect at app.py:1", work_core_s=work, start_s=1.0), arguments=arguments,
-            cores=1.0, slots=1, startup_s=1.0, tail_s=0.0)
-        for n, work in enumerate(works)
-    ]  # fmt: skip
-    return profile("app@app.py", runs)
-
-
 def asks(deadline: str = "", arguments: tuple[str, ...] = ("12",), **more: str) -> dict[str, str]:
     conf = {"spark.pace.arguments": json.dumps(arguments), **{f"spark.pace.{name}": value for name, value in more.items()}}
     return conf | ({"spark.pace.deadline": deadline} if deadline else {})
 
 
-def teach(cluster: FakeCluster, *works: float, arguments: tuple[str, ...] = ("12",)) -> None:
-    cluster.state.profiles.add(knows(*works, arguments=arguments))
+def teach(cluster: FakeCluster, work_core_s: float) -> None:
+    """Let a run of "app@app.py" teach, with a stage of that many core-seconds on a core."""
+    one = stage("collect", name="collect at app.py:1", work_core_s=work_core_s, start_s=1.0)
+    taught = run("r0", 0, one, arguments=("12",), cores=1.0, slots=1, startup_s=1.0, tail_s=0.0)
+    cluster.state.profiles.add(profile("app@app.py", [taught]))
 
 
 def test_a_run_that_did_more_than_planned_says_so_everywhere(cluster: FakeCluster) -> None:

@@ -33,9 +33,7 @@ def made(*, ended: bool = True, job: bool = True, lossy: bool = False) -> Run:
 
 
 @given(succeeded=booleans(), ended=booleans(), job=booleans(), lossy=booleans(), left_out=integers(0, 2))
-def test_a_run_teaches_if_it_ended_well_and_all_of_it_is_known(
-    succeeded: bool, ended: bool, job: bool, lossy: bool, left_out: int
-) -> None:
+def test_a_whole_run_that_ended_well_teaches(succeeded: bool, ended: bool, job: bool, lossy: bool, left_out: int) -> None:
     found = why_untaught(made(ended=ended, job=job, lossy=lossy), succeeded=succeeded, left_out=left_out)
     assert (found is None) is (succeeded and ended and job and not lossy and not left_out)
     assert found is None or found.sentence == CLAUSES[NoLesson(found.reason)]

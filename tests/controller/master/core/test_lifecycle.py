@@ -109,9 +109,7 @@ def test_a_finished_application_leaves_no_environment_behind(cluster: FakeCluste
         assert not path.exists() or b"hunter2" not in path.read_bytes()
 
 
-def test_a_pass_stores_the_counters_of_some_and_the_next_one_those_of_the_rest(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pass_stores_some_counters_and_the_next_the_rest(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.master.core.registry.MOST_SAVED", 2)
     cluster.worker("w1")
     names = [cluster.register(name=name, instance=name) for name in ("first", "second", "third")]

@@ -45,9 +45,7 @@ def judged(
         (128 + 11, Outcome.DRIVER_DIED, Outcome.DRIVER_DIED),
     ],
 )
-def test_the_exit_code_decides_and_servers_that_are_asked_to_end_have_ended_well(
-    code: int, of_a_job: Outcome, of_a_server: Outcome
-) -> None:
+def test_exit_codes_decide_and_servers_asked_to_end_ended_well(code: int, of_a_job: Outcome, of_a_server: Outcome) -> None:
     for seems_well in (True, False):
         assert judged(code=code, seems_well=seems_well) is of_a_job
         assert judged(code=code, seems_well=seems_well, server=True) is of_a_server
@@ -171,9 +169,7 @@ def test_a_submit_that_is_gone_is_not_waited_for_for_ever(jobs: Jobs) -> None:
 @pytest.mark.parametrize(
     ("said", "outcome"), [("well", "succeeded"), ("failed", "failed"), ("asked", "killed"), (None, "driver_died")]
 )
-def test_a_bridge_that_promises_a_word_is_waited_for_while_its_driver_lives(
-    jobs: Jobs, said: str | None, outcome: str
-) -> None:
+def test_a_bridges_promised_word_is_waited_for_while_its_driver_lives(jobs: Jobs, said: str | None, outcome: str) -> None:
     job = jobs.begin()
     jobs.end(job, said="to_come")
     jobs.cluster.tick(600)
@@ -219,9 +215,7 @@ def test_a_driver_out_of_sight_that_goes_on_in_silence_has_not_died(jobs: Jobs) 
         ("Job 0 cancelled part of cancelled job group g", "succeeded"),
     ],
 )
-def test_where_no_one_will_say_it_is_settled_at_once_by_the_jobs(
-    jobs: Jobs, said: str | None, how: str, outcome: str
-) -> None:
+def test_where_no_one_will_say_the_jobs_settle_it_at_once(jobs: Jobs, said: str | None, how: str, outcome: str) -> None:
     job = jobs.begin()
     events = [
         JobEnd(job=0, time_ms=one.time_ms, ok=not how, failure=how) if isinstance(one, JobEnd) else one
@@ -261,9 +255,7 @@ def test_who_comes_after_a_success_follows_the_outcome(jobs: Jobs) -> None:
 
 
 @pytest.mark.parametrize("how", [Outcome.KILLED, Outcome.STOPPED])
-def test_a_driver_is_stopped_by_the_outcome_and_not_by_its_sentence(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, how: Outcome
-) -> None:
+def test_outcomes_stop_drivers_not_sentences(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, how: Outcome) -> None:
     monkeypatch.setattr(registry, "REASONS", {})
     application = cluster.registered()
     cluster.state.registry.end(application, cluster.now_s, how)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from controller.master.core.pipelines import SPLITS_A_TICK
-from controller.wire.command import ApplicationView, PlanRequest
+from controller.wire.command import PlanRequest
 from controller.wire.driver import NOBODY_UID
 from stage_model.errors import BadInput, InfeasibleDeadline
 from tests.fakes.cluster import FakeCluster, answered
@@ -29,11 +29,6 @@ def join(cluster: FakeCluster, instance: str, by: str, after: str = "", **more: 
     return cluster.register(conf=conf, instance=instance, age_s=0.0, **more)
 
 
-def view(cluster: FakeCluster, application_id: str) -> ApplicationView:
-    [found] = [one for one in answered(cluster.state.commands.views(cluster.now_s)) if one.application_id == application_id]
-    return found
-
-
 def deadlines(cluster: FakeCluster, *ids: str) -> list[float | None]:
     return [cluster.state.applications[one].options.deadline_s for one in ids]
 
@@ -45,11 +40,9 @@ def test_who_joins_gets_its_share_and_the_others_get_new_ones(cluster: FakeClust
     cluster.pass_by()
     # 2 (3 + 8 / c) = 44
     assert deadlines(cluster, first, second) == [pytest.approx(22.0, rel=NEAR), pytest.approx(44.0, rel=NEAR)]
-    assert [change.deadline_s for change in cluster.state.applications[first].record.changes] == [
-        pytest.approx(22.0, rel=NEAR)
-    ]
+    assert [one.deadline_s for one in cluster.state.applications[first].record.changes] == [pytest.approx(22.0, rel=NEAR)]
     assert not cluster.state.applications[second].record.changes, "its first share is no change"
-    assert view(cluster, second).pipeline == "nightly"
+    assert cluster.view(second).pipeline == "nightly"
     cluster.pass_by(1.0)
     assert len(cluster.state.applications[first].record.changes) == 1, "nothing came or ended"
 

@@ -28,16 +28,12 @@ def two(tmp_path: Path) -> Scene:
 
 
 @pytest.mark.parametrize(("conf", "worker"), [({}, "large"), ({"placement_policy": "pack"}, "small")])
-def test_the_larger_worker_comes_first_unless_a_job_names_a_policy_of_its_own(
-    tmp_path: Path, conf: dict[str, str], worker: str
-) -> None:
+def test_the_larger_worker_comes_first_unless_a_job_names_a_policy(tmp_path: Path, conf: dict[str, str], worker: str) -> None:
     scene = Scene(tmp_path, small={"cores": 0.3}, large={"cores": 0.8})
     assert scene.where(scene.register("a", **conf)) == [worker]
 
 
-def test_one_whose_cores_cannot_be_planned_counts_with_its_slots_and_others_are_placed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_whose_cores_cannot_be_planned_counts_with_its_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(tmp_path, w1={"cores": 4.0})
     broken = scene.register("broken")
 
@@ -70,10 +66,6 @@ def test_a_deadline_that_needs_more_cores_than_the_drivers_host_has_is_kept_else
     one_stage = stage("a", tasks=16, work_core_s=160.0, run_s=160.0, task_s=10.0, duration_s=80.0)
     scene.state.profiles.add(profile("app@app.py", [run("r1", 1, one_stage, duration_s=82.5)]))
     assert scene.where(scene.register("paced", profile="app@app.py", deadline="60s")) == ["w2"]
-
-
-def test_one_on_each_worker_without_a_count(two: Scene) -> None:
-    assert sorted(two.where(two.register("a", None))) == ["w1", "w2"]
 
 
 def test_labels_restrict_and_count_at_once_when_they_change(tmp_path: Path) -> None:

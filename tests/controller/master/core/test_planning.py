@@ -46,11 +46,7 @@ def taught(*durations_s: float) -> Profile:
         now_ms += round(1000 * duration_s)
         run.apply(StageCompleted(stage=stage, attempt=0, time_ms=now_ms))
     core_s = {(i, 0): 1.7 * d for i, d in enumerate(durations_s)}
-    record = to_record(
-        run,
-        facts(cores=1.7, executors=2),
-        ContainerUse(container_core_s=core_s, allocated_core_s=core_s),
-    )
+    record = to_record(run, facts(cores=1.7, executors=2), ContainerUse(container_core_s=core_s, allocated_core_s=core_s))
     stages = tuple(structs.replace(s, work_core_s=1.7 * s.duration_s, teaches=True) for s in record.stages)
     return profile("app@app.py", [structs.replace(record, complete=True, stages=stages)])
 
@@ -71,10 +67,8 @@ def submit(application: Application, stage: int, now_s: float, count: int = 3) -
     goals.set_goal(application, stage, 0, MOST, now_s)
 
 
-def task_end(task: int, finish_ms: int = 1, **changed: Any) -> TaskEnd:
-    return TaskEnd(
-        stage=0, attempt=0, task=task, index=task, executor="1", launch_ms=0, finish_ms=finish_ms, ok=True, **changed
-    )
+def task_end(task: int, finish_ms: int = 1, **more: Any) -> TaskEnd:
+    return TaskEnd(stage=0, attempt=0, task=task, index=task, executor="1", launch_ms=0, finish_ms=finish_ms, ok=True, **more)
 
 
 def test_a_stage_deadline_is_the_papers(application: Application) -> None:
@@ -140,9 +134,7 @@ def waited() -> Profile:
     return structs.replace(known, runs=(structs.replace(run, stages=stages),))
 
 
-def test_what_stages_wait_is_part_of_the_schedule_the_plan_and_the_promise(
-    cluster: FakeCluster, application: Application
-) -> None:
+def test_what_stages_wait_is_part_of_schedule_plan_and_promise(cluster: FakeCluster, application: Application) -> None:
     cluster.worker("w2")  # which gets an executor, too: two slots in all
     application.estimate = estimate(waited())
     submit(application, 0, now_s=108.0, count=2)
@@ -161,9 +153,7 @@ def test_what_stages_wait_is_part_of_the_schedule_the_plan_and_the_promise(
     assert claim.forecast.time_s(0.85) == pytest.approx(1.5 * 25.5 / 0.85)
 
 
-def test_a_squeezed_stage_that_hides_its_waiting_is_no_sign_of_a_fast_machine(
-    cluster: FakeCluster, application: Application
-) -> None:
+def test_a_squeezed_stage_that_hides_its_waiting_is_no_sign_of_speed(cluster: FakeCluster, application: Application) -> None:
     cluster.worker("w1", report(application.id, "1", stages=(use(0, 25.5, done=4, allocated_core_s=25.5),)))
     application.estimate = estimate(waited())
     # with 0.85 cores the 25.5 core-seconds take 30 s, as waiting is hidden: 30 and not 35 were to be expected
@@ -291,9 +281,7 @@ def test_only_the_law_paper_plans_stage_deadlines_with_its_constants(planned: Ca
     assert deadlines(law="paper", settings={"paper.alpha": 0.5, "paper.beta": 0.0}) == [36.67, 18.33]
 
 
-def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(
-    cluster: FakeCluster, planned: Callable[..., PlanReply]
-) -> None:
+def test_a_plan_that_names_no_law_is_of_the_clusters_own(cluster: FakeCluster, planned: Callable[..., PlanReply]) -> None:
     cluster.state.admission.core.default_law = "paper"
     plan = planned(deadline_s=120.0)
     assert plan.cores == 0.5  # as above
@@ -302,11 +290,7 @@ def test_a_plan_that_names_no_law_is_that_of_the_clusters_own(
 
 @pytest.mark.parametrize(
     ("asked", "problem"),
-    [
-        ({"law": "none"}, "'none'"),
-        ({"settings": {"paper.alpha": 5.0}}, "paper.alpha .*5"),
-        ({"settings": {"x": 1.0}}, "x "),
-    ],
+    [({"law": "none"}, "'none'"), ({"settings": {"paper.alpha": 5.0}}, "paper.alpha .*5"), ({"settings": {"x": 1.0}}, "x ")],
 )
 def test_a_plan_with_an_unusable_law_is_refused(planned: Callable[..., PlanReply], asked: Any, problem: str) -> None:
     with pytest.raises(BadInput, match=problem):

@@ -123,9 +123,7 @@ def test_each_cut_is_said(hosts: Hosts) -> None:
     assert len(hosts.said) == 6
 
 
-def test_executors_of_a_lost_worker_are_reported_to_their_driver_and_replaced(
-    hosts: Hosts, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_lost_workers_executors_are_replaced(hosts: Hosts, cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     cluster.worker("w3")
     wish = {"0": ExecutorWish(count=2)}
     cluster.driver(hosts.job, wanted=wish)
@@ -234,9 +232,7 @@ def test_plans_count_only_on_workers_that_report(cluster: FakeCluster) -> None:
     assert (plan.cores, plan.slots) == (2.0, 2)
 
 
-def test_executors_of_another_cluster_manager_are_its_own_to_give_up(
-    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_executors_of_another_manager_are_its_own_to_give_up(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     attached.desired(cluster, "w1")
     job = attached.attach(cluster)
     for _ in range(int(LOST_S) + 5):
@@ -252,9 +248,7 @@ def test_executors_of_another_cluster_manager_are_its_own_to_give_up(
     assert len([line for line in caplog.messages if "worker w1 has not reported" in line]) == 1
 
 
-def test_a_worker_that_had_gone_before_the_master_started_is_not_worth_a_line(
-    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_worker_gone_before_the_masters_start_gets_no_line(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     cluster.worker("old")
     cluster.state.store.close()
     cluster.restart()
@@ -286,9 +280,7 @@ def test_a_worker_that_has_left_is_forgotten_once_nothing_lives_there(cluster: F
         cluster.restart()
 
 
-def test_a_worker_that_has_left_with_executors_is_forgotten_when_they_are_given_up(
-    hosts: Hosts, cluster: FakeCluster
-) -> None:
+def test_a_worker_that_left_with_executors_is_forgotten_when_they_are_given_up(hosts: Hosts, cluster: FakeCluster) -> None:
     cluster.state.commands.end_worker("w2", cluster.now_s)
     cluster.worker("w2", report(hosts.job, "2"), leaves=True)
     hosts.pass_by(LOST_S - 1, "w2")

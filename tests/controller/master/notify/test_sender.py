@@ -59,9 +59,7 @@ def test_what_failed_is_tried_again_with_the_same_id(answer: int | str | bytes) 
 
 
 @pytest.mark.parametrize("answer", [500, "silence"])
-def test_what_fails_each_time_is_given_up_and_said_in_one_sentence(
-    caplog: pytest.LogCaptureFixture, answer: int | str
-) -> None:
+def test_what_fails_each_time_is_given_up_and_said_in_a_sentence(caplog: pytest.LogCaptureFixture, answer: int | str) -> None:
     with hooked(answer) as hook, sending(hook.url, silence_s=PATIENCE_S if answer == 500 else 0.2) as one:
         one.put("n1", b"{}")
         until(one, given_up=1)

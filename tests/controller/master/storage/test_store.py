@@ -177,9 +177,7 @@ class TestLater:
         assert store.catch_up()
         assert store.commits == before + 1
 
-    def test_what_does_not_fit_is_kept_and_stored_later_and_that_is_told_once_each(
-        self, store: Store, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_what_does_not_fit_is_stored_later_and_told_once(self, store: Store, caplog: pytest.LogCaptureFixture) -> None:
         clear = self.filled(store)
         store.later("app", lambda: store.put_application("app", True, b"x" * 100_000))
         for _ in range(3):
@@ -224,9 +222,7 @@ class TestLater:
         assert store.catch_up(again=True)
         assert store.meta("key") == "value"
 
-    def test_a_mistake_of_ours_is_no_full_disk_and_holds_nothing_else_up(
-        self, store: Store, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_mistake_is_no_full_disk_and_holds_nothing_up(self, store: Store, caplog: pytest.LogCaptureFixture) -> None:
         with pytest.raises(sqlite3.IntegrityError), store.transaction():
             store.put_application("app", True, None)  # type: ignore[arg-type]
         store.later("bad", lambda: store.put_application("app", True, None))  # type: ignore[arg-type]
@@ -299,9 +295,7 @@ class TestSchema:
             ("meta", "labels", b"x"),
         ],
     )
-    def test_another_program_cannot_write_a_value_of_another_type(
-        self, store: Store, path: Path, row: tuple[object, ...]
-    ) -> None:
+    def test_another_program_writes_no_value_of_another_type(self, store: Store, path: Path, row: tuple[object, ...]) -> None:
         table, *values = row
         with closing(sqlite3.connect(path)) as other, pytest.raises(sqlite3.IntegrityError):
             other.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values))})", values)
