@@ -180,7 +180,7 @@ class AdoptRuntime(Adopter):
         """Let the executor go: its quota is what it was, it goes on, and here it counts as ended."""
         known = self._known.get(key)
         if known is not None and self._look(known).running:
-            self._let_go(known, "it is paced no more")
+            self._let_go(known, "it is no longer paced")
 
     def _let_go(self, known: _Known, reason: str) -> None:
         """Let the executor go. Raise `RuntimeFailed` when its group stays; an ended executor's group is tried again by

@@ -37,7 +37,7 @@ LATE_S = 10.0
 SHOWN_S = 30.0
 """Time for which another writer is reported."""
 REQUESTS = "spark.kubernetes.executor.request.cores"
-LEFT = "it is paced no more"
+LEFT = "it is no longer paced"
 
 
 def why_not_paced(pod: PodCpu) -> str:
@@ -98,8 +98,8 @@ class Bound:
 
 @dataclass(slots=True)
 class PacedPod:
-    """An executor with its pod as last seen. `quota`: the newest one, in cores; `parting`: it has been let go, and its pod is
-    given back what it had; `ended`: why it is paced no more. `sent_m` and `sent_s`: the last patch of its pod; `unsure`: its
+    """An executor with its pod as last seen. `quota`: the newest one, in cores; `parting`: it has been let go, and its pod
+    gets back what it had; `ended`: why it is no longer paced. `sent_m` and `sent_s`: the last patch of its pod; `unsure`: its
     outcome is not known. `late_s`: since when the limit in force has not followed; `other_s`: when another writer's limit was
     seen last; `due_s`: when to look for a patch."""
 
