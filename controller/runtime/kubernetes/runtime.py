@@ -1,5 +1,5 @@
-"""The row `kubernetes`: executors' pods of the cluster of this pod's service account or of KUBECONFIG. The row lets go of
-those it paces."""
+"""The row `kubernetes`: executors' pods of the cluster of this pod's service account or of KUBECONFIG. The row lets go of the
+pods that it paces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORDS = "pods"
 
 
 def check(namespace: str | None) -> str:
-    """Return nothing. Raise `Unavailable` where no server answers, or one that shows none of these pods."""
+    """Return nothing. Raise `Unavailable` where no server answers, or the server may not show these pods."""
     with contextlib.closing(_connect(namespace)) as api:
         try:
             api.pods()
