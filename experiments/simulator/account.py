@@ -1,8 +1,8 @@
 """The resources of one worker: total, available, and the load that is promised (document 001; docs/design.md).
 
 `available` is the part that nothing running holds; `load` is the part of it that is promised to placed executors that have
-not started. The product keeps no such books: it sums up again what executors hold (`placement.worker`). Amounts are units of
-1/10000.
+not started. The product keeps no such account: it sums up again the resources that executors hold (`placement.worker`).
+Amounts are units of 1/10000.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class WorkerAccount:
 
     @property
     def backlog(self) -> ResourceSet:
-        """Resources in use although the worker has them no more; they go when they are released."""
+        """Resources in use although the worker no longer has them; they go when they are released."""
         return self.used.less(self.total)
 
     def fits(self, asked: ResourceSet) -> bool:
@@ -35,7 +35,7 @@ class WorkerAccount:
         return asked.within(self.free)
 
     def could(self, asked: ResourceSet) -> bool:
-        """Check that it could start if no one else were here."""
+        """Check that it could start on the worker by itself."""
         return asked.within(self.total)
 
     def book(self, asked: ResourceSet) -> bool:
@@ -55,12 +55,12 @@ class WorkerAccount:
         self.used += asked
 
     def release(self, asked: ResourceSet) -> None:
-        """Free resources that were in use, but for those that the worker has no more. Raise `ValueError` for more than was
-        used."""
+        """Free resources that were in use, except for resources that the worker no longer has. Raise `ValueError` for more
+        than was used."""
         self.used -= asked
 
     def resize(self, total: ResourceSet) -> None:
-        """Change the worker's total. The caller finds promises that it cannot keep any more (`overbooked`)."""
+        """Change the worker's total. The caller finds promises that it can no longer keep (`overbooked`)."""
         self.total = total
 
     @property
