@@ -74,7 +74,7 @@ class Fleet:
         return min(groups, key=len, default=self.ordered)
 
     def find(self, request: Request, least_mb: int, fits: Callable[[WorkerState], bool]) -> list[WorkerState]:
-        """Return, by name, workers with room for the executor, for which `fits` holds: all such workers on the hosts that the
+        """Return workers with room for the executor, for which `fits` holds, by name: all such workers on the hosts that the
         request prefers, and as many others as make `ENOUGH`."""
         ordered, near = self.among(request), self.on({request.local, *request.prefer} - {""})
         found = {worker.worker_id: worker for worker in near if worker.free_mb >= least_mb and fits(worker)}

@@ -113,7 +113,7 @@ def fits_ever(request: Request, memory: Memory) -> Check:
 
 
 def ever_fitting(request: Request, fleet: Fleet, memory: Memory) -> list[WorkerState]:
-    """Return, by name, the workers that could take it if they had no other executors."""
+    """Return the workers that could take it if they had no other executors, by name."""
     could, least_mb = fits_ever(request, memory), memory.least_mb
     return [worker for worker in fleet.among(request) if worker.memory_mb >= least_mb and could(worker)]
 

@@ -104,7 +104,7 @@ def values_of(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> dic
 
 
 def option_defaults(options: Iterable[ServiceOption]) -> dict[str, Any]:
-    """Return, by key, the values for a service where only its required options are given."""
+    """Return the values for a service where only its required options are given, by key."""
     there = [option for option in options if not option.required]
     unset = {option.key: () if option.multiple else False if option.flag else option.default for option in there}
     return values_of(there, unset)
