@@ -109,7 +109,7 @@ def written(control: Path) -> int:
     return 0 if progress is None else progress.sequence
 
 
-def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
+def test_a_job_is_right_and_fully_reported_whatever_the_master_answers(
     python: str, jar: Path, tmp_path: Path, drivers: list[subprocess.Popen[str]]
 ) -> None:
     lines, stop = tmp_path / "lines.txt", tmp_path / "stop"
@@ -236,7 +236,7 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
     assert [sync.ended for sync in peer.syncs].index(True) == len(peer.syncs) - 1
 
 
-def test_a_starved_executor_is_given_no_task_unless_nobody_else_takes_any(
+def test_a_starved_executor_gets_no_task_unless_no_other_executor_takes_any(
     python: str, jar: Path, tmp_path: Path, drivers: list[subprocess.Popen[str]]
 ) -> None:
     lines, stop = tmp_path / "lines.txt", tmp_path / "stop"

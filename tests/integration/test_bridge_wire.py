@@ -92,7 +92,7 @@ def test_a_failing_master_is_no_question_of_versions(server: Server, classes: st
 
 
 @pytest.mark.parametrize("dressed", ["plainly", "of another CA"])
-def test_who_squats_the_port_learns_no_token_and_is_refused(dressed: str, classes: str, tmp_path: Path) -> None:
+def test_a_program_that_squats_the_port_learns_no_token_and_is_refused(dressed: str, classes: str, tmp_path: Path) -> None:
     ours, other = Home(tmp_path / "ours"), Home(tmp_path / "other")
     for home in (ours, other):
         home.create()

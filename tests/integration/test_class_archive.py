@@ -31,7 +31,7 @@ def mapped(engine: Engine, container: Container) -> str:
     return "".join(Path(f"/proc/{p.pid}/maps").read_text() for p in (first, *first.children(recursive=True)))
 
 
-def test_driver_and_executors_map_those_that_up_has_made(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
+def test_driver_and_executors_map_archives_that_up_has_made(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
     made = archives()
     job = cluster.submit("--name", "archived", "rounds.py", str(stop_file))
     view = cluster.running("archived")
@@ -61,7 +61,7 @@ def copied(cluster: LocalCluster, docker_engine: Any, tmp_path: Path) -> Iterato
 
 
 @pytest.mark.slow
-def test_a_damaged_one_harms_no_job_and_is_made_anew(copied: LocalCluster, stop_file: Path) -> None:
+def test_a_damaged_archive_harms_no_job_and_is_made_again(copied: LocalCluster, stop_file: Path) -> None:
     assert archives()
     for archive in archives():
         archive.chmod(0o600)

@@ -233,7 +233,7 @@ def test_down_removes_a_container_whose_application_ended_without_an_agent(
 
 @pytest.mark.slow
 @pytest.mark.docker
-def test_down_removes_containers_that_no_master_told_their_agent_to_stop(
+def test_down_removes_containers_that_no_master_has_listed_as_stopped(
     mortal_docker: LocalCluster, docker_engine: Any, stop_file: Path
 ) -> None:
     engine, job = one_in_docker(mortal_docker, docker_engine, stop_file)

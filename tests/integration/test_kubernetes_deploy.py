@@ -61,7 +61,7 @@ def _paced_groups(kubernetes: Kubernetes) -> list[Group]:
     return groups
 
 
-def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
+def test_a_job_whose_driver_is_a_pod_is_paced_only_by_settings_and_secrets(
     inside: InMaster, kubernetes: Kubernetes, settings: dict[str, str], executor_image: str
 ) -> None:
     name = "in-a-pod"

@@ -139,7 +139,7 @@ def test_a_job_that_fills_output_and_disk_is_bounded_and_ends_with_the_reason(ar
     assert max(sizes["stdout"], sizes["stderr"]) <= sizes["stderr.1"] == LOG_FILE_BYTES
 
 
-def test_who_takes_the_masters_port_hears_no_token_and_is_not_obeyed(arena: Arena) -> None:
+def test_a_program_that_takes_the_masters_port_gets_no_token_and_is_not_obeyed(arena: Arena) -> None:
     home = arena.cluster.home
     port = arena.cluster.cluster().port
     arena.cluster.kill_master()

@@ -17,7 +17,7 @@ def need(key: str, fixed: int = 1000, floor: int | None = 64, **measured: int) -
 
 
 class TestEqual:
-    def test_one_alone_holds_all_off_heap_memory(self) -> None:
+    def test_a_single_application_holds_all_off_heap_memory(self) -> None:
         assert equal(8000, [need("a")]) == {"a": 7000}
 
     def test_the_papers_formula(self) -> None:
@@ -32,7 +32,7 @@ class TestEqual:
     def test_who_chose_his_own_size_keeps_it_and_gets_no_budget(self) -> None:
         assert equal(8000, [need("a", 1000), need("b", 3000, None)]) == {"a": 4000}
 
-    def test_nobody_gets_less_than_the_floor(self) -> None:
+    def test_no_application_gets_less_than_the_floor(self) -> None:
         assert equal(2300, [need("a", floor=200), need("b", floor=64)]) == {"a": 200, "b": 100}
         assert equal(100, [need("a")]) == {"a": 64}
 
@@ -140,7 +140,7 @@ def test_a_newcomer_names_those_of_lower_priority_that_make_room() -> None:
     assert victims(3300, present, of("c", 100)) == ("b",)
 
 
-def test_where_nobody_must_give_there_are_no_victims() -> None:
+def test_where_no_application_must_give_there_are_no_victims() -> None:
     assert victims(9000, [of("a", 0), of("b", 50)], of("c", 100)) == ()
 
 
@@ -209,9 +209,7 @@ def test_by_need_settles(memory: int, asked: list[Need]) -> None:
 
 
 @given(st.integers(1, 60_000), needs(), st.integers(1, 5000), st.integers(1, 500))
-def test_whoever_is_admitted_beside_others_leaves_each_at_least_its_h(
-    memory: int, present: list[Need], fixed: int, floor: int
-) -> None:
+def test_an_admitted_newcomer_leaves_each_at_least_its_h(memory: int, present: list[Need], fixed: int, floor: int) -> None:
     newcomer = Need("new/1", fixed, floor)
     if not admits(memory, present, newcomer):
         return

@@ -53,7 +53,7 @@ def test_how_far_running_tasks_are_goes_by_what_ended_ones_took() -> None:
 
 
 @pytest.mark.parametrize("cv", [0.1, 0.3, 0.5])
-def test_what_running_tasks_still_need_is_the_mean_of_those_that_are_not_over_yet(cv: float) -> None:
+def test_running_tasks_still_need_the_mean_of_tasks_that_are_not_over_yet(cv: float) -> None:
     rng, sigma = random.Random(1), math.sqrt(math.log1p(cv * cv))
     works = [math.exp(rng.gauss(-sigma * sigma / 2, sigma)) for _ in range(50_000)]
     for used in (0.0, 0.5, 0.9, 1.1, 1.3):

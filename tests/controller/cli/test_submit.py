@@ -177,13 +177,13 @@ def test_a_driver_gets_the_address_of_a_service_and_the_next_one(place: Place) -
     assert place.settings["spark.pace.after"] == ""
 
 
-def test_one_that_never_starts_says_why_and_starts_no_driver(place: Place) -> None:
+def test_a_submission_that_never_starts_says_why_and_starts_no_driver(place: Place) -> None:
     never = StartReply(reason="it comes after the success of pace-1 (load), which did not succeed", never=True)
     place.master.starts = [never]
     place.refuse(1, "--after", "load:success", "app.py", named=(never.reason,))
 
 
-def test_one_that_waits_ends_with_its_cluster(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_submission_that_waits_ends_with_its_cluster(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.submit.before_start.ASK_S", 0.1)
     place.master.starts = [StartReply(reason="it comes after 'load', which was not submitted yet")]
     down = threading.Timer(0.5, place.home.forget_cluster)
@@ -194,7 +194,7 @@ def test_one_that_waits_ends_with_its_cluster(place: Place, monkeypatch: pytest.
     assert "no local cluster" in done.stderr
 
 
-def test_ctrl_c_ends_one_that_waits_and_the_master_is_told(place: Place) -> None:
+def test_ctrl_c_ends_a_submission_that_waits_and_the_master_learns_of_it(place: Place) -> None:
     place.master.starts = [StartReply(reason="it comes after 'load', which was not submitted yet")]
     words = ours("controller.cli.main", "submit", "--after", "load", "app.py")
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
@@ -283,7 +283,7 @@ def test_the_driver_runs_here_wherever_another_mode_is_asked_for(
     assert place.submit("--deploy-mode", "client", *words, "app.py").exit_code == 0, "spark-submit's option wins"
 
 
-def test_a_job_of_another_cluster_manager_is_attached_by_settings_alone(place: Place) -> None:
+def test_a_job_of_another_cluster_manager_is_attached_only_by_settings(place: Place) -> None:
     mine = ("--jars", "mine.jar", "--conf", "spark.plugins=org.example.Mine", "--executor-memory", "2g")
     hour = ("--conf", "spark.pace.deadline=1h")
     assert place.asked("--master", "spark://there:7077", "--deadline", "90s", *hour, *mine, "app.py").attached
@@ -490,7 +490,7 @@ def test_without_a_jdk_no_master_is_asked_and_no_driver_starts(place: Place, mon
     assert place.master.asked is None
 
 
-def test_the_end_is_told_in_one_line(place: Place) -> None:
+def test_the_end_is_shown_in_one_line(place: Place) -> None:
     submission = "11111111-2222-3333-4444-555555555555"
     ended = {"state": ApplicationState.ENDED, "finished": True, "submission": submission, "run_dir": "/runs/app-7"}
     place.master.view = view(application_id="app-7", deadline_s=100.0, elapsed_s=98.0, **ended)

@@ -12,7 +12,7 @@ from controller.machine.watchdog import Watchdog
 
 
 @pytest.mark.parametrize("abstract", [False, True])
-def test_the_manager_hears_that_the_service_is_ready_and_lives(tmp_path: Path, abstract: bool) -> None:
+def test_the_manager_learns_that_the_service_is_ready_and_lives(tmp_path: Path, abstract: bool) -> None:
     name = f"@{tmp_path}/notify" if abstract else f"{tmp_path}/notify"
     environment = {"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "7", "PATH": "/bin"}
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as manager:

@@ -162,7 +162,7 @@ MAY = {
 """Tokens that may make each call. A route that is not here fails the test."""
 
 
-def test_each_route_lets_in_who_may_call_it_and_nobody_else(call: Caller) -> None:
+def test_each_route_lets_in_only_callers_that_may_call_it(call: Caller) -> None:
     ours = msgspec.to_builtins(registration())
     own, another = (call("POST", "/v1/applications", {**ours, "instance": name}) for name in ("one", "two"))
     call.home.create()

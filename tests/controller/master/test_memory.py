@@ -76,7 +76,7 @@ def test_a_watched_one_that_runs_keeps_its_memory_and_the_others_share_the_rest(
     assert split(scene) == {f"{b}/1": 8000 - 3 * H}
 
 
-def test_a_killed_application_and_a_lost_executor_count_no_more(scene: Scene) -> None:
+def test_a_killed_application_and_a_lost_executor_no_longer_count(scene: Scene) -> None:
     a, b = scene.register("a"), scene.register("b")
     scene.sync()
     scene.cluster.kill(b)
@@ -130,7 +130,7 @@ def test_it_runs_where_it_fits_and_waits_only_if_it_fits_nowhere(full: Scene) ->
     assert full.where(full.register("b")) == ["w2"]
 
 
-def test_those_that_wait_start_by_themselves_in_order_of_priority_then_arrival(full: Scene) -> None:
+def test_applications_that_wait_start_by_themselves_in_order_of_priority_then_arrival(full: Scene) -> None:
     [running] = full.state.applications
     late, high, later = full.register("late"), full.register("high", priority="high"), full.register("later")
     assert positions(full, late, high, later) == [2, 1, 3]
@@ -166,7 +166,7 @@ def test_the_order_survives_a_restart(full: Scene) -> None:
     assert [full.where(one) for one in waiting] == [[], [], []]
 
 
-def test_a_stock_driver_is_told_place_and_reason_once_per_change_and_submit_says_it_itself(full: Scene) -> None:
+def test_a_stock_driver_gets_place_and_reason_once_per_change_and_submit_says_it_itself(full: Scene) -> None:
     b, c, d = full.register("b"), full.register("c"), full.register("d", submission="12345678-aaaa")
 
     def told_to(application_id: str) -> list[str]:

@@ -107,7 +107,7 @@ def test_an_executor_is_taken_only_once_the_short_job_asks_for_it() -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["sparkpace", "suspend"])
-def test_ours_lets_nobody_wait_but_the_second_long_job(scheduler: str) -> None:
+def test_only_the_second_long_job_waits(scheduler: str) -> None:
     cluster = start(a_play(scheduler, 1, 1, 1, 1, 1, 1))
     assert submitted(cluster.at(1)) == [*(f"s-{n}" for n in range(6)), "l-0"]
     assert submitted(cluster.at(2, "l-0")) == ["l-1"]

@@ -163,7 +163,7 @@ def test_the_same_job_runs_on_one_cluster_after_the_other(tmp_path: Path, cluste
     assert len(cluster.performed) == 4
 
 
-def test_the_report_is_made_again_from_data_alone(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+def test_the_report_is_made_again_only_from_data(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
     call("run", "fig4", "--quick", "--out", tmp_path)
     before = (tmp_path / "report.md").read_text()
     (tmp_path / "report.md").unlink()

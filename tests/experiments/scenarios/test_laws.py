@@ -56,7 +56,7 @@ def test_each_limit_and_each_comparison_can_fail() -> None:
     assert len(failed(bad)) == 6
 
 
-def test_a_missing_block_is_told() -> None:
+def test_a_missing_block_is_reported() -> None:
     assert failed(Data()) == ["every step was run"]
 
 

@@ -116,7 +116,7 @@ def test_where_jobs_share_workers_stock_ones_have_as_many_executors_as_ours() ->
     assert wide.play("kill-0", story()).executors == {"short": 1, "long": 2}
 
 
-def test_the_kinds_run_alone_first() -> None:
+def test_the_kinds_run_by_themselves_first() -> None:
     assert SCENARIO.steps() == ["base", "learn", "fifo-0", "kill-0", "sparkpace-0"]
     base, learn = (SCENARIO.play(step, Data()) for step in BASES)
     assert (base.scheduler, learn.scheduler) == ("fifo", "sparkpace")

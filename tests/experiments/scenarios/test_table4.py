@@ -89,7 +89,7 @@ def test_the_oracle_begins_with_what_the_laws_were_given() -> None:
     assert oracle(Data(steps)) == pytest.approx((96 / 57 + 84 / 60.64) / 2, abs=1e-3)
 
 
-def test_the_oracle_has_no_more_than_there_is() -> None:
+def test_the_oracle_has_at_most_all_cores() -> None:
     # 5 s late at all of 1.7 cores: more would be needed
     late = paced("sort-test0-oracle-0", 65, 60, cores=1.7)
     assert oracle(story(late=late), "test0") == 1.7
@@ -226,7 +226,7 @@ def test_each_input_size_has_base_runs_of_its_own() -> None:
     assert twice.words == ("sort.py", "--millions", "40")
 
 
-def test_a_wrong_profile_another_size_or_unlike_tasks_are_told_by_the_plain_base_runs_alone() -> None:
+def test_a_wrong_profile_another_size_or_unlike_tasks_have_only_the_profile_of_the_plain_base_runs() -> None:
     data = Data(OTHER_BASES)
     [plain] = OTHERS.orders("sort-test20-forecast-0", data)
     assert plain.deadline_s == pytest.approx(72)
@@ -250,7 +250,7 @@ def test_the_static_size_is_the_base_runs_work_in_the_time_there_is() -> None:
     assert order.options == ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={80 / 61:.3f}")
 
 
-def test_with_a_wrong_profile_or_unlike_tasks_lateness_alone_is_judged_and_another_size_is_not() -> None:
+def test_with_a_wrong_profile_or_unlike_tasks_only_lateness_is_judged_and_another_size_is_not() -> None:
     late = paced("sort-low-forecast-0", 73, 72)
     slow = paced("sort-double-forecast-0", 140, 132)
     early = paced("sort-skew-forecast-0", 60, 72)
@@ -269,7 +269,7 @@ def test_sizes_are_scaled_where_the_words_tell_them() -> None:
         Table4(applications={}, tests={"x": Trial(stretch=1.2, under=("fast",))}, laws={})
 
 
-def test_stock_spark_runs_with_the_plain_input_alone() -> None:
+def test_stock_spark_runs_only_with_the_plain_input() -> None:
     with pytest.raises(ValueError, match="test half"):
         Table4(applications={}, tests={"half": Trial(stretch=1.2, size=0.5, under=(STOCK,))}, laws={})
 

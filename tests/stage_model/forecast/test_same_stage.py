@@ -78,7 +78,7 @@ def test_the_turns_of_a_loop_are_in_order_whatever_their_tasks() -> None:
     assert same(loop([1, 2, 4, 8]), loop([2, 4, 8, 16])) == [0, 1, 2, 3]
 
 
-def test_jobs_from_threads_are_told_apart_by_tasks_and_their_second_stages_by_their_parents() -> None:
+def test_jobs_from_threads_are_distinguished_by_tasks_and_their_second_stages_by_their_parents() -> None:
     expected, seen = threads([(4, 10.0), (8, 10.0), (16, 10.0)]), threads([(16, 10.0), (4, 10.0), (8, 10.0)])
     assert same(expected, seen) == [2, 0, 1, 5, 3, 4]
 

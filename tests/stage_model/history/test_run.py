@@ -273,7 +273,7 @@ def test_container_cpu_of_all_attempts_counts_and_what_is_allocated_to_all() -> 
     assert [stage.throttled_s for stage in found.stages] == [None, None]
 
 
-def test_tasks_of_which_no_end_is_told_count_as_the_mean_of_the_others() -> None:
+def test_tasks_without_a_known_end_count_as_the_mean_of_the_others() -> None:
     stage = info(0, tasks=4)
     story = submitted(stage)
     story.ms += 3000

@@ -208,7 +208,7 @@ class TestSeveralAims:
         aims = (msgspec.structs.replace(self.AIMS[0], left_s=50.0), self.AIMS[1])
         assert self.demand(msgspec.structs.replace(self.FAIR, aims=aims), 2, 2) == pytest.approx(0.88)
 
-    def test_without_pools_what_came_first_has_its_end_alone_and_the_later_one_waits_for_it(self) -> None:
+    def test_without_pools_the_first_action_has_its_end_by_itself_and_the_later_one_waits(self) -> None:
         # the first is what is due first: 8 core-seconds in 10 s, whatever else there is
         assert self.demand(self.FIFO, 2, 0) == pytest.approx(0.88)
         assert self.demand(msgspec.structs.replace(self.FIFO, aims=self.AIMS[:1]), 2, 0) == pytest.approx(0.8)

@@ -37,7 +37,7 @@ def test_what_was_not_used_is_kept_for_a_few_seconds_only() -> None:
     assert counted((0.0, 0.0, 1.0), (1000.0, 900.0, 1.0)).cpu_s == pytest.approx(KEPT_S)
 
 
-def test_a_counter_that_starts_anew_takes_nothing_back() -> None:
+def test_a_counter_that_starts_again_takes_nothing_back() -> None:
     assert counted((0.0, 50.0, 1.0), (2.0, 51.5, 1.0), (4.0, 0.2, 1.0), (6.0, 1.2, 1.0)).cpu_s == pytest.approx(2.5)
 
 

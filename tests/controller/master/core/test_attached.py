@@ -88,7 +88,7 @@ def test_nothing_is_started_for_it_and_nothing_of_others_on_workers_that_adopt(c
     assert other.placement.waiting == ""
 
 
-def test_where_no_agent_is_the_job_goes_on_and_its_user_is_told_once(cluster: FakeCluster) -> None:
+def test_without_an_agent_the_job_goes_on_and_its_user_is_informed_once(cluster: FakeCluster) -> None:
     application_id = attach(cluster)
     said = tell(cluster, application_id, executor("0"))
     assert any("executor 0 on node" in line for line in said.notices)
@@ -164,7 +164,7 @@ def test_what_it_tells_goes_to_its_agent(cluster: FakeCluster, job: str) -> None
     assert desired(cluster).progress == {f"{job}/0": progress}
 
 
-def test_one_that_spark_removes_is_let_go_and_is_no_failure(cluster: FakeCluster, job: str) -> None:
+def test_an_executor_that_spark_removes_is_let_go_and_is_no_failure(cluster: FakeCluster, job: str) -> None:
     for number in range(15):
         tell(cluster, job, executor(str(number)))
         desired(cluster, "node", report(job, str(number)))
@@ -239,7 +239,7 @@ def test_before_it_has_executors_its_settings_say_what_it_may_get(
     assert cluster.state.workers.capacity(application, cluster.now_s).cores == cores
 
 
-def test_slots_beyond_the_cores_of_a_machine_get_no_more_than_it_has(cluster: FakeCluster) -> None:
+def test_slots_beyond_the_cores_of_a_machine_get_at_most_its_cores(cluster: FakeCluster) -> None:
     """Oversubscribed Workers, as a squeeze needs."""
     desired(cluster)
     application_id = attach(cluster)

@@ -238,7 +238,7 @@ def test_a_run_that_was_killed_was_not_late(cluster: FakeCluster) -> None:
     assert cluster.view(job).lateness is None
 
 
-def test_a_run_with_other_arguments_is_told_so_when_it_registers(cluster: FakeCluster) -> None:
+def test_a_run_with_other_arguments_is_informed_when_it_registers(cluster: FakeCluster) -> None:
     teach(cluster, 4.0)
     cluster.worker("w1")
     view = cluster.view(cluster.register(conf=asks("90s", ("24",))))

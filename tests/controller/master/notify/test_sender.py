@@ -71,7 +71,7 @@ def test_what_fails_each_time_is_given_up_and_said_in_one_sentence(
 
 
 @pytest.mark.parametrize("answer", [301, 302, 307, 308, 400, 401, 404, 410])
-def test_a_refusal_or_a_redirect_is_the_end_and_nobody_else_is_asked(answer: int) -> None:
+def test_a_refusal_or_a_redirect_is_the_end_and_no_other_receiver_is_asked(answer: int) -> None:
     with hooked(answer) as hook, sending(hook.url) as one:
         one.put("n1", b"{}")
         until(one, given_up=1)
@@ -92,7 +92,7 @@ def test_a_receiver_that_does_not_end_holds_up_neither_who_puts_in_nor_a_stop(
     assert "2 notifications" in caplog.text
 
 
-def test_where_nobody_listens_it_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_listener_it_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     with hooked() as hook:
         url = hook.url
     with sending(url) as one:

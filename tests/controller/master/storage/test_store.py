@@ -105,7 +105,7 @@ def test_a_finished_application_keeps_its_record_and_a_forgotten_one_nothing(sto
     assert store.events("other") == [(1, b"event")]
 
 
-def test_its_log_is_emptied_when_it_is_told_to_and_only_then(tmp_path: Path) -> None:
+def test_its_log_is_emptied_only_on_request(tmp_path: Path) -> None:
     store, log = Store(tmp_path / "master.db"), tmp_path / "master.db-wal"
     for number in range(2000):  # twice what SQLite lets grow by itself
         store.put_application(str(number), True, b"x" * 4000)
@@ -176,7 +176,7 @@ class TestLater:
         assert store.catch_up()
         assert store.commits == before + 1
 
-    def test_what_does_not_fit_is_kept_and_stored_later_and_that_is_told_once_each(
+    def test_states_that_do_not_fit_are_kept_and_stored_later_with_one_log_line_each(
         self, store: Store, caplog: pytest.LogCaptureFixture
     ) -> None:
         clear = self.filled(store)
@@ -265,7 +265,7 @@ class TestFiles:
         assert not store.catch_up(again=True)
         assert str(path) in store.failing
 
-    def test_a_reader_keeps_nobody_waiting_and_the_log_is_emptied_after_it(self, store: Store, path: Path) -> None:
+    def test_a_reader_keeps_no_writer_waiting_and_the_log_is_emptied_after_it(self, store: Store, path: Path) -> None:
         store.put_application("app", True, b"x" * 100_000)
         with closing(sqlite3.connect(path, isolation_level=None)) as reader:
             reader.execute("BEGIN")
@@ -373,7 +373,7 @@ class TestDurability:
         store.close()
 
     @pytest.mark.parametrize("hangs", [True, False])
-    def test_a_disk_that_hangs_or_fails_keeps_no_answer_back_and_is_told_once(
+    def test_a_disk_that_hangs_or_fails_keeps_no_answer_back_and_is_logged_once(
         self, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, hangs: bool
     ) -> None:
         store, over = Store(path), threading.Event()

@@ -194,7 +194,7 @@ def test_an_agent_that_may_not_write_the_group_refuses_and_says_what_would_help(
     assert grouped.processes[-1].poll() is None, "the executor goes on"
 
 
-def test_its_group_lies_below_its_owners_for_cpu_alone_and_goes_with_it(grouped: CgroupAdoptRig) -> None:
+def test_its_group_lies_below_its_owners_only_for_cpu_and_goes_with_it(grouped: CgroupAdoptRig) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped, "sleep 1000 & sleep 1000 & wait"), CgroupTree()
     grouped.until(lambda: len(_children(what.claim.process.pid)) == 2)
     owners = group_of(what.claim.process.pid)
@@ -505,7 +505,7 @@ def test_a_group_with_somebody_else_in_it_is_not_its_own(grouped: CgroupAdoptRig
     runtime.stop(KEY)
 
 
-def test_another_writer_of_the_quota_is_told(grouped: CgroupAdoptRig) -> None:
+def test_another_writer_of_the_quota_is_reported(grouped: CgroupAdoptRig) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
     runtime.adopt(what)
     assert runtime.observe()[KEY].remark == ""

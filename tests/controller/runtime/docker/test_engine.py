@@ -90,7 +90,7 @@ WRITABLE = "/tmp", "/dev/shm", "/dev/mqueue"
 
 
 @pytest.mark.parametrize("uid", [0, 54_321])
-def test_a_container_writes_to_its_mounts_and_to_bounded_memory_alone(rig: DockerRig, uid: int) -> None:
+def test_a_container_writes_only_to_its_mounts_and_to_bounded_memory(rig: DockerRig, uid: int) -> None:
     if os.getuid() not in (0, uid):
         pytest.skip("only an agent that is root can start executors as anybody")
     folders = "find / -xdev -type d -writable; find /dev -type d -writable"
@@ -107,7 +107,7 @@ def test_a_container_writes_to_its_mounts_and_to_bounded_memory_alone(rig: Docke
     assert docker_container.most_files() <= 65_536
 
 
-def test_an_engine_that_may_not_allow_so_many_files_starts_executors_with_its_own_limit(rig: DockerRig) -> None:
+def test_an_engine_with_a_lower_limit_of_files_starts_executors_with_its_own_limit(rig: DockerRig) -> None:
     runtime = rig.runtime()
     runtime._most_files = (1 << 30) + 1  # more than a kernel has (fs.nr_open)
     key = rig.start(runtime, rigs.IDLE)
