@@ -1,4 +1,4 @@
-"""The bridge on real Spark: what it tells, what it does with wrong answers, and that the job goes on without a master.
+"""The bridge on real Spark: its reports, its reaction to wrong answers, and that the job goes on without a master.
 
 One driver run per Spark version carries the whole story, since starting driver and executor takes most of the time.
 Not covered: the real master and agent (other files of this folder).
@@ -232,7 +232,7 @@ def test_a_job_is_right_and_fully_reported_whatever_the_master_answers(
     assert any(stage.parents for stage in stages)
     assert isinstance(peer.events[max(peer.events)], ApplicationEnd)
     assert peer.syncs[-1].killed == ("2",)
-    assert peer.syncs[-1].wanted["0"].count == 2, "three more, less the one that was killed on request"
+    assert peer.syncs[-1].wanted["0"].count == 2, "three more, less the executor that was killed on request"
     assert [sync.ended for sync in peer.syncs].index(True) == len(peer.syncs) - 1
 
 

@@ -86,7 +86,7 @@ def test_a_job_in_pods_is_paced_only_by_conf_also_when_the_agent_is_killed_and_w
     adopting.restore()
     go_by(3)
     ours = (STATE / "kubelet.pid").exists()
-    if ours:  # else another started this cluster, so it is not ours to harm
+    if ours:  # else another user started this cluster, so the test must not harm it
         for daemon in DAEMONS:
             os.kill(int((STATE / f"{daemon}.pid").read_text()), signal.SIGKILL)
         go_by(AWAY_PERIODS)

@@ -1,4 +1,4 @@
-"""Spillover: local, available, total, infeasible; filters and scores; who makes room; who waits for its input."""
+"""Spillover: local, available, total, infeasible; filters and scores; making room; waiting for input."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ WAITS = DataWait(from_s=10.0, expected=2.0, move_s=30.0)
 
 
 def patience(wait: str | float = 60.0, elapsed_s: float = 12.5, last: DataWait | None = None, **more: float) -> Patience:
-    """Make the patience of an application with four tasks at first; those that run take 100 s."""
+    """Make the patience of an application with four tasks at first; running tasks take 100 s."""
     return Patience(wait, more.get("move_s", 30.0), 4, more.get("deadline_s"), elapsed_s, last, lambda _: 100.0, lambda: ())
 
 

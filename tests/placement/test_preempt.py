@@ -46,7 +46,7 @@ def test_the_lowest_priority_goes_first_and_no_executor_in_vain() -> None:
     victims = fewest([a], 100, needs(400))
     assert victims is not None
     assert [one.key for one in victims.occupants] == ["a2/1"]
-    # 100 of priority 10 would come before 500 of priority 50, but helps no one then
+    # 100 of priority 10 would come before 500 of priority 50, but does not help then
     victims = fewest([a], 100, needs(900))
     assert victims is not None
     assert [one.key for one in victims.occupants] == ["a2/1", "a1/1"]

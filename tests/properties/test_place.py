@@ -104,7 +104,7 @@ def test_it_goes_only_where_it_may_be_and_has_room(scene: Scene, request: Reques
     assert outcome.worker_id not in request.kept
     assert all(worker.pools[name].find(units) for name, units in request.pieces.items())
     assert sum(one.least_mb for one in [*scene.needs[outcome.worker_id], need]) <= worker.memory_mb
-    # where no one is squeezed more than before, it has room, too
+    # where no executor is squeezed more than before, it has room, too
     given_up = outcome.keys if isinstance(outcome, Squeeze) else ()
     assert memory.squeezed(worker) == given_up or (memory.now(worker) and not given_up)
 

@@ -159,7 +159,7 @@ def test_a_driver_starts_when_what_it_comes_after_has_ended(
     assert (first.plan.after, first.plan.deadline_s) == ("load", 90.0)
     assert (second.plan, second.comes_after, third.comes_after) == (None, waits.comes_after, waits.comes_after)
     settings = place.settings
-    # its clock begins with its driver, which has nothing to wait for any more, and is late or not
+    # its clock begins with its driver, which no longer waits for any job, and is late or not
     assert (settings["spark.pace.after"], settings["spark.pace.force"]) == ("", "true")
     assert settings["spark.pace.waited"] == settings["spark.pace.submission"]
     assert 80.0 < float(settings["spark.pace.deadline"].removesuffix("s")) < 89.7
@@ -433,7 +433,7 @@ def test_who_kills_the_command_ends_the_driver(place: Place) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "it runs\n"
     process.kill()
-    process.communicate(timeout=300)  # until no process has its output open any more, the driver included
+    process.communicate(timeout=300)  # until no process, the driver included, has its output open any longer
     assert process.returncode == -signal.SIGKILL
 
 

@@ -1,4 +1,4 @@
-"""One machine reaches another if the agreed words are heard at its port, and in no other case."""
+"""One machine reaches another only if the agreed words come from the other's port."""
 
 from __future__ import annotations
 

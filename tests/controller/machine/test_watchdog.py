@@ -22,7 +22,7 @@ def test_the_manager_learns_that_the_service_is_ready_and_lives(tmp_path: Path, 
         manager.settimeout(60)
         assert manager.recv(100) == b"READY=1\nWATCHDOG=1"
     assert environment == {"PATH": "/bin"}
-    watchdog.beat()  # there is no manager any more
+    watchdog.beat()  # the manager has gone
 
 
 def test_without_a_manager_nothing_is_sent() -> None:

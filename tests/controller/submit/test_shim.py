@@ -1,4 +1,4 @@
-"""A `spark-submit` of ours before the real one, which is a script here."""
+"""Sparkpace's `spark-submit` before the real one, which is a script here."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def chosen(**environment: str) -> str | None:
 
 
 def test_jobs_run_under_the_python_of_the_virtual_environment_that_is_active(active: Path) -> None:
-    assert chosen(VIRTUAL_ENV=str(active)) == str(active / "bin" / "python3"), "the link in it, which tells its packages"
+    assert chosen(VIRTUAL_ENV=str(active)) == str(active / "bin" / "python3"), "the link in it, which shows its packages"
     assert chosen() == sys.executable
 
 

@@ -1,4 +1,4 @@
-"""The live page's server before a real master: who gets in, what is served, and to whom."""
+"""The live page's server before a real master: the browsers that get in, and the data that each is served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Streams of jobs under the schedulers of Figs. 5 to 7: who is submitted when, who loses executors, when it is over."""
+"""Streams of jobs under the schedulers of Figs. 5 to 7: the times of submission, the jobs that lose executors, and the
+end."""
 
 from __future__ import annotations
 
@@ -181,7 +182,7 @@ def test_queues_never_hold_more_than_the_cluster_and_all_short_jobs_come_to_run(
     times = [sum(gaps[: number + 1]) for number in range(len(gaps))]
     cluster = start(a_play(scheduler, *times, window_s=1000.0))
     for number in range(200):
-        # one of those that run ends, and every other time the short job that has run longest
+        # one of the running jobs ends, and every other time the short job that has run longest
         living = sorted(cluster.here - cluster.ended)
         oldest = [name for name in cluster.sizes if name[0] == "s" and name not in cluster.ended][:1]
         which = [living[ends[number % len(ends)] % len(living)]] if ends and living else []

@@ -129,7 +129,7 @@ def test_the_submitted_jobs_follow_only_from_the_runs() -> None:
     [base] = SCENARIO.orders("base-short-0", Data())
     assert (base.job, base.words, base.deadline_s, base.delay_s) == (SHORT, ("short.py",), None, 0)
     long, short = SCENARIO.orders("both-0", story())
-    # alone 81 and 32 s; the short one comes after a third of the long one's deadline
+    # by themselves 81 and 32 s; the short one comes after a third of the long one's deadline
     assert (long.priority, long.deadline_s, long.delay_s) == ("low", 162.0, 0)
     assert short.priority == "high"
     assert short.deadline_s == pytest.approx(38.4)

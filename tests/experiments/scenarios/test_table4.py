@@ -117,7 +117,7 @@ def test_a_run_that_is_late_or_very_early_fails_where_there_is_spare_time() -> N
     assert failing(story(late=paced("sort-test20-forecast-1", 72.36, 72))) == []
     late = paced("sort-test20-forecast-1", 72.4, 72)
     assert failing(story(late=late)) == [("forecast: none late by more than 0.5%", "sort test20")]
-    # one that ends 1.9 s early leaves the mean at (0.5 + 2.64) / 2 %
+    # a run that ends 1.9 s early leaves the mean at (0.5 + 2.64) / 2 %
     early = paced("sort-test20-forecast-1", 70.1, 72)
     assert failing(story(early=early)) == [
         ("forecast: none early by more than 2.5%", "sort test20"),
@@ -308,7 +308,7 @@ def test_nothing_is_compared_with_a_run_that_is_withdrawn() -> None:
     assert [goal for goal in others if goal.met is None] == []
     assert (compared.measured, compared.met) == (None, None)
     assert compared.not_measured == "1 of the other laws' 4 runs are withdrawn: the law was broken"
-    # with 83 and 96 of 80 core-seconds the paper's law holds more than ours with twice 84; with 83 and 83 less
+    # with 83 and 96 of 80 core-seconds the paper's law holds more than `forecast` with twice 84; with 83 and 83 less
     mixed = {"one": paced("sort-test20-paper-0", 68, 72, allocated=83)}
     assert SCENARIO.goals(story(**mixed))[-1].measured == 0
     assert SCENARIO.goals(story(**mixed, two=paced("sort-test20-paper-1", 68, 72, allocated=83)))[-1].measured == 1

@@ -119,7 +119,7 @@ def test_a_sql_execution_that_did_not_come_does_not_move_the_others() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.sampled_from((1.0, 10.0, 100.0))), min_size=1, max_size=8), st.randoms())
 def test_threads_in_any_order_find_their_own(jobs: list[tuple[int, float]], chance: random.Random) -> None:
-    """A stage finds its own counterpart, or one that nothing distinguishes from it."""
+    """A stage finds its own counterpart, or an equal one."""
     mixed = chance.sample(jobs, len(jobs))
     expected, seen = threads(jobs), threads(mixed)
     found = same(expected, seen)

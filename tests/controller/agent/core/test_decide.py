@@ -132,8 +132,8 @@ def test_few_waiting_tasks_starve_no_executor_and_are_not_paid_for_twice() -> No
     """One task is not yet handed out."""
     stage = msgspec.structs.replace(STAGE, tasks=1, work_core_s=4.0)
     plan = msgspec.structs.replace(PLAN, stages=(stage,), slots=8, executors=2, left_s=5.0, settings=EXACTLY)
-    # either may get it, so each asks for half of the 0.8 cores; the one that has it for all of them, also before the master
-    # has informed the other
+    # either may get it, so each asks for half of the 0.8 cores; the executor that has it asks for all of them, also before
+    # the master has informed the other
     assert decided(plan, executor()).demand == pytest.approx(0.4)
     assert decided(plan, executor(running=1)).demand == pytest.approx(0.8)
 
@@ -165,7 +165,7 @@ def test_between_stages_the_forecast_law_asks_for_its_part_of_what_is_to_come() 
     )
     assert decided(plan, ObservedExecutor(4, {}, 1.9), LawState(2.0)).demand == pytest.approx(1.25)
     assert decided(plan, ObservedExecutor(4, {}, 2.0), LawState(2.0)).demand == 0.0
-    # also one that had nothing to do in the last stage
+    # also an executor that had nothing to do in the last stage
     assert decided(plan, ObservedExecutor(4, {}, 1.9), LawState(0.0)).demand == pytest.approx(1.25)
     # and nothing is held when nothing is to come
     over = msgspec.structs.replace(plan, future_busy=())
@@ -196,7 +196,7 @@ class TestSeveralAims:
         return decided(plan, ObservedExecutor(4, own, 0.0)).demand
 
     def test_in_a_fair_pool_an_aim_has_a_part_of_the_cores_only(self) -> None:
-        # alone 8 core-seconds in 10 s, but half of the cores go to the other stage, which is far from needing them
+        # by itself 8 core-seconds in 10 s, but half of the cores go to the other stage, which is far from needing them
         assert self.demand(self.FAIR, 2, 2) == pytest.approx(2 * 0.8)
         # and a third where a job without a deadline runs next to them
         beside = StagePlan(stage=5, attempt=0, tasks=9, work_core_s=900.0)

@@ -58,7 +58,7 @@ def test_it_never_falls_and_never_passes_the_quota(looks: list[tuple[float, floa
 
 
 def load_after(seconds: int, other_cores: float, own_cores: float, begin: OtherLoad | None = None) -> OtherLoad:
-    """Look once a second at a machine on which other programs and ours use that many cores."""
+    """Look once a second at a machine on which other programs and executors use that many cores."""
     load = begin or OtherLoad().after(0.0, 500.0, 7.0)
     at_s, busy_s, own_s = load.at_s or 0.0, load.busy_s, load.own_s
     for second in range(1, seconds + 1):

@@ -59,7 +59,7 @@ def test_a_watched_application_gives_nothing_and_one_of_others_gives_only_cores(
     relief = under_pressure(1000, residents=residents)
     assert relief.taken == (ReliefStep(CORES, 0),)
     assert relief.givers(CORES, residents) == {"theirs"}
-    # an application of ours with the same priority gives memory, and only that application does
+    # an application with the same priority, whose executors Sparkpace started, gives memory, and no other does
     residents["ours"] = Resident(0)
     relief = under_pressure(1000, residents=residents)
     assert relief.givers(MEMORY, residents) == relief.givers(Gives.EXECUTORS, residents) == {"ours"}

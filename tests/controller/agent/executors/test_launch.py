@@ -384,7 +384,7 @@ class TestDirectories:
 
 
 class TestNetwork:
-    """Addresses of executors. 192.0.2.77 belongs to no one (RFC 5737)."""
+    """Addresses of executors. 192.0.2.77 belongs to no machine (RFC 5737)."""
 
     @pytest.fixture
     def own(self, site: Site) -> Site:

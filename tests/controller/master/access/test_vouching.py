@@ -76,7 +76,7 @@ SAYS = (
     "exec 3<>/dev/tcp/127.0.0.1/$0; read -r stat </proc/$$/stat; "
     'echo "$stat|$(readlink /proc/self/ns/pid)" >&3; read -r _ <&3'
 )
-"""A driver's part: it connects, tells of its process and waits."""
+"""A driver's part: it connects, names its process and waits."""
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Applications whose executors another cluster manager starts: who paces which, and that nothing else is done to them."""
+"""Applications whose executors another cluster manager starts: the agent that paces each, and that nothing else is done to
+them."""
 
 from __future__ import annotations
 
@@ -273,7 +274,7 @@ def test_its_user_only_says_for_whom_it_counts() -> None:
     assert vouched(SAID, Facts("10.0.0.9", user=User(1001, 1001))).uid == 1001
     seen = Facts("127.0.0.1", peer_uid=1000, in_sight=True, namespace="ours")
     driver = DriverSeen(8, 1000, frozenset({1000}), nested=True, connected=True)
-    assert vouched(SAID, seen).boot_id == ""  # silence tells when it has ended
+    assert vouched(SAID, seen).boot_id == ""  # silence shows when it has ended
     told = vouched(SAID, dataclasses.replace(seen, driver=driver))
     assert (told.uid, told.pid, told.pid_namespace, told.boot_id) == (1000, 8, "ours", SAID.boot_id)
 

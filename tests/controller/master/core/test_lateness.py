@@ -104,7 +104,7 @@ def test_what_explains_less_than_half_is_not_the_reason() -> None:
     found = why(**little)
     assert (found.reason, found.kept_until_s) == ("forecast_wrong", 90.0)
     assert "1m30s" in found.sentence
-    # no one saw it come
+    # nothing announced it
     assert why(late_since_s=100.0).kept_until_s is None
 
 

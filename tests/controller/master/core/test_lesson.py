@@ -1,4 +1,4 @@
-"""Reasons why a run teaches nothing: each reason, where it is reported, and that the next run of the job hears of it."""
+"""Reasons why a run teaches nothing: each reason, where it is reported, and that the next run of the job reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes of applications, by all that may be known of their drivers: each rule, and who waits for whose word."""
+"""Outcomes of applications, by all that may be known of their drivers: each rule, and the reports that are waited for."""
 
 from __future__ import annotations
 

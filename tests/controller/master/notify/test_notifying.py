@@ -31,7 +31,7 @@ PATIENCE_S = 60.0
 
 
 class Told:
-    """A cluster and what its hook has heard."""
+    """A cluster and the events that its hook has received."""
 
     def __init__(self, cluster: FakeCluster, hook: Hook) -> None:
         self.cluster, self.hook = cluster, hook
@@ -39,7 +39,7 @@ class Told:
         cluster.state.notifying = Notifying(self.sender, "this-cluster", lambda: 1e9)
 
     def at_risk(self, *here: ExecutorReport) -> list[dict[str, Any]]:
-        """Let passes be far enough apart that a forecast past a deadline is a risk; return what was heard."""
+        """Let passes be far enough apart that a forecast past a deadline is a risk; return the received events."""
         for seconds in (0.0, 31.0):
             self.cluster.now_s += seconds
             self.cluster.worker("w1", *here)

@@ -1,4 +1,4 @@
-"""Notifications on their way to a real HTTP server: taken, tried again, given up, dropped; no one waits for them."""
+"""Notifications on their way to a real HTTP server: taken, tried again, given up, dropped; no caller waits for them."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_at_a_stop_what_waits_for_its_next_try_is_tried_once_more() -> None:
     ("host", "trusted", "sent"),
     [
         ("127.0.0.1", True, True),
-        # no one vouches for the receiver
+        # no CA of this machine vouches for the receiver
         ("127.0.0.1", False, False),
         # its certificate is for 127.0.0.1
         ("127.0.0.2", True, False),

@@ -198,7 +198,7 @@ class TestLater:
             with pytest.raises(NotStored, match="database or disk is full"):
                 refused()
         clear()
-        assert not store.catch_up()  # no one waits for the disk at each message
+        assert not store.catch_up()  # no message waits for the disk
         assert store.catch_up(again=True)
         assert [name for name, _, _ in store.applications()] == ["app"]
         assert not store.failing
@@ -367,7 +367,7 @@ class TestDurability:
 
         first = store.commits
         asyncio.run(answers())
-        # those that came while one was under way share the next
+        # answers that came while a sync was under way share the next one
         assert len(store.synced) <= 3
         assert store.synced[-1] == first + 100
         store.close()
@@ -382,7 +382,7 @@ class TestDurability:
         else:
             log = path.with_name(f"{path.name}-wal")
             log.unlink()
-            log.symlink_to(log.name)  # a loop, which no one can open
+            log.symlink_to(log.name)  # a loop, which cannot be opened
 
         async def answers() -> None:
             durability = Durability(store, longest_s=0.01) if hangs else Durability(store)

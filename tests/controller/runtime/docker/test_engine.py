@@ -287,7 +287,7 @@ def test_the_image_has_java_and_python(rig: DockerRig) -> None:
 
 @pytest.fixture
 def swappable(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
-    """Provide a folder that anybody may change, with a path in it, and what that path must not lead to."""
+    """Provide a folder that any user may change, with a path in it, and what that path must not lead to."""
     open_to_all = tmp_path / "open"
     (open_to_all / "data").mkdir(parents=True)
     (open_to_all / "data" / "which").write_text("checked\n")

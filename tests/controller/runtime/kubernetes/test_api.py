@@ -1,6 +1,6 @@
 """Pacing pods by the API server: one suite for the stand-in and for a real server from 1.33 on.
 
-What a real server cannot be made to do at will (refuse rights, hang up, be old) is asked of the stand-in alone."""
+What a real server cannot be made to do at will (refuse rights, hang up, be old) is asked only of the stand-in."""
 
 from __future__ import annotations
 
