@@ -104,7 +104,7 @@ class MasterClient:
         return self._call(f"/v1/submissions/{_quoted(submission)}/start", StartReply, asked)
 
     def services(self, after: str) -> dict[str, str]:
-        """Return the addresses of the services that a job comes after, by the words that asked for them."""
+        """Return the addresses of the services among what a job comes after, by the words that asked for them."""
         return self._call("/v1/services", Services, ServicesRequest(after=after)).addresses
 
     def driver_ended(self, submission: str, exit_code: int) -> None:

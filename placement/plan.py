@@ -6,9 +6,9 @@ workers without its input are free, the executor may rather wait (document 002).
 priority may make room (document 003). If no worker could ever take it, it is infeasible, which asks for a new worker
 (`growth`).
 
-Document 003 takes the worker with the fewest victims of lower priority. No application loses work: victims are squeezed to
-their floor, of CPU by the agent, of off-heap memory by the memory manager. Only `--evict` may also end executors. Preemption
-at run time is `WorkerState.busy_cores`, which ignores lower-priority use, the agents' arbitration, and on a machine under
+Document 003 takes the worker with the fewest victims of lower priority. No one loses work: victims are squeezed to their
+floor, of CPU by the agent, of off-heap memory by the memory manager. Only `--evict` may also end executors. Preemption at
+run time is `WorkerState.busy_cores`, which ignores lower-priority use, the agents' arbitration, and on a machine under
 pressure their `core.relief`.
 
 `place` has no clock, file or chance of its own and changes only what the fleet remembers of its searches; the caller carries

@@ -153,8 +153,7 @@ def parse_asked(text: str, *, option: str = "spark.pace.placement.resources") ->
 
 
 def check_piece(units: int, what: str) -> None:
-    """Raise `BadInput` for an amount that is neither whole nor a fraction below 1: an executor holds whole pieces, or a share
-    of one."""
+    """Raise `BadInput` for an amount that is neither whole nor a fraction below 1: pieces are had whole, or one is shared."""
     if units > SCALE and units % SCALE:
         raise BadInput(f"{what}={amount(units)} is more than one and not whole; give a whole number, or a fraction below 1")
 

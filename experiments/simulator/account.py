@@ -27,7 +27,7 @@ class WorkerAccount:
 
     @property
     def backlog(self) -> ResourceSet:
-        """Resources in use although the worker no longer has them; they go when they are released."""
+        """Resources in use although the worker has them no more; they go when they are released."""
         return self.used.less(self.total)
 
     def fits(self, asked: ResourceSet) -> bool:
@@ -55,8 +55,8 @@ class WorkerAccount:
         self.used += asked
 
     def release(self, asked: ResourceSet) -> None:
-        """Free resources that were in use, except for resources that the worker no longer has. Raise `ValueError` for more
-        than was used."""
+        """Free resources that were in use, but for those that the worker has no more. Raise `ValueError` for more than was
+        used."""
         self.used -= asked
 
     def resize(self, total: ResourceSet) -> None:

@@ -154,7 +154,7 @@ PROGRESS_SEEDS = (
 
 
 def _records(data: bytes) -> None:
-    """Leave an unreadable record as it is, and find others."""
+    """Leave a record that cannot be read alone, and find others."""
     with folder() as path:
         good = ContainerRecord(cluster_id="c", worker_id="w", application_id="a", executor_id="2", container="f" * 64)
         write(path / "zz.json", good)

@@ -48,8 +48,8 @@ _ODD = (httpx2.HTTPError, httpx2.StreamError, ConfigError, OSError, LookupError,
 
 
 class ServerLater(RuntimeFailed):
-    """No server answers, or its answer is of no use. `asked_s`: seconds in which it wants no further call, by its
-    `Retry-After`. `too_old`: it can resize none."""
+    """No server answers, or none that can. `asked_s`: seconds in which it wants no further call, by its `Retry-After`.
+    `too_old`: it can resize none."""
 
     def __init__(self, sentence: str, asked_s: float = 0.0, *, too_old: bool = False) -> None:
         super().__init__(sentence)

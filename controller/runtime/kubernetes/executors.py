@@ -1,13 +1,12 @@
-"""The runtime `kubernetes`: it paces Spark executors' pods of a whole cluster by the API server, and neither starts nor ends
-a pod.
+"""The runtime `kubernetes`: paces Spark executors' pods of a whole cluster by the API server, and starts and ends none.
 
 A quota is a wish here: `set_quota` writes it down, one thread patches pods towards the newest wishes, another watches pods,
-and `observe` shows the pods as they were last seen. So a period waits for no server.
+and `observe` shows what was last seen. So a period waits for no server.
 
 A record for each executor says which limit its pod had at first; with it the next agent goes on. The record stays until the
-pod has that limit again or is gone. `pod_resize` decides which patch is due, `pod_cpu` finds an executor's pod.
+pod has that again or is gone. `pod_resize` decides which patch is due, `pod_cpu` which pod an executor is.
 
-`PodLater` holds back only that pod, `ServerLater` all pods: API Priority and Fairness counts the calls of a user together. By
+`PodLater` holds back only that pod, `ServerLater` all: API Priority and Fairness counts the calls of a user together. By
 Kubernetes' API conventions, `Retry-After` says how long to wait then.
 
 The API does not say how much CPU a pod has used: the executor's own figure is used.
@@ -41,8 +40,8 @@ HANGS_S = 120.0
 STEADY_S = 10.0
 """Time after which a watch that ends is soon followed by the next one."""
 LOGGED = 4
-"""Number of failures, 3.5 s or more after the first, with which it is logged that pods are not seen: there may be no executor
-whose report could say so."""
+"""Number of failures, 3.5 s or more after the first, with which it is logged that pods are not seen: there may be no
+executors of which it could be reported."""
 
 
 class KubernetesRuntime(Adopter):

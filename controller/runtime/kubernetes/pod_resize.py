@@ -38,7 +38,7 @@ LATE_S = 10.0
 SHOWN_S = 30.0
 """Time for which another writer is reported."""
 REQUESTS = "spark.kubernetes.executor.request.cores"
-LEFT = "it is no longer paced"
+LEFT = "it is paced no more"
 
 
 def why_not_paced(pod: PodCpu) -> str:

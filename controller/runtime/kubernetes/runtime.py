@@ -1,5 +1,5 @@
-"""The row `kubernetes`: executors' pods of the cluster of this pod's service account or of KUBECONFIG. The row lets go of the
-pods that it paces."""
+"""The row `kubernetes`: executors' pods of the cluster of this pod's service account or of KUBECONFIG. The row lets go of
+those it paces."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_a_token_file_that_is_gone_is_as_no_renewal(tmp_path: Path) -> None:
             link._call(link._reports, "GET", "/v1/applications")
 
 
-def test_orders_of_a_newer_version_are_refused_reported_once_and_tried_again(
+def test_orders_of_a_newer_version_are_not_obeyed_which_is_told_once_and_tried_again(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     report = msgspec.json.decode(made_up(WorkerSync, full=True), type=WorkerSync)

@@ -34,7 +34,7 @@ def quotas(runtime: FakeRuntime) -> list[float | None]:
 
 
 @pytest.mark.parametrize("error", [RuntimeFailed("the kernel refused"), KeyError("surprise")])
-def test_an_executor_that_fails_keeps_no_other_from_its_quota(error: Exception, runtime: FakeRuntime) -> None:
+def test_one_that_fails_keeps_nobody_from_the_rest(error: Exception, runtime: FakeRuntime) -> None:
     runtime._host.faults["set_quota", KEYS[1]] = error
     assert not open_all(runtime, 2.0)
     assert quotas(runtime) == [2.0, 0.5, 2.0, None]

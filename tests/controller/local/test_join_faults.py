@@ -73,7 +73,7 @@ def test_a_firewall_in_either_direction_is_mended_on_its_own_side() -> None:
     assert_names(said, "10.0.0.5 at port 40001", "firewall of the master's machine")
 
 
-def test_a_name_that_the_masters_machine_does_not_know_is_distinguished_from_a_firewall() -> None:
+def test_a_name_that_the_masters_machine_does_not_know_is_told_from_a_firewall() -> None:
     [said] = faults(structs.replace(FOUND, reached=False, resolves=False), replace(HERE, address="pluto"))
     assert_names(said, "'pluto'", "does not resolve on the master's machine", "--host here", "resolver")
 

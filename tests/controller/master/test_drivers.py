@@ -84,7 +84,7 @@ def test_executors_in_networks_start_when_their_driver_has_reported_its_ports(cl
 
 
 @pytest.mark.parametrize(("ports", "own_networks"), [(None, True), ((), False)])
-def test_no_executor_waits_for_ports_of_an_older_bridge_or_without_a_worker_that_needs_them(
+def test_nobody_waits_for_ports_that_an_older_bridge_does_not_tell_or_no_worker_asks_for(
     cluster: FakeCluster, ports: tuple[int, ...] | None, own_networks: bool
 ) -> None:
     cluster.worker("w1", own_networks=own_networks)

@@ -144,7 +144,7 @@ def test_what_no_provider_can_start_is_refused_with_the_reason(scene: Scene, pro
 
 
 @pytest.mark.parametrize("error", [RuntimeFailed("no room"), KeyError("no room"), SystemError("no room")])
-def test_the_user_learns_of_a_provider_that_fails_and_it_is_asked_again_later(
+def test_a_provider_that_fails_is_told_to_the_user_and_asked_again_later(
     scene: Scene, provided: Provided, error: Exception
 ) -> None:
     provided.refuses, provided.error = True, error

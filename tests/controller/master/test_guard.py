@@ -51,7 +51,7 @@ UNREADABLE = {"type": "job_start", "job": 0, "time_ms": 10**400, "properties": {
 JOB = {"type": "job_start", "job": 1, "time_ms": 1000, "stages": [{"stage": 0, "tasks": 4}]}
 
 
-def test_an_unreadable_event_is_left_out_and_reported_once_and_the_next_is_taken_in(
+def test_an_event_that_cannot_be_read_is_left_out_and_told_once_and_the_next_is_taken_in(
     cluster: FakeCluster, application_id: str
 ) -> None:
     reply = raw(cluster, application_id, UNREADABLE, JOB)
@@ -122,7 +122,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_after_a_fault_in_any_step_the_application_is_informed_and_the_master_goes_on(
+def test_whichever_step_goes_wrong_the_application_is_told_and_the_master_goes_on(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     application_id = cluster.register(conf={"spark.pace.deadline": "1h"})

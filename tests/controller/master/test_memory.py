@@ -76,7 +76,7 @@ def test_a_watched_one_that_runs_keeps_its_memory_and_the_others_share_the_rest(
     assert split(scene) == {f"{b}/1": 8000 - 3 * H}
 
 
-def test_a_killed_application_and_a_lost_executor_no_longer_count(scene: Scene) -> None:
+def test_a_killed_application_and_a_lost_executor_count_no_more(scene: Scene) -> None:
     a, b = scene.register("a"), scene.register("b")
     scene.sync()
     scene.cluster.kill(b)

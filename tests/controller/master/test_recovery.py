@@ -147,7 +147,7 @@ class TestPast:
         after = cluster.worker("w1").desired
         assert (after.stopped, after.ended) == ((), ())
 
-    def test_an_unknown_executor_is_removed_when_its_application_has_ended_and_not_before(
+    def test_an_executor_that_nobody_knows_is_removed_when_its_application_has_ended_and_not_before(
         self, cluster: FakeCluster, application_id: str
     ) -> None:
         unknown = report(application_id, "77")
@@ -165,7 +165,7 @@ class TestPast:
                 cluster.register(application_id=application_id)
             assert application_id not in cluster.state.applications
 
-    def test_no_other_driver_takes_over_a_living_application_by_its_id_also_after_a_restart(
+    def test_nobody_takes_over_a_living_application_by_its_id_also_after_a_restart(
         self, cluster: FakeCluster, application_id: str
     ) -> None:
         cluster.driver(application_id, *one_stage_run(1000)[:2])

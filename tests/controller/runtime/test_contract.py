@@ -208,7 +208,7 @@ def test_stop_with_grace_terminates(rig: AnyRig) -> None:
     key = rig.start(runtime, "exec sleep 1000")
 
     def stopped() -> bool:
-        # a program that has only begun may miss the first one
+        # one that has only begun may not hear it the first time
         runtime.stop(key, grace_s=20)
         return not runtime.observe()[key].running
 
@@ -362,7 +362,7 @@ def test_an_executor_ends_with_its_children(rig: AnyRig, runtime: Starter) -> No
     rig.until(lambda: len(_running(marker)) >= 2)
     seen.touch()
     rig.ended(runtime, launch.key)
-    if isinstance(rig, rigs.CgroupProcessRig | rigs.DockerRig):  # by its session, a process in a new session is not found
+    if isinstance(rig, rigs.CgroupProcessRig | rigs.DockerRig):  # by session alone, a new session is not found
         rig.until(lambda: not _running(marker))
     else:
         rig.until(lambda: len(_running(marker)) <= 1)

@@ -84,7 +84,7 @@ def test_a_link_that_is_too_old_is_refused_and_a_new_one_is_printed(page: Served
         "applications/x/kill",
     ],
 )
-def test_a_browser_that_has_not_signed_in_sees_nothing_of_the_master(page: ServedPage, path: str) -> None:
+def test_nothing_of_the_master_is_told_to_who_has_not_signed_in(page: ServedPage, path: str) -> None:
     method = "POST" if path.endswith(("set", "kill")) else "GET"
     for cookie in ("", "sparkpace=guess", "sparkpace="):
         answer, said = page.call(path, method=method, body=b"{}", Origin=f"http://{page.host}", Cookie=cookie)

@@ -132,8 +132,8 @@ def test_few_waiting_tasks_starve_no_executor_and_are_not_paid_for_twice() -> No
     """One task is not yet handed out."""
     stage = msgspec.structs.replace(STAGE, tasks=1, work_core_s=4.0)
     plan = msgspec.structs.replace(PLAN, stages=(stage,), slots=8, executors=2, left_s=5.0, settings=EXACTLY)
-    # either may get it, so each asks for half of the 0.8 cores; the executor that has it asks for all of them, also before
-    # the master has informed the other
+    # either may get it, so each asks for half of the 0.8 cores; the one that has it for all of them, also before the master
+    # has informed the other
     assert decided(plan, executor()).demand == pytest.approx(0.4)
     assert decided(plan, executor(running=1)).demand == pytest.approx(0.8)
 

@@ -176,7 +176,7 @@ class TestLater:
         assert store.catch_up()
         assert store.commits == before + 1
 
-    def test_states_that_do_not_fit_are_kept_and_stored_later_with_one_log_line_each(
+    def test_what_does_not_fit_is_kept_and_stored_later_and_that_is_told_once_each(
         self, store: Store, caplog: pytest.LogCaptureFixture
     ) -> None:
         clear = self.filled(store)

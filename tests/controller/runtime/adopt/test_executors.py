@@ -194,7 +194,7 @@ def test_an_agent_that_may_not_write_the_group_refuses_and_says_what_would_help(
     assert grouped.processes[-1].poll() is None, "the executor goes on"
 
 
-def test_its_group_lies_below_its_owners_only_for_cpu_and_goes_with_it(grouped: CgroupAdoptRig) -> None:
+def test_its_group_lies_below_its_owners_for_cpu_alone_and_goes_with_it(grouped: CgroupAdoptRig) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped, "sleep 1000 & sleep 1000 & wait"), CgroupTree()
     grouped.until(lambda: len(_children(what.claim.process.pid)) == 2)
     owners = group_of(what.claim.process.pid)
@@ -228,8 +228,8 @@ def test_a_made_group_weighs_as_the_threads_of_its_slots_do(grouped: CgroupAdopt
         runtime.adopt(Adoption(ExecutorKey(application, KEY.executor_id), claim, grouped.SERVES, 0.5, slots=slots))
         group = group_of(claim.process.pid)
         assert int((group.cpu / "cpu.shares").read_text()) == 1024 * slots
-    assert int(adopted.read_text()) == 1024 * (3 + 2), "weights count only among siblings"
-    assert int((container.cpu / "cpu.shares").read_text()) == 1024, "its owner's stays as it is"
+    assert int(adopted.read_text()) == 1024 * (3 + 2), "weights count among siblings alone"
+    assert int((container.cpu / "cpu.shares").read_text()) == 1024, "its owner's is left alone"
     runtime.stop(KEY)
     assert int(adopted.read_text()) == 1024 * 2
     runtime.stop(ExecutorKey("app-2", KEY.executor_id))
@@ -375,8 +375,7 @@ def test_below_a_group_with_a_quota_an_executor_gets_as_much_as_that_has(
 def test_a_quota_of_another_period_is_written_below_a_group_with_a_quota(
     grouped: CgroupAdoptRig, container: Group, inner: Group, period_us: int
 ) -> None:
-    """YARN gives a container 1 s of a longer period; 1 s of Sparkpace's period would be ten cores, which the kernel refuses
-    here."""
+    """YARN gives a container 1 s of a longer period; 1 s of ours would be ten cores, which the kernel refuses here."""
     runtime, what, tree = grouped.runtime(), adoption(grouped, BUSY), CgroupTree()
     tree.write_quota(container, 1.5)
     (inner.cpu / "cpu.cfs_period_us").write_text(str(period_us))
@@ -430,7 +429,7 @@ def test_a_container_as_yarns_node_manager_makes_it_can_be_removed_by_it_while_i
         assert (container / "cpu.cfs_quota_us").read_text().strip() == "70000"
         assert [path for path in container.iterdir() if path.is_dir()] == []
         seen = runtime.observe()[KEY]
-        assert seen.cpu_s < 5, "only of the executor, and not of YARN's group"
+        assert seen.cpu_s < 5, "of the executor alone, whatever YARN's group counts"
         assert seen.memory_bytes < 1 << 30
         os.kill(executor, signal.SIGKILL)  # its shell reaps it; an orphan would stay in the group until init comes to it
         shell.wait()
@@ -506,7 +505,7 @@ def test_a_group_with_somebody_else_in_it_is_not_its_own(grouped: CgroupAdoptRig
     runtime.stop(KEY)
 
 
-def test_another_writer_of_the_quota_is_reported(grouped: CgroupAdoptRig) -> None:
+def test_another_writer_of_the_quota_is_told(grouped: CgroupAdoptRig) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
     runtime.adopt(what)
     assert runtime.observe()[KEY].remark == ""
