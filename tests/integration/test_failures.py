@@ -83,7 +83,7 @@ def test_the_master_is_away_and_comes_back_and_nothing_is_lost(
     assert_unharmed(summary, view.application_id)
     # every task was reported in spite of the outage: 3 rounds of 6 tasks and 4 more after the shuffle
     assert summary["tasks"] == 3 * (6 + 4)
-    # The samples that agents took without a master have come in. A starved agent may have few of them.
+    # What agents measured without a master has come in. One that was starved may have measured little.
     times = [summary["submitted_epoch_s"] + sample.time_s for sample in cluster.samples(view.application_id)]
     assert [time_s for time_s in times if away_s < time_s < back_s]
 
