@@ -33,7 +33,7 @@ TIMEOUT_S = 10.0
 class MasterClient:
     """A client. `ca` is the file with the certificate that is pinned. Methods raise `Unavailable` when no master answers, or
     when a server does not prove that it is the master: that server learns no token. They raise `OtherVersion` when the master
-    speaks no version of ours, `Denied` for a wrong token, else the master's own error."""
+    speaks no version that this release speaks, `Denied` for a wrong token, else the master's own error."""
 
     def __init__(self, url: str, ca: Path, token: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
         address_of(url)
@@ -170,8 +170,8 @@ class MasterClient:
 
 
 class LastingClient(MasterClient):
-    """A client that keeps its connection for the next call: TLS costs a master more than most answers. Not for several
-    threads at once."""
+    """A client that keeps its connection for the next call: TLS costs a master more than most answers. Several threads must
+    not use it at once."""
 
     @cached_property
     def _kept(self) -> HttpConnection:

@@ -42,18 +42,18 @@ VARIABLE = "SPARKPACE_HOME"
 MASTER_VARIABLE = "SPARKPACE_MASTER"
 """Variable with the URL of a master that was not started by `up` in this home, for instance on another machine."""
 CONFIG_VARIABLE = "SPARKPACE_CONFIG"
-"""Variable with a file of options of `up`, `master` and `agent`; empty: no file, not the home's either."""
+"""Variable with a file of options of `up`, `master` and `agent`; empty: no file counts, not even the home's."""
 WORKER_ID = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 """Form of a worker's name, which is a file's, too."""
 USER_TOKEN = re.compile(r"([0-9]{1,10})-([0-9]{1,10})")
 LARGEST_TOKEN_BYTES = 1024
 """Most bytes of a token's file."""
 HASHED = "sha256:"
-"""Begin of a file of `agent-tokens` that has only the token's hash: no token has a colon."""
+"""Beginning of a file of `agent-tokens` that has only the token's hash: no token has a colon."""
 SHORTEST_SECRET = 16
 """Least characters of a secret that the operator has chosen."""
 ORDERS = "orders"
-"""Name of the folder in the agent's own with a folder per executor, which sees its own read-only."""
+"""Name of the folder, in the agent's own, that has a folder per executor; an executor sees its own folder read-only."""
 
 
 class AgentProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ NO_PROCESS = Process(0, 0, "")
 
 class Home:
     """One home directory; nothing is made before `create`. `local` has scratch directories of executors and of the driver's
-    side. `master_url` is of a master that was not started here, for a home without a cluster of its own."""
+    side. `master_url` is that of a master which was not started here, for a home without a cluster of its own."""
 
     def __init__(self, path: Path, master_url: str | None = None) -> None:
         self.path, self.master_url = path, master_url
@@ -225,7 +225,7 @@ class Home:
         for file in sorted(self.user_tokens.glob("*")) if self.user_tokens.is_dir() else ():
             named = USER_TOKEN.fullmatch(file.name)
             with suppress(PaceError):
-                # all tokens are compared, so the time taken tells nothing
+                # all tokens are compared, so the time taken reveals nothing
                 if named and hmac.compare_digest(read_token(file).encode(), token.encode()):
                     found = User(*map(int, named.groups()))
         return found
@@ -290,7 +290,8 @@ def make_token(path: Path) -> Path:
 
 def read_token(path: Path, maker: str = "sparkpace up") -> str:
     """Return the token in `path`, which `maker` makes; white space around it does not count. Raise `Denied` for a file that
-    others may read, that is not ours, no plain file, empty, or without a token in it; `Unavailable` when it is missing."""
+    others may read, that belongs to another user, is no plain file, is empty, or has no token in it; `Unavailable` when it is
+    missing."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""One of each: one master on a home, one agent on a worker, one `up` or `down` at a time.
+"""Locks, so that there is one master on a home, one agent on a worker, and one `up` or `down` at a time.
 
-A service holds flock(2) on a 0600 file of the home for as long as it lives; the kernel drops it with the process, however
-that ends. In the file the holder says who it is, which is how `up` and `down` find services that they did not start. A file
-that a dead process left behind holds nothing and does no harm.
+A service holds flock(2) on a 0600 file of the home for as long as it lives; the kernel drops the lock with the process,
+however that ends. The file names its holder, so `up` and `down` find services that they did not start. A file that a dead
+process left behind holds nothing and does no harm.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stage_model.decoding import UNREADABLE
 from stage_model.errors import Unavailable
 
 SETTLE_S = 1.0
-"""Longest time that a lock may be held by an unknown holder, which is writing down who it is, or just looks."""
+"""Longest time that an unknown holder may have a lock: it is writing its name into the file, or just looks."""
 ORPHAN_S = 12.0
 """Time from SIGTERM to SIGKILL of a child whose supervisor died: a clean stop opens the quotas first."""
 LOOK_S = 0.05
@@ -98,7 +98,7 @@ def agent_lock(home: Home, worker_id: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def turn(home: Home) -> Iterator[None]:
-    """Hold the home itself as the lock of `up` and `down`. Raise `Unavailable` while another one is under way."""
+    """Hold the home itself as the lock of `up` and `down`. Raise `Unavailable` while another `up` or `down` is under way."""
     descriptor = os.open(home.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:

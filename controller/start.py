@@ -1,7 +1,8 @@
-"""Processes of our own: `ours` is the command for one, and such a process begins with this file, run by its path.
+"""Sparkpace's own processes: `ours` is the command for such a process, which begins with this file, run by its path.
 
-Not `python -m`: an installed Sparkpace keeps its packages off the path that other programs import from (docs/decisions/
-0019-one-name-installed.md), and `-m` looks into the current directory first, where a user may have a `controller` of his own.
+The command does not use `python -m`: an installed Sparkpace keeps its packages off the path that other programs import from
+(docs/decisions/ 0019-one-name-installed.md), and `-m` looks into the current directory first, where a user may have a
+`controller` of his own.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
     python -m experiments replay FOLDER
 
 `run` and `report` end with 0 only if every condition of the experiment holds, with 1 if one does not. A quick run is too
-small for most conditions: there every step must have run, with right answers and quotas within capacity.
+small for most conditions: it only checks that every step ran, with right answers and quotas within capacity.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
 @click.option("--repetitions", type=click.IntRange(min=1), help="As many in all; more may be added later.")
 @click.option("--only", multiple=True, metavar="STEP", help="Run only steps whose names begin with STEP; repeat it.")
 def run_command(spec: str, quick: bool, seed: int, out: Path | None, repetitions: int | None, only: tuple[str, ...]) -> None:
-    """Run what is missing of SPEC (a name in experiments/scenarios/specs, or a .toml file), then report.
+    """Run the missing steps of SPEC (a name in experiments/scenarios/specs, or a .toml file), then report.
 
     A call that was interrupted, or that asks for more repetitions, goes on where the folder is. --only leaves other steps
     missing, and the report says so.

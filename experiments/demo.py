@@ -1,6 +1,6 @@
 """The main job, as `make demo` runs it: PageRank over Debian's package graph, once to learn, once with a deadline.
 
-The demo starts a cluster of its own below `out/demo`, so it needs nothing and leaves nothing running. Results:
+The demo starts a cluster of its own below `out/demo`, so it needs no running cluster and leaves none. Results:
 `learn/summary.json`, `deadline/summary.json`, `progress.png`, all in `out/demo`.
 """
 
@@ -72,8 +72,8 @@ class Demo:
         return record
 
     def _sparkpace(self, *words: str, log: Path | None = None, quiet: bool = False) -> str:
-        """Run the command and print its output; return all of it. With a `log`, only lines of ours are printed, or the last
-        lines where the command failed."""
+        """Run the command and print its output; return all of it. With a `log`, only lines of Sparkpace are printed, or the
+        last lines where the command failed."""
         done = self.sparkpace.run(words, log=log)
         if log is not None:
             # Spark's own log goes to a file; the progress line and notices would be lost in it
@@ -86,7 +86,7 @@ class Demo:
 
 
 def lines_of_a_log(text: str, *, failed: bool) -> list[str]:
-    """Return the lines that are ours; where the command failed, the last lines, whosever they are."""
+    """Return the lines that Sparkpace printed; where the command failed, return the last lines of any program."""
     lines = [f"{line}\n" for line in text.splitlines()]
     return lines[-LAST_LINES:] if failed else [line for line in lines if line.startswith("sparkpace:")]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 Key = tuple[str, str]
 """Application and executor of a container."""
 MARGIN_MB = 32
-"""MiB by which a limit stays above what is in use: lowered to the very use, the next allocation would fail."""
+"""MiB by which a limit stays above the memory in use: under a limit equal to that, the next allocation would fail."""
 STEP_MB = 64
 """Smallest move, in MiB, on the way to a target: smaller ones wait for more, because each costs a write through the
 engine."""
@@ -115,11 +115,11 @@ class Moves:
 
 
 def moves(containers: Sequence[Container], capacity_mb: int) -> Moves:
-    """Return the moves of this period; `containers` are those that run or should, in the master's order.
+    """Return the moves of this period; `containers` has the executors that run or should run, in the master's order.
 
-    Starts come before growth, because a waiting executor has nothing and a growing one has something; a start that does not
-    fit yet keeps later starts and all growth from taking the room it waits for. Limits together stay within `capacity_mb`, or
-    shrink towards it if they were above.
+    Starts come before growth, because a waiting executor has nothing and a growing executor has something; a start that does
+    not fit yet keeps later starts and all growth from taking the room it waits for. Limits together stay within
+    `capacity_mb`, or shrink towards it if they were above.
     """
     release: list[Move] = []
     free_mb = capacity_mb
@@ -164,7 +164,7 @@ def _lowered_mb(container: Container) -> int | None:
     if not container.running or container.floor_mb is None or limit_mb is None or order is None or answer is None:
         return None
     if answer.number != order.number:
-        return None  # an answer to an older order says nothing of what this one allowed
+        return None  # an answer to an older order says nothing about this order
     target_mb = container.fixed_mb + max(order.budget_mb, container.target_mb or 0)
     least_mb = max(target_mb, container.fixed_mb + answer.budget_mb, container.used_mb + MARGIN_MB)
     return least_mb if least_mb <= limit_mb - (1 if least_mb == target_mb else STEP_MB) else None

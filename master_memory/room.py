@@ -51,13 +51,13 @@ class Newcomer:
         return self._need(worker.cores).least_mb <= worker.memory_mb
 
     def now(self, worker: WorkerLike) -> bool:
-        """Check that the executor may join those that are there, with no one squeezed for it."""
+        """Check that the executor may join the executors on the worker without a squeeze."""
         need = self._needs.get(worker.cores) or self._need(worker.cores)
         return admits(worker.memory_mb, self._there(worker), need)
 
     def squeezed(self, worker: WorkerLike) -> tuple[str, ...] | None:
-        """Return the keys of executors of lower priority that are brought down to their floor if it joins; None where that is
-        not enough."""
+        """Return the keys of executors of lower priority that are brought down to their floor if it joins; None where this
+        memory is not enough."""
         return victims(worker.memory_mb, self._there(worker), self._need(worker.cores))
 
     def lacking(self, workers: Sequence[WorkerLike]) -> str:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 HEADROOM = 1.25
-"""Factor on a job's use: a job that uses all its budget asks for a quarter more; one that uses less keeps a quarter of its
-use besides."""
+"""Factor on a job's use: a job that uses all its budget asks for a quarter more; a job that uses less keeps a quarter more
+than its use."""
 STEADY_SHARE = 1 / 16
 """Part of the off-heap memory that a budget must move by before `by-need` moves any budget: each move costs evictions."""
 
@@ -54,8 +54,8 @@ def equal(memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
 
 
 def by_need(memory_mb: int, needs: Sequence[Need]) -> dict[str, int]:
-    """Return budgets by measured use with head-room: max-min fair up to what each needs, and what no one needs is shared
-    equally.
+    """Return budgets by measured use with head-room: max-min fair up to what each needs, and memory that no application needs
+    is shared equally.
 
     Execution memory in use counts as a floor, because a budget below it could not be reached. An application whose use is not
     known yet needs an equal share. Budgets in force stay as long as none of them would move by `STEADY_SHARE` of all: memory
@@ -90,8 +90,8 @@ order of the needs does not matter."""
 
 
 def admits(memory_mb: int, present: Sequence[Need], newcomer: Need) -> bool:
-    """Check that `newcomer` may join with no one squeezed for it: for everyone whose off-heap memory may change, offHeap >= h
-    then (the paper's rule, under every policy). An application by itself on a worker takes no one's share: it only has to
+    """Check that `newcomer` may join without a squeeze: for every application whose off-heap memory may change, offHeap >= h
+    then (the paper's rule, under every policy). An application by itself on a worker takes no other's share: it only has to
     fit."""
     after = [*present, newcomer]
     if sum(need.least_mb for need in after) > memory_mb:
@@ -102,7 +102,7 @@ def admits(memory_mb: int, present: Sequence[Need], newcomer: Need) -> bool:
 
 def victims(memory_mb: int, present: Sequence[Need], newcomer: Need) -> tuple[str, ...] | None:
     """Return the keys of needs of lower priority that are brought down to their floor if `newcomer` joins; None where that is
-    not enough for it, or would take from one of its own priority or a higher one."""
+    not enough for it, or would take from an application of its own priority or a higher one."""
     after = [*present, newcomer]
     if sum(need.least_mb for need in after) > memory_mb:
         return None
@@ -110,7 +110,7 @@ def victims(memory_mb: int, present: Sequence[Need], newcomer: Need) -> tuple[st
     rest = [need for need in after if need.floor_mb is not None and need.key not in gone]
     left = _off_heap_mb(memory_mb, after) - sum(floor for key, floor in _floors(after).items() if key in gone)
     share = left // max(1, len(rest))
-    # with all others at their floors it takes no one's share any more: it only has to fit
+    # with all others at their floors, the newcomer no longer takes a share of theirs: it only has to fit
     if newcomer.key in gone or (rest != [newcomer] and any(share < need.fixed_mb for need in rest)):
         return None
     lower = {need.key for need in present if need.priority < newcomer.priority}

@@ -4,8 +4,8 @@ docs/placement.md, Data).
 An application waits once. The expectation, and what came, is kept (`DataWait`). Whether waiting is worth it is forecast as in
 document 002 (RFD; docs/design.md, section 4): E is the number of requests that machines with unprocessed blocks of the job
 are expected to make within the time that moving one block takes, E = TT * S * K / t. With E of 1 or more, waiting is worth
-it. Machines that jobs ahead in the queue want too are left to those jobs, as the document's text argues; its formula 5, as
-printed, counts only those (`experiments.simulator.waiting` has both).
+it. Machines that jobs ahead in the queue want, too, are left to those jobs, as the document's text argues; its formula 5, as
+printed, counts only these machines (`experiments.simulator.waiting` has both).
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Patience:
 
     `wait` is "forecast", or the longest wait; `move_s` is the time that moving the input of one wave of its first stage's
     `tasks` takes. `elapsed_s` is the time since submission, `last` the wait under way or before. `duration_s` returns how
-    long an application takes, None where no one knows; `ahead` returns the shares of input by host of the applications that
-    come first. Both are asked only when a wait may begin."""
+    long an application takes, None where the time is not known; `ahead` returns the shares of input by host of the
+    applications that come first. Both are asked only when a wait may begin."""
 
     wait: str | float
     move_s: float

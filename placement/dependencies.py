@@ -1,5 +1,5 @@
-"""Applications that start after others (`--after APP[:success|:up]`): which may start, which never will, no cycles. Document
-003."""
+"""Applications that start after others (`--after APP[:success|:up]`): the applications that may start, the applications that
+never will, and the refusal of cycles. Document 003."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Filters: may this executor go to this worker? The first half of document 003's filter, then score.
 
-A filter returns the reason why not, as a clause for people, or nothing. The filters of `LASTING` stay true when everyone else
-has gone, so a worker that fails them will never do; the other filters are about what is free now. Whether memory allows it is
-asked last, of the memory manager (`request.Memory`).
+A filter returns the reason why not, as a clause for people, or nothing. The filters of `LASTING` give the same answer when
+all other executors have gone, so a worker that fails them will never do; the other filters are about what is free now.
+The last question goes to the memory manager: whether memory allows it (`request.Memory`).
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ class Fleet:
         return self._by_id.get(worker_id)
 
     def change(self, gone: Iterable[str], new: Iterable[WorkerState]) -> None:
-        """Remove the workers that are `gone`, and take in those that are new or offer something else from now on; the caller
-        adds the occupants of these."""
+        """Remove the workers that are `gone`, and take in workers that are new or offer something else from now on; the
+        caller adds the occupants of these."""
         for worker_id in gone:
             self._by_id.pop(worker_id, None)
         self._by_id.update((worker.worker_id, worker) for worker in new)
@@ -63,8 +63,8 @@ class Fleet:
         return [worker for host in hosts for worker in self._on_host.get(host, ())]
 
     def among(self, request: Request) -> Sequence[WorkerState]:
-        """Return the workers outside which none will do: those with the rarest of the resources and labels that the request
-        asks for."""
+        """Return the only workers that can do: the workers with the rarest of the resources and labels that the request asks
+        for."""
         groups = [self._having.get(name, []) for name in request.pieces]
         groups += [
             self._labelled.get((label.name, label.value), [])
@@ -74,8 +74,8 @@ class Fleet:
         return min(groups, key=len, default=self.ordered)
 
     def find(self, request: Request, least_mb: int, fits: Callable[[WorkerState], bool]) -> list[WorkerState]:
-        """Return the workers with so much room that `fits` holds for: those on the hosts that the request prefers, and as
-        many more as make `ENOUGH`; by name."""
+        """Return workers with room for the executor, for which `fits` holds, by name: all such workers on the hosts that the
+        request prefers, and as many others as make `ENOUGH`."""
         ordered, near = self.among(request), self.on({request.local, *request.prefer} - {""})
         found = {worker.worker_id: worker for worker in near if worker.free_mb >= least_mb and fits(worker)}
         begin = self._next % max(1, len(ordered))

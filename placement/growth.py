@@ -19,7 +19,7 @@ CORE_STEP = 0.05
 LEAST_CORES = 1.0
 MEMORY_STEP_MB = 256
 START_S = 30.0
-"""Seconds that a worker is expected to take from its request to its first report, before any has."""
+"""Seconds that a worker is expected to take from its request to its first report, before any worker has reported."""
 MOST_FURTHER = 100
 """Most further workers that are offered to one deadline."""
 
@@ -187,7 +187,7 @@ class Growth:
             self.queue.append(kind)
 
     def failed(self, name: str, kind: WorkerType, now_s: float) -> list[EndWorker]:
-        """Take in that a worker could not be started: whatever came of it goes, and its type is not tried again for
+        """Take in that a worker could not be started: a half-started worker is ended, and its type is not tried again for
         `retry_s`."""
         self._not_before[kind] = now_s + self.limits.retry_s
         return [self._end(self.started[name], "it could not be started", now_s)] if name in self.started else []
@@ -240,7 +240,7 @@ class Growth:
         starts: list[StartWorker] = []
         if self.usual is None or self.held(self.usual, now_s):
             return starts
-        # those that vertical growth has begun count: N = H + V + n
+        # workers that vertical growth has begun count: N = H + V + n
         while others + len(self._living()) < ideal and self._room(self.usual):
             starts.append(self._start(self.usual, now_s))
         return starts

@@ -1,7 +1,7 @@
 """The whole decision of placement: where an executor goes, or for what it waits (documents 000, 002, 003; docs/placement.md).
 
 Spillover first (document 000, section 3.1): the workers where it fits now, of which the best located with room for its cores
-are kept (`Fleet.located`) and a policy chooses one; else the workers where it would fit if no one else were there. Where only
+are kept (`Fleet.located`) and a policy chooses one; else the workers where it would fit by itself. Where only
 workers without its input are free, the executor may rather wait (document 002). Where nothing is free, executors of lower
 priority may make room (document 003). If no worker could ever take it, it is infeasible, which asks for a new worker
 (`growth`).
@@ -107,13 +107,13 @@ def place(request: Request, fleet: Fleet, memory: Memory) -> PlaceAnswer:
 
 
 def fits_ever(request: Request, memory: Memory) -> Check:
-    """Return a check that a worker could take the executor if no one else were there."""
+    """Return a check that a worker without other executors could take the executor."""
     passes = passing(LASTING, request)
     return lambda worker: passes(worker) and memory.ever(worker)
 
 
 def ever_fitting(request: Request, fleet: Fleet, memory: Memory) -> list[WorkerState]:
-    """Return the workers that could take it if no one else were there, by name."""
+    """Return the workers that could take it if they had no other executors, by name."""
     could, least_mb = fits_ever(request, memory), memory.least_mb
     return [worker for worker in fleet.among(request) if worker.memory_mb >= least_mb and could(worker)]
 
@@ -143,8 +143,8 @@ def type_for(request: Request, least_mb_on: Callable[[float], int]) -> WorkerTyp
 
 
 def _squeezing(request: Request, fleet: Fleet, memory: Memory, workers: Sequence[WorkerState]) -> Squeeze | Placed | None:
-    """Return the worker where the fewest of lower priority must give off-heap memory up for it; no one must where they have
-    only their floor already."""
+    """Return the worker where the fewest executors of lower priority must give up off-heap memory for it; an executor that
+    has only its floor need not give anything."""
     found = [(worker, keys) for worker in workers if (keys := memory.squeezed(worker)) is not None]
     if not found:
         return None
@@ -184,9 +184,9 @@ def fewest(
     candidates: Sequence[WorkerState], priority: int, enough: Callable[[WorkerState, Sequence[Occupant]], bool]
 ) -> Victims | None:
     """Return the worker where the fewest occupants of lower priority must give way, and these occupants: lowest priority
-    first, then the most planned cores, then by name. `enough` says whether the executor would fit without those. None where
-    no one's giving way helps."""
-    found = [victims for worker in candidates if (victims := _on(worker, priority, enough)) is not None]
+    first, then the most planned cores, then by name. `enough` says whether the executor would fit without these. None where
+    giving way does not help.""" found = [victims for worker in candidates if (victims := _on(worker, priority, enough)) is
+    not None]
 
     def key(victims: Victims) -> tuple[int, int, str]:
         return len(victims.occupants), sum(occupant.priority for occupant in victims.occupants), victims.worker.worker_id

@@ -1,7 +1,7 @@
 """The policies that choose among the workers that fit: document 000's for balancing load, and two that fill or spread.
 
 A policy sees the fitting workers only, chooses one, and remembers what it must (round robin, weights). `draw` gives uniform
-numbers in [0, 1), so a seeded policy decides alike every time. Worked examples: docs/design.md, section 2;
+numbers in [0, 1), so a policy with a seed makes the same choices every time. Worked examples: docs/design.md, section 2;
 tests/placement/test_policies.py.
 """
 

@@ -25,10 +25,10 @@ class Memory(Protocol):
         """The smallest container that the executor could have on any worker."""
 
     def ever(self, worker: WorkerState) -> bool:
-        """Check that the executor would fit the worker if no one else were there."""
+        """Check that the executor would fit the worker by itself."""
 
     def now(self, worker: WorkerState) -> bool:
-        """Check that the executor may join those that are there; never where it would not even fit by itself."""
+        """Check that the executor may join the executors on the worker; false where it would not even fit by itself."""
 
     def squeezed(self, worker: WorkerState) -> tuple[str, ...] | None:
         """Return the keys of executors of lower priority that are brought down to their floor if the executor joins; None

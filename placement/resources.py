@@ -87,7 +87,7 @@ Held = Mapping[int, int]
 class Pool:
     """The pieces of one resource on one worker, ids 0 to `count` - 1, less what is `held`.
 
-    The size may have changed since pieces were taken: no one can have any part of a piece that is there no more."""
+    The size may have changed since pieces were taken: no executor can have a part of a piece that no longer exists."""
 
     def __init__(self, count: int, held: Iterable[Held] = ()) -> None:
         self._free = dict.fromkeys(range(count), SCALE)
@@ -97,7 +97,7 @@ class Pool:
 
     @property
     def free_units(self) -> int:
-        """Units that no one holds; they need not come from one piece."""
+        """Free units; they need not come from one piece."""
         return sum(max(0, units) for units in self._free.values())
 
     def find(self, units: int) -> Held | None:
@@ -108,7 +108,7 @@ class Pool:
                 raise ValueError(f"{units} units are more than a piece and not whole")
             whole = [piece for piece, free in sorted(self._free.items()) if free == SCALE][: units // SCALE]
             return dict.fromkeys(whole, SCALE) if len(whole) == units // SCALE else None
-        # the fullest split piece that has room, so that larger shares stay possible; else a whole one is split
+        # take the fullest split piece that has room, so that larger shares stay possible; else split a whole piece
         room = [(free == SCALE, free, piece) for piece, free in self._free.items() if free >= units]
         return {min(room)[2]: units} if room else None
 

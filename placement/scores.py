@@ -1,8 +1,8 @@
 """Scores: how good is this worker for this executor? The second half of document 003's filter, then score.
 
-Each score is between 0 and 1 and counts with its weight (a setting). `LOCATION` is about where data, images and others are,
-and comes before the load: the policies choose among the workers with the best sum of these, and of those among the ones whose
-planned cores leave room (`has_room`). `available` is what policies look at.
+Each score is between 0 and 1 and counts with its weight (a setting). `LOCATION` is about where data, images and other
+executors are, and comes before the load: the policies choose among the workers with the best sum of these scores, and among
+these the workers whose planned cores leave room (`has_room`). `available` is what policies look at.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The store is a table per prefix length, looked up from the longest down: a radix tree's answer from dictionaries, with no tree
 to walk in Python. Libraries with a tree in C need a compiler at installation or have few wheels
-(docs/decisions/0017-placement.md). Filled from text (`parse_topology`); reading files is the caller's.
+(docs/decisions/0017-placement.md). `parse_topology` fills it from a text; the caller reads the file.
 """
 
 from __future__ import annotations

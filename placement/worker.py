@@ -73,7 +73,7 @@ class WorkerState:
         self._sum()
 
     def add(self, occupant: Occupant) -> None:
-        """Add an executor; one of the same key that was here before is replaced."""
+        """Add an executor; it replaces an executor of the same key."""
         self.occupants[occupant.key] = occupant
         self._sum()
 
@@ -111,6 +111,6 @@ class WorkerState:
         return self.cores - sum(cores for other, cores in self.cores_of.items() if other >= priority)
 
     def free_pieces(self, name: str) -> int:
-        """Return the units of a resource that no one holds."""
+        """Return the free units of a resource."""
         pool = self.pools.get(name)
         return pool.free_units if pool else 0

@@ -16,7 +16,7 @@ class BadInput(PaceError):
 
 
 class TooLarge(BadInput):
-    """More than is taken at all, now or later."""
+    """More than is ever accepted."""
 
 
 class Unavailable(PaceError):
@@ -26,11 +26,11 @@ class Unavailable(PaceError):
 
 
 class Unusable(Unavailable):
-    """Something is there and answers, but not in a way that we can use."""
+    """Something answers, but its answer is of no use here."""
 
 
 class TooMuch(Unavailable):
-    """More than is taken for now; later it may be."""
+    """More than is accepted now; a later try may succeed."""
 
 
 class TooSlow(Unavailable):

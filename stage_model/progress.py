@@ -1,6 +1,6 @@
 """The live progress of one executor, as its plugin writes it into `progress.json` several times a second.
 
-This module has only the schema and what may be in it; reading such a file safely is `controller.agent.executors.known`'s.
+This module has only the schema and its limits; `controller.agent.executors.known` reads such a file safely.
 Counters are cumulative per stage attempt since the executor's start, so a lost or repeated file does no harm.
 """
 

@@ -71,7 +71,7 @@ class Topic:
     @classmethod
     def from_numbers(cls, numbers: Mapping[str, float]) -> Self:
         """Return this topic from {"paper.alpha": 0.95, ...}, as plans carry it. A missing name has its default; other names
-        are not looked at, because a newer peer may send some."""
+        are ignored, because a newer peer may send some."""
         return cls(**{name: numbers[key] for key, name in cls.plan_names() if key in numbers})
 
     @classmethod
@@ -128,7 +128,7 @@ def _value(key: str, text: str, rule: Rule) -> float:
         if rule.unit != "s" or not word[:1].isdigit():
             raise BadInput(f"{key} is {text[:100]!r}, which is not a number; give {rule.accepted}.") from None
         value = parse_duration(word, option=key)
-    # nan fails every comparison, hence is accepted by no range; inf is no constant either.
+    # nan fails every comparison, so no range accepts it; inf is no constant either.
     if math.isinf(value) or not rule.accepts(value):
         raise BadInput(f"{key} is {text[:100]!r}, which is out of range; give {rule.accepted}.")
     return value

@@ -82,7 +82,7 @@ def parse_deadline(text: str, now: datetime, *, option: str = "--deadline") -> f
     try:
         left_s = (at.astimezone(UTC) - now.astimezone(UTC)).total_seconds()
     except OverflowError as error:
-        # within a day of the first or the last year that there is
+        # the time is within a day of the first or the last possible year
         raise BadInput(f"{option} {_quoted(text)} is not a usable time; give {accepted}.") from error
     if left_s <= 0:
         raise BadInput(
@@ -106,7 +106,7 @@ class NewDeadline(NamedTuple):
 
 def parse_new_deadline(text: str, now: datetime, *, option: str = "--deadline") -> NewDeadline | None:
     """Parse as `parse_deadline` does, for an application that runs: a duration counts from its submission. Return None for
-    "none": the application has no deadline any more."""
+    "none": the application no longer has a deadline."""
     if text.strip().lower() == "none":
         return None
     return NewDeadline(parse_deadline(text, now, option=option), from_now=is_time(text))

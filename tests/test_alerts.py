@@ -68,7 +68,7 @@ def test_every_alert_is_tried_firing_and_not_firing() -> None:
     assert {one["alertname"] for one in tried() if not one["exp_alerts"]} == names
 
 
-def test_panels_are_told_apart_and_ask_the_source_that_is_chosen() -> None:
+def test_panels_are_distinguished_and_ask_the_source_that_is_chosen() -> None:
     shown = dashboard()
     panels = shown["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)

@@ -40,7 +40,7 @@ Name = tuple[str, str]
 """A module's dotted name and a name in it."""
 
 
-def test_no_name_is_used_by_tests_alone() -> None:
+def test_no_name_is_used_only_by_tests() -> None:
     assert unused(ROOT, PRODUCT, SCRIPTS) == []
 
 

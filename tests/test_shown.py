@@ -1,8 +1,8 @@
-"""The command line takes every command of ours that a page shows in a block of code, and those that need only a home and
+"""The command line takes every Sparkpace command that a page shows in a block of code, and commands that need only a home and
 files work.
 
 Commands that need more are only parsed, for the reasons in `ONLY_PARSED`. What a command then answers is for its own tests.
-Commands in the text of a page, which may be cut short, and those that another program calls are not looked at.
+Commands in the text of a page, which may be cut short, and commands that another program calls are not looked at.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ENDS = (">", "|", "&&")
 LEFT_OUT = "..."
 """A word for further ones that are not shown; at the end of a word, it says that there may be several."""
 EXAMPLE = ("10.0.0.5", "127.0.0.1")
-"""An address that stands for this machine's on the pages, and one that this machine has."""
+"""An address that stands for this machine's on the pages, and an address that this machine has."""
 
 
 ONLY_PARSED: Mapping[str, str] = {

@@ -1,7 +1,7 @@
 """The agent process proper: wires runtime, loop, launcher and link, and ticks until it has to end.
 
-Started by `supervisor` with its options as JSON on standard input; writes one byte to standard output per tick, which is the
-supervisor's proof of life. SIGTERM ends it cleanly: quotas are opened, executors go on. So does the supervisor's death,
+`supervisor` starts it with its options as JSON on standard input. It writes one byte to standard output per tick, which is
+the supervisor's proof of life. SIGTERM ends it cleanly: quotas are opened, executors go on. So does the supervisor's death,
 because no one would look after the agent any more.
 """
 
@@ -104,7 +104,7 @@ class Child:
             orders = self.link.orders
             if orders.foreign and not self._sure:
                 log.error("the master is of cluster %s, not %s as records here say", orders.foreign, orders.cluster_id)
-                self._release()  # no one will know of them
+                self._release()  # nothing will know of them
                 return OTHER_CLUSTER_CODE
             self.stop.wait(pause_s(time.process_time() - spent_s, self.options.period_s))
         released = self._release()
@@ -121,7 +121,7 @@ class Child:
         add("disk", lambda beat: self.local_use.run(places, wake, stop, beat), patience_s=DISK_PATIENCE_S)
 
     def _release(self) -> bool:
-        """Lift all limits at a clean stop; return True if no executor is held back any more."""
+        """Lift all limits at a clean stop; return True if no executor is held back any longer."""
         if self.agent.worker.adopts:
             log.warning("executors are let go: the agent was stopped")
             return let_go_all(self.runtime, self._beat)
@@ -156,7 +156,7 @@ class Child:
         self._has_left = self._has_left or self.agent.is_overdue
 
     def _end_executors(self) -> None:
-        """End what is left of this worker, which the master has ended; executors of others are let go."""
+        """End the executors of this worker, which the master has ended; executors of other cluster managers are let go."""
         log.warning("the master has ended this worker, so its agent ends, with %d executor(s)", len(self.agent.known))
         self._release()  # an executor that cannot be ended is not held back at least
         self.runtime.close()

@@ -4,8 +4,8 @@ One thread posts the newest report and takes the desired state from the reply; a
 so that stage events act at once. Orders of a foreign cluster or an older master generation are refused.
 
 After a cut of the network, this worker's next report reaches the master within 4 s: the kernel repeats a connection's first
-packet after 1 s and 3 s, and the link begins a new connection 1 s after one that did not open within 5 s. A cut of 25 s thus
-ends before the worker is lost (`--lost-after`, 30 s).
+packet after 1 s and 3 s, and the link begins a new connection 1 s after a connection has failed to open within 5 s. A cut of
+25 s thus ends before the worker is lost (`--lost-after`, 30 s).
 """
 
 from __future__ import annotations

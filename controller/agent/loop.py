@@ -32,7 +32,7 @@ from stage_model.settings import QuotaSettings
 
 FIRST_WORD_S = 5.0
 """Time for which an agent that begins waits for the master's first word before it changes quotas that another has left.
-Without plans all would get equal shares, and a second later what they had."""
+Without plans, all executors would get equal shares, and a second later their former quotas."""
 UNHEARD_S = 10.0
 """Silence after which an executor that reports through its driver, every 2 s, may have work that is not known here."""
 LEAVE_S = 30.0
@@ -121,8 +121,8 @@ class Agent:
         self.executors.count_claims(observed)
         self.relieving.relieve(residents_of(self.known, self.plans, observed), now_s)
         self.timings.ended("look")
-        # before CPU is shared, because an executor without memory needs none
-        if not self.worker.adopts:  # their memory is their cluster manager's affair
+        # before CPU is shared, because an executor without memory needs no CPU
+        if not self.worker.adopts:  # the cluster manager accounts for the memory of adopted executors
             self.resizing.share(self.desired, observed, self.known, self.relieving.floored)
         self.timings.ended("share memory")
         orders, self.state = step(self._snapshot(observed), self.state, now_s)
@@ -183,7 +183,7 @@ class Agent:
 
     def _starting(self, awaited: Collection[ExecutorKey]) -> dict[ExecutorKey, float]:
         """Return the most cores with which each of these executors, which are not there yet, can show up. A watched executor
-        is not held back for others, nor they for it."""
+        is not held back for other executors, and other executors are not held back for it."""
         specs: tuple[Spec, ...] = (*self.desired.executors, *self.desired.adopted)
         watched = {ExecutorKey(spec.application_id, spec.executor_id) for spec in specs if spec.watched}
         return {key: self.launcher.most_cores(key) for key in awaited if key not in watched}
@@ -271,8 +271,8 @@ class Agent:
         )
 
     def _wanted_logs(self) -> Sequence[str]:
-        """Return the executors whose logs people read now; none once the master has been silent, because then they wait no
-        longer."""
+        """Return the executors whose logs people read now; no executor once the master has been silent, because then they no
+        longer wait."""
         return self.desired.logs if self.launcher.clock() - self._desired_s < LOGS_S else ()
 
     def _standing(self, key: ExecutorKey, seen: Observed | None) -> Standing:

@@ -6,8 +6,8 @@ master answers. They do so only if no other agent adopts executors of the machin
 folder. Not here: orders that are refused (`link`).
 
 An agent claims the machine by flock(2) on the root of the CPU control groups, which all agents see, of any cluster, home or
-container. The kernel drops the claim with its holder. Another agent is only reported: an executor that both want is paced by
-the first, and `adopt` reports quotas that others write.
+container. The kernel drops the claim with its holder. Another agent is only reported: the first agent paces an executor that
+both want, and `adopt` reports quotas that another program writes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def claim_machine(tree: CgroupTree | None = None) -> bool:
 def find_cluster(options: AgentOptions, *, alone: bool) -> tuple[str, bool]:
     """Return the cluster's id, and True if it is from the master; `alone`: as `is_alone` returned. Raise `Unavailable` where
     neither the master nor any file here names the cluster."""
-    from controller.client import MasterClient  # most agents never need it
+    from controller.client import MasterClient  # most agents never need the client
 
     home = Home(options.home)
     if known := _noted(options):

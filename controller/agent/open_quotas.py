@@ -53,8 +53,8 @@ def open_all(runtime: Runtime, cores: float, *, within_s: float = OPENED_S) -> b
 
 def let_go_all(runtime: Runtime, beat: Callable[[], None] = lambda: None, *, news_s: float = NEWS_S) -> bool:
     """Give executors of another cluster manager back their quotas from before they were adopted, and leave no trace; return
-    True if all have them. Each that has not is logged, and its record stays for the next agent. `beat` is called once in
-    `news_s`."""
+    True if all have them. An executor without its former quota is logged, and its record stays for the next agent. `beat` is
+    called once in `news_s`."""
     failed = dict[ExecutorKey, str]()
     for key, seen in runtime.observe().items():
         if seen.running and (reason := _why_not(runtime.stop, key)):

@@ -38,7 +38,8 @@ class Standing(NamedTuple):
 
 class Outbox:
     """The news for the master: samples and notes until it has them, troubles once each, and the report on each executor.
-    `first` is the number of the oldest sample kept. Notes may come from any thread, all else from the agent's."""
+    `first` is the number of the oldest sample kept. Notes may come from any thread, all other news only from the agent's
+    thread."""
 
     def __init__(self) -> None:
         self.samples: list[Sample] = []

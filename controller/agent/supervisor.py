@@ -3,7 +3,7 @@
 Fail open: when no child has ticked for 30 s, however many were started meanwhile, every executor gets the worker's capacity,
 tried again until it works. A child that hangs for that long is killed. At a stop the child opens the quotas; if it cannot, or
 there is no child, they are opened here. If supervisor and child are both killed, quotas stay until the restart. The
-supervisor imports as little as possible, for it lives as long as the agent.
+supervisor imports as little as possible, because it lives as long as the agent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OPENING_S = 15.0
 LOOK_S = 1.0
 STDERR = 2
 LEFT_CODE = 79
-"""Exit code of a child that the master has ended: no other is to come."""
+"""Exit code of a child that the master has ended: no other child follows."""
 CHILD = ours("controller.agent.child")
 OPENER = ours("controller.agent.open_quotas")
 

@@ -1,4 +1,4 @@
-"""The agent's threads besides its loop: none of them ends or hangs without a word.
+"""The agent's threads besides its loop: no thread ends or hangs without a report.
 
 An exception in a thread's work is reported to the master and counted, and the work begins again with back-off. `check`, the
 watchdog's look, is called every period: it names the threads that have hung for longer than their patience, or have ended all

@@ -12,7 +12,7 @@ from controller.wire.durations import BOUNDS_S, Durations, Timings
 log = logging.getLogger("sparkpace.agent")
 
 LOGGED_S = 60.0
-"""Time in which one slow period is logged at most."""
+"""Time in which at most one slow period is logged."""
 
 
 class Histogram:

@@ -9,8 +9,8 @@ MAX_EXECUTORS = "spark.dynamicAllocation.maxExecutors"
 
 
 def most_executors(conf: Mapping[str, str], wanted: int | None) -> int | None:
-    """Return the largest number of executors; None: any number. With dynamic allocation what Spark has `wanted` so far is no
-    limit: it wants more as tasks wait."""
+    """Return the largest number of executors; None: any number. With dynamic allocation, the executors that Spark has
+    `wanted` so far are no limit: Spark wants more while tasks wait."""
     if conf.get(DYNAMIC, "").strip().lower() != "true":
         return wanted
     most = conf.get(MAX_EXECUTORS, "").strip()

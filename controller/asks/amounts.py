@@ -35,6 +35,6 @@ def parse_size_or_part(text: str, *, option: str) -> Amount:
         if int(found[1]):
             return Amount(word, share=int(found[1]) / 100)
     elif "%" not in word:
-        with suppress(BadInput):  # whose text names only sizes
+        with suppress(BadInput):  # its text names only sizes
             return Amount(word, size=parse_memory_mb(word) * MIB)
     raise BadInput(f"{option} {text[:80]!r} is not a limit; accepted: a size as 20g, 1% to 99%, or none")

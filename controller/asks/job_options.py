@@ -44,9 +44,10 @@ from stage_model.nearest import nearest_names
 from stage_model.units import NORMAL_PRIORITY, PRIORITIES, comma_separated, parse_deadline, parse_priority
 
 MOST_MOUNTS = 64
-"""Largest number of mounts: each is looked for before an executor starts, one executor after the other."""
+"""Largest number of mounts: each mount is looked for before an executor starts, one executor after the other."""
 MOST_CHARACTERS = 4096
-"""Length of a setting that is not `long`: each is read, and labels are compared with each worker's, while others wait."""
+"""Length of a setting that is not `long`: reading a setting, and comparing labels with each worker's, keeps other calls
+waiting."""
 
 
 def _arguments(text: str, at: Reading) -> tuple[str, ...]:
@@ -66,7 +67,7 @@ def _parse_mount(text: str, working_dir: PurePath, option: str) -> Mount:
     absolute = os.path.normpath(working_dir / path)
     try:
         exists = Path(absolute).exists()
-    except OSError:  # too long a name, or below what this user may not look into
+    except OSError:  # the name is too long, or lies in a folder that this user may not read
         exists = False
     if not exists:
         raise BadInput(f"{option} {text!r} does not exist; give an existing file or directory")
@@ -90,8 +91,8 @@ def format_mounts(mounts: tuple[Mount, ...]) -> str:
 class JobOptions:
     """The options of an application. `deadline_s` counts from submission; None: no deadline. `settings` are the laws'
     constants by name, `arguments` the application's own words (None: not known), recorded with what the run teaches; `name`
-    is the one it was submitted with, which its program may overrule; `waited` is its submission if that waited for other jobs
-    before its driver started."""
+    is the name that it was submitted with, which its program may overrule; `waited` is its submission if that waited for
+    other jobs before its driver started."""
 
     deadline_s: float | None = declared(
         None,
@@ -232,8 +233,8 @@ def job_options(
 
 
 def setting_texts(options: JobOptions, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of settings, by name, as a driver takes them: they mean there what the `given` ones, which the options
-    were read from, mean here."""
+    """Return the texts of settings, by name, as a driver takes them: they mean the same there as the `given` texts, from
+    which the options were read, mean here."""
     texts = dict(given)
     for part in filter(None, (options, options.placement, options.pipeline)):
         for name, setting in settings_of(part):

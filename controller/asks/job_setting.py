@@ -33,7 +33,7 @@ class SubmitOption:
     kind: Literal["", "path", "profile", "application"] = ""
     repeated: bool = False
     ours: bool = False
-    """True if `sparkpace submit` itself gives it, so that no one is offered it."""
+    """True if `sparkpace submit` itself gives it, so that no help or shell offers it."""
 
     @property
     def option(self) -> str:
@@ -96,7 +96,7 @@ def settings_of(options: Any) -> Iterator[tuple[str, JobSetting]]:
 
 
 def fields_from(options: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the values, which are by the names of settings, that are fields of the dataclass, by these fields."""
+    """Return the values of settings that are fields of the dataclass, by the names of these fields."""
     return {name: values[setting.name] for name, setting in settings_of(options) if setting.name in values}
 
 
@@ -128,13 +128,12 @@ def true_or_false(text: str, at: Reading) -> bool:
 
 
 def with_annotations(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings and those that annotations of a driver's pod give; a setting goes before an annotation.
+    """Return the settings, with further ones from annotations of a driver's pod; a setting goes before an annotation.
 
     `spark-submit` and the Spark operator hand a driver the annotations that they give its pod as settings. An annotation that
-    is written to the pod in another way (a pod template, `kubectl annotate`) is not seen. Raise `BadInput` for an
-    annotation of ours that says nothing."""
-    given = {key.removeprefix(_OF_DRIVERS): text for key, text in conf.items() if key.startswith(_OF_DRIVERS)}
-    for name in given:
+    is written to the pod in another way (a pod template, `kubectl annotate`) is not seen. Raise `BadInput` for an annotation
+    of Sparkpace's that has no meaning.""" given = {key.removeprefix(_OF_DRIVERS): text for key, text in conf.items() if
+    key.startswith(_OF_DRIVERS)} for name in given:
         if name not in ANNOTATED:
             known = " and ".join(ANNOTATIONS + one for one in ANNOTATED)
             raise BadInput(f"{ANNOTATIONS}{name[:91]} is not an annotation of a driver's pod that is read; there are {known}")

@@ -13,8 +13,8 @@ _FORM = re.compile(r"([0-9a-f]{8})\.([A-Za-z0-9_-]{43})\.([0-9a-f]{64})")
 
 
 class JoinToken(NamedTuple):
-    """A join token. `fingerprint` is that of the CA of the cluster (`controller.machine.tls`): a server with another one
-    never sees the `secret`."""
+    """A join token. `fingerprint` is that of the CA of the cluster (`controller.machine.tls`): a server with another
+    fingerprint never sees the `secret`."""
 
     token_id: str
     secret: str

@@ -1,7 +1,7 @@
 """The limit of an application's bytes of files on a worker's host: the operator's `--local-limit`, pure.
 
-A percentage is of the space that an application finds: its own files and the free space. Measuring is
-`controller.agent.executors.local_use`'s.
+A percentage is of the space that an application finds: its own files and the free space.
+`controller.agent.executors.local_use` measures.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from controller.asks.amounts import MIB, Amount, parse_size_or_part
 
 DEFAULT = "90%"
-"""Limit by default: no application fills a disk, whatever its size, and harmless ones are not even measured."""
+"""Limit by default: no application fills a disk of any size, and harmless applications are not even measured."""
 LEAST_SHARE = 0.1
 """Least limit, as a share of the whole disk. On a disk that others have filled, an application that keeps less is not the
 cause."""
@@ -20,7 +20,7 @@ cause."""
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The file system with the local directory: all bytes, and those that are free for users."""
+    """The file system with the local directory: all bytes, and the bytes that are free for users."""
 
     size: int
     free: int
@@ -44,7 +44,7 @@ class LocalLimit:
         return math.inf if size is None else size
 
     def may_be_passed(self, disk: Disk) -> bool:
-        """Return True if any application can keep too much: none keeps more than all together."""
+        """Return True if any application can keep too much: no application keeps more than all together."""
         return disk.size - disk.free > self.most(disk)
 
     def passed(self, most: float) -> str:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:  # the supervisor reads this module and carries nothing more
 
 @dataclass(frozen=True, slots=True)
 class GrowthOptions:
-    """Options of growth. `provider` is "docker" or "command", `program` that of the latter, `image` the agent's of the former
-    and `folders` the folders of this host that it sees in addition to the usual ones; `agent_options` are further words for
-    agents."""
+    """Options of growth. `provider` is "docker" or "command", `program` is for "command"; `image` is the agents' for
+    "docker", and `folders` are the folders of this host that they see in addition to the usual ones; `agent_options` are
+    further words for agents."""
 
     provider: str
     program: Path | None
@@ -58,7 +58,7 @@ class MasterOptions:
     notify: Receiver | None
     """Web hook for deadlines at risk, ends and refusals; None: no web hook."""
     notify_missing: bool
-    """True if the web hook also hears of jobs that usually come by now and did not."""
+    """True if the web hook also gets notifications of jobs that usually come by now and did not."""
     users: tuple[UserLimits, ...]
     """Limits of users, one for each."""
     observe: bool

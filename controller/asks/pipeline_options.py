@@ -53,8 +53,8 @@ class PipelineOptions:
 
 
 def checked_pipeline(given: Mapping[str, Any], named: Callable[[str], str], *, deadline: bool) -> PipelineOptions | None:
-    """Return the pipeline from its fields that were `given`, None without any; `deadline` is True if the job has one of its
-    own. Raise `BadInput` for what does not go together."""
+    """Return the pipeline from its fields that were `given`, None without any; `deadline` is True if the job has a deadline
+    of its own. Raise `BadInput` for fields that exclude each other."""
     if "by_s" in given and "name" not in given:
         raise BadInput(f"{named('pipeline.by')} without {named('pipeline')} has no meaning; give both, or neither")
     if "by_s" in given and deadline:

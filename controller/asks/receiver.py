@@ -1,4 +1,4 @@
-"""The receiver of notifications: the URL that the operator has chosen, checked. No one else can choose one."""
+"""The receiver of notifications: the URL that the operator has chosen, checked. Only the operator can choose a receiver."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Division of the arguments of `sparkpace submit` into ours, spark-submit's, the application and its own, and the check of
 the deploy mode that they ask for. Pure.
 
-The application is the first word that is neither an option nor an option's value, exactly as spark-submit decides, so one
-must know which of its options take a value. The list is that of Spark 3.5 and 4.3.
+The application is the first word that is neither an option nor an option's value, exactly as spark-submit decides, so this
+module must know which of its options take a value. The list is that of Spark 3.5 and 4.3.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ OFFERED = frozenset(
     for name in OWN_VALUES | OWN_FLAGS | SPARK_VALUES | SPARK_FLAGS
     if name not in REFUSED and not (name in OPTIONS and OPTIONS[name].ours)
 )
-"""Options that a misspelt one may have meant: not those that `submit` gives itself."""
+"""Options that a misspelt word may mean; options that `submit` itself gives are not among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class OptionWord:
 
 @dataclass(frozen=True, slots=True)
 class SubmitArguments:
-    """The arguments of one call. `own` by option name without dashes, the values of a repeated one with commas; `spark` as it
-    must be handed on: without --properties-file, of which Spark reads only one; `conf` are the settings in `spark`."""
+    """The arguments of one call. `own` by option name without dashes, the values of a repeated option with commas; `spark` as
+    it must be handed on: without --properties-file, of which Spark reads only one; `conf` are the settings in `spark`."""
 
     own: dict[str, str] = field(default_factory=dict)
     flags: frozenset[str] = frozenset()
@@ -113,8 +113,8 @@ def read_options(arguments: Sequence[str]) -> tuple[list[OptionWord], tuple[str,
 
 
 def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
-    """Divide the arguments. Raise `BadInput` for an unknown option, a missing value, an own option given twice, or one we
-    cannot honour."""
+    """Divide the arguments. Raise `BadInput` for an unknown option, a missing value, an option of `submit` given twice, or an
+    option that `submit` cannot honour."""
     own: dict[str, str] = {}
     flags: set[str] = set()
     spark: list[str] = []
@@ -189,8 +189,7 @@ def check_deploy_mode(
 ) -> None:
     """Check the first mode that is given, in the order of spark-submit (SparkSubmitArguments): the option, `--conf`, the
     files of settings (`file`), the environment. `master` is the URL of another cluster manager; None means Sparkpace. Raise
-    `BadInput` for a mode in which the driver would run where it cannot be attached."""
-    asked = {
+    `BadInput` for a mode in which the driver would run at a place where it cannot be attached.""" asked = {
         "--deploy-mode": arguments.spark_options.get("--deploy-mode"),
         f"--conf {DEPLOY_MODE}": arguments.conf.get(DEPLOY_MODE),
         f"{DEPLOY_MODE} in the file of settings": file.get(DEPLOY_MODE),

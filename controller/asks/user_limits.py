@@ -8,10 +8,10 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class UserLimits:
     """The limits of one user; None: no limit. `user` is the name that the operator gave, `uid` that user's number; None: the
-    limits count for each user that has none of its own.
+    limits count for each user without limits of its own.
 
-    `priority` is the highest that its applications may ask for, `cores` and `memory_mb` (MiB) are the most that may be
-    promised to them together, `applications` is the most of them that run at a time."""
+    `priority` is the highest that the user's applications may ask for, `cores` and `memory_mb` (MiB) are the most that may be
+    promised to them together, `applications` is the most that may run at a time."""
 
     user: str
     uid: int | None = None

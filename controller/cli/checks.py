@@ -22,11 +22,12 @@ LEAST_MB = 512
 """Smallest memory of a worker: an executor of Spark hardly starts in less."""
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 SHORTEST_LOST_S, LONGEST_LOST_S = 15.0, 86_400.0
-"""Bounds of `--lost-after`: an agent that died reports again within a few seconds, and people hear of a silence at 10 s."""
+"""Bounds of `--lost-after`: an agent that died reports again within a few seconds, and people learn of a silence after 10
+s."""
 
 
 def check_address(host: str, option: str = "--host") -> str:
-    """Check an address or name under which others reach a worker's executors, or the master. Raise `BadInput`."""
+    """Check an address or name under which other machines reach a worker's executors, or the master. Raise `BadInput`."""
     # a word of only digits would be an address, and a resolver takes "10.1" for one
     if not _NAME.fullmatch(host) or not host.strip("0123456789."):
         try:
@@ -56,7 +57,7 @@ def check_namespace(name: str, *, option: str) -> str:
 
 
 def duration_within(text: str, option: str, least_s: float, most_s: float, accepted: str) -> float:
-    """Return the seconds of a duration within these bounds, of which `accepted` says the same. Raise `BadInput`."""
+    """Return the seconds of a duration within these bounds, which `accepted` describes. Raise `BadInput`."""
     try:
         seconds = parse_duration(text, option=option)
     except BadInput:

@@ -61,7 +61,7 @@ def warn(sentences: Iterable[str]) -> None:
 
 
 class Parsed(click.types.StringParamType):
-    """A text that `parse` can read (else it raises `BadInput`) and the command will read: it stays as it was given.
+    """A text that `parse` can read (else it raises `BadInput`). The command reads it once more, so it stays as it was given.
     `at_file`: @FILE says that it is in a file."""
 
     def __init__(self, parse: Callable[[str], object], *, at_file: bool = False) -> None:
@@ -116,7 +116,7 @@ class CountRange(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
             return int(super().convert(value, param, ctx))
-        except click.BadParameter:  # which names the range only to who gave a number
+        except click.BadParameter:  # which names the range only where a number was given
             self.fail(f"{value!r:.80} cannot be taken; accepted: {self.accepted}", param, ctx)
 
 
@@ -132,7 +132,7 @@ def home_option(function: F) -> F:
 
 
 def option_words(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return options by name as words of a command line: a flag is only its name, of several values each has the name before
+    """Return options by name as words of a command line: a flag is only its name, each of several values has the name before
     it, None and "" are left out."""
     words: list[str] = []
     for name, value in values.items():
@@ -155,8 +155,8 @@ def can_redraw(console: Console) -> bool:
 
 
 def table_console() -> Console:
-    """Return the console for tables on stdout: as wide as the terminal; a pipe has no width, and a dumb terminal's is not
-    known: names that were cut are of no use in either."""
+    """Return the console for tables on stdout: as wide as the terminal; a pipe has no width, and the width of a dumb terminal
+    is not known: cut names would be of no use in either."""
     console = Console(highlight=False, markup=False)
     if not can_redraw(console):
         console.size = ConsoleDimensions(200, 25)

@@ -1,6 +1,6 @@
-"""`sparkpace completion`: the script that makes a shell complete our commands and options (Click's own), and what is offered
-for an argument: ids of applications, names of profiles, workers. Nothing is offered, and nothing said, where they cannot be
-had.
+"""`sparkpace completion`: the script that makes a shell complete our commands and options (Click's own), and the offers for
+an argument: ids of applications, names of profiles, workers. Where these cannot be read, the shell offers nothing and prints
+no error.
 
 The words of `sparkpace submit` are completed by `submit_completion`."""
 
@@ -15,13 +15,13 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from stage_model.errors import PaceError
 
-if TYPE_CHECKING:  # the script is printed at each start of a shell, and needs none of these
+if TYPE_CHECKING:  # the script is printed at each start of a shell, and does not need these imports
     from controller.client import MasterClient
     from controller.home import Home
     from controller.wire.command import ApplicationView
 
 TIMEOUT_S = 1.0
-"""Time-out of each step of a call: somebody waits with a finger on the key."""
+"""Time-out of each step of a call: a person waits with a finger on the key."""
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -64,7 +64,7 @@ def completes(items: Callable[[Home], Iterable[CompletionItem]]) -> Complete:
     """Return a function for `shell_complete` of an argument: it offers the items that begin as what was typed."""
 
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        # whatever goes wrong, the person is in the middle of a line: nothing is offered and nothing said
+        # the person is in the middle of a line: after any error, the shell offers nothing and prints nothing
         with suppress(PaceError, OSError, KeyError):
             return [item for item in items(context.params["home"]) if str(item.value).startswith(incomplete)]
         return []

@@ -2,7 +2,8 @@
 users (`controller.cli.user_tables`); and `sparkpace config check`, which lists the mistakes in it.
 
 The file is what --config names, else SPARKPACE_CONFIG (empty: none), else `sparkpace.toml` in the home. A file in the working
-directory is not looked for: users who may write there would choose mounts and programs of services that another starts there.
+directory does not count: users who may write there would choose mounts and programs of services that another user starts
+there.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def config_option(function: F) -> F:
 
 
 def only_check() -> bool:
-    """Return True if the command that runs now is to end here, because all that it was given has been checked."""
+    """Return True if the command that runs now is to end here, because all its input has been checked."""
     return click.get_current_context().obj is ONLY_CHECK
 
 
@@ -70,8 +71,8 @@ def _take(context: click.Context, _parameter: click.Parameter, given: Path | Non
 
 
 def find_config(given: Path | None, home: Home | None, environment: Mapping[str, str]) -> tuple[Path, Tables] | None:
-    """Return the file and its tables; None without one. Raise `BadInput` for a file that was named and is not there, that
-    others may write to, or that is no TOML."""
+    """Return the file and its tables; None without one. Raise `BadInput` for a named file that is not there, for a file that
+    other users may write, and for a file that is no TOML."""
     named = given or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
     if named is not None:
         try:
@@ -89,12 +90,12 @@ def find_config(given: Path | None, home: Home | None, environment: Mapping[str,
         raise BadInput(f"configuration file {path} does not exist; name another by --config or {CONFIG_VARIABLE}")
     try:
         return path, tomllib.loads(content.decode())
-    except (ValueError, RecursionError) as error:  # also what is no UTF-8, and a number of thousands of digits
+    except (ValueError, RecursionError) as error:  # also text that is no UTF-8, and a number of thousands of digits
         raise BadInput(f"configuration file {path} cannot be read ({error}); it must be TOML") from error
 
 
 def strange_tables(tables: Tables) -> list[str]:
-    """Return a sentence for each table that no command has; limits of users are `user_texts`'."""
+    """Return a sentence for each table that no command has; `user_texts` reads the limits of users."""
     return [
         f"{name[:80]!r} is not a table of it; {nearest_names(name, (*CONFIGURED, USERS))}"
         if name not in CONFIGURED
@@ -164,7 +165,7 @@ def _plain(value: Any) -> Any:
 
 
 def table_text(command: str, values: Mapping[str, Any]) -> str:
-    """Return a table of the file with these values, by the names of their options; those that say nothing are left out."""
+    """Return a table of the file with these values, by the names of their options; values that say nothing are left out."""
     said = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     # JSON texts are valid TOML, except DEL and characters beyond 16 bits, which JSON may write in two halves
     written = {
@@ -189,7 +190,7 @@ def _kind(option: click.Option) -> tuple[str, Callable[[Any], bool]]:
 
 
 def _with_paths(option: click.Option, value: Any, folder: Path) -> Any:
-    """Return the value with paths from `folder` on, also of @FILE in the place of a value."""
+    """Return the value with its paths taken from `folder`, also the path of @FILE in the place of a value."""
     if isinstance(option.type, Parsed) and option.type.at_file and value.startswith("@"):
         return f"@{folder / Path(value[1:]).expanduser()}"
     if not isinstance(option.type, click.Path):
@@ -200,7 +201,7 @@ def _with_paths(option: click.Option, value: Any, folder: Path) -> Any:
 
 
 def _from(folder: Path, path: str) -> str:
-    """Return a path from `folder` on; an empty path stays empty: its option refuses it."""
+    """Return the path taken from `folder`; an empty path stays empty, and its option refuses it."""
     return str(folder / Path(path).expanduser()) if path else path
 
 
@@ -252,7 +253,7 @@ def _command(context: click.Context, name: str) -> click.Command:
 
 
 def _together(command: click.Command, home: Home, path: Path) -> list[str]:
-    """Return what the command itself would refuse: options that exclude each other, folders that are not there."""
+    """Return the refusals of the command itself: for options that exclude each other, and folders that are not there."""
     words = ["--home", str(home.path), "--config", str(path)]
     try:
         with command.make_context(command.name, words, obj=ONLY_CHECK) as checking:

@@ -1,4 +1,4 @@
-"""`sparkpace doctor`: a look at everything a cluster and a submission need; a remedy for whatever is not there."""
+"""`sparkpace doctor`: a look at everything a cluster and a submission need; a remedy for each thing that is not there."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def doctor(home: Home, as_json: bool, port: int) -> None:
 
 def cgroups(tree: CgroupTree, pid: int) -> str:
     """Say where the process makes control groups, and what a quota leaves them. Raise `Unavailable` where it can make none:
-    pacing then is by suspension."""
+    executors are then paced by suspension."""
     try:
         place = tree.place_of_new(pid)
     except Unavailable as error:
@@ -104,8 +104,7 @@ def pressure() -> str:
 
 
 def isolation(cluster: Cluster | None) -> str:
-    """Say what keeps executors from what listens on this machine. Raise `Unavailable` when nothing but authentication
-    does."""
+    """Say what keeps executors from services of this machine. Raise `Unavailable` when only authentication does."""
     if cluster is not None:
         row = RUNTIMES[cluster.runtime]
         if not row.starts:

@@ -9,7 +9,7 @@ import click
 from stage_model.nearest import nearest_names
 
 WHOLE_SENTENCE = 1000
-"""Characters of a command's line in the list: Click cuts a longer one off with "..."; it wraps what is shown."""
+"""Characters of a command's line in the list: Click cuts a longer line off with "...", and wraps a shorter one."""
 
 
 class NamingGroup(click.Group):

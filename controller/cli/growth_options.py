@@ -1,5 +1,5 @@
-"""Options of `sparkpace master` about workers that it starts: one row for each, what goes together, and the form in which the
-master takes them."""
+"""Options of `sparkpace master` about workers that it starts: one row for each, the combinations that are refused, and the
+form in which the master takes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stage_model.errors import BadInput
 from stage_model.units import parse_duration
 
 OF_EACH = frozenset(("--worker-id", "--cores", "--memory", "--resources", "--labels"))
-"""Options of an agent that are not the same for all."""
+"""Options of an agent that differ from agent to agent."""
 
 GROWTH = (
     ServiceOption(
@@ -57,7 +57,7 @@ GROWTH = (
 
 
 def checked_growth(given: Mapping[str, Any]) -> GrowthOptions | None:
-    """Return the options of growth from what a command got, None without a provider. Raise `BadInput`."""
+    """Return the options of growth from a command's values, None without a provider. Raise `BadInput`."""
     values = values_of(GROWTH, given)
     provider, program, usual = values["provider"], values["provider_command"], values["usual_worker"]
     limits = _limits(values, given["grow_up_to"])
@@ -89,7 +89,7 @@ def checked_growth(given: Mapping[str, Any]) -> GrowthOptions | None:
 
 
 def _limits(values: Mapping[str, Any], text: str | None) -> Limits:
-    """Return the limits of growth; `text` is what --grow-up-to was given as."""
+    """Return the limits of growth; `text` is the value of --grow-up-to as it was given."""
     most: WorkerType | None = values["grow_up_to"]
     if most is None:
         return Limits(workers=values["grow"], keep_s=values["idle"])

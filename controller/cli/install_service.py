@@ -1,7 +1,7 @@
 """`sparkpace install-service`: units of systemd for the services of a home.
 
-A unit starts its service at each boot and after each end that was not asked for; `sparkpace down` asks for it. By
-KillMode=process the end of an agent does not end its executors, which the next one adopts.
+A unit starts its service at each boot and after each end that no user asked for; `sparkpace down` is such a request. With
+KillMode=process, the end of an agent does not end its executors, which the next agent adopts.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ PASSED = (
     *("PATH", "JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "DOCKER_HOST", "XDG_CACHE_HOME", "LANG", "TZ"),
     "SPARKPACE_BASE_IMAGE",
 )
-"""Variables that a service gets as they are here."""
+"""Variables that a service gets with their values here."""
 SYSTEM_UNITS = Path("/etc/systemd/system")
 MARK = "# Written by `sparkpace install-service` for the home "
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
 WATCHDOG_S = 60
-"""Silence after which a service is started again. The longest that a supervisor waits for anything is half of it."""
+"""Silence after which a service is started again. A supervisor never waits for more than half of this time."""
 SYSTEM = """\
 Wants=network-online.target
 After=network-online.target time-sync.target docker.service{after}
@@ -59,8 +59,8 @@ ANSWER_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service of a home: the master (no `worker_id`) or an agent. `command` starts it in the foreground; `environment` is
-    what it needs of ours."""
+    """A service of a home: the master (no `worker_id`) or an agent. `command` starts it in the foreground; `environment` has
+    the variables of this process that it needs."""
 
     home: Path
     command: tuple[str, ...]
@@ -119,7 +119,7 @@ def services_of(home: Home) -> list[Service]:
     passed = {name: os.environ[name] for name in PASSED if name in os.environ}
     cluster = home.cluster()
     if cluster is not None:
-        passed[CONFIG_VARIABLE] = ""  # the words say all
+        passed[CONFIG_VARIABLE] = ""  # the words hold all options
         words = {"": cluster.master_words, **{agent.worker_id: agent.words for agent in cluster.agents}}
     else:
         found = find_config(None, home, {})
@@ -150,7 +150,7 @@ def _user_units() -> Path:
 
 
 def _write(home: Home, folder: Path, texts: dict[str, str]) -> None:
-    """Write all units, or none that is another home's. Raise `BadInput` and `Unavailable`."""
+    """Write all units; where the unit of another home is in the way, write none. Raise `BadInput` and `Unavailable`."""
     for name in texts:
         if (folder / name).exists() and not is_of((folder / name).read_text(), home.path):
             raise BadInput(f"{folder / name} is not of home {home.path}; remove it, or name that --home")

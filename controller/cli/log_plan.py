@@ -24,8 +24,8 @@ from stage_model.units import format_duration
 
 
 class LogPlan(PlanReply, frozen=True, kw_only=True):
-    """The plan of event logs. `cores` are those with which the law aims at a deadline, and `advice` has the fewest that keep
-    it."""
+    """The plan of event logs. `cores` are the cores with which the law aims at a deadline, and `advice` has the fewest cores
+    that keep it."""
 
     advice: Advice
 

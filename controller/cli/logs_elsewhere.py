@@ -14,7 +14,7 @@ from stage_model.errors import BadInput, PaceError
 
 def find_elsewhere(home: Home, run: RunFolder) -> dict[str, ExecutorPlace]:
     """Return the executors of a run that are, or were, on workers of other homes, by their ids. Print a warning where only
-    the master knows them, and it does not say."""
+    the master knows them and it does not answer."""
     mine = set(home.workers())
     if home.cluster() is None or (run.summary and mine.issuperset(run.summary.get("workers", ()))):
         return {}
@@ -27,8 +27,8 @@ def find_elsewhere(home: Home, run: RunFolder) -> dict[str, ExecutorPlace]:
 
 
 def read_elsewhere(home: Home, run: RunFolder, places: Iterable[ExecutorPlace], *, only: bool) -> Iterator[tuple[str, bytes]]:
-    """Yield the name of each log, and its end; warn of what is left out. `only`: one executor was asked for, so that an error
-    is raised; else it is a warning, and the others follow."""
+    """Yield the name of each log, and its end; warn of parts that are left out. `only`: the user asked for one executor, so
+    an error is raised; else an error is a warning, and the other logs follow."""
     client = admin_client(home)
     for place in places:
         try:

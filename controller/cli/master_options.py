@@ -1,4 +1,5 @@
-"""Options of `sparkpace master`: one row for each, what goes together, and the form in which the master takes them."""
+"""Options of `sparkpace master`: one row for each, the combinations that are refused, and the form in which the master takes
+them."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ MASTER_AND_GROWTH = (*MASTER, *GROWTH)
 
 
 def master_options(home: Home, given: Mapping[str, Any]) -> MasterOptions:
-    """Return the options of a master from what it, or `up`, was given. Raise `BadInput` where they do not go together."""
+    """Return the options of a master from the values that it, or `up`, was given. Raise `BadInput` for a combination that is
+    refused."""
     if given["notify_missing"] and given["notify"] is None:
         raise BadInput("--notify-missing has no web hook to post to; give its URL by --notify, too")
     return MasterOptions(home=home.path, growth=checked_growth(given), **values_of(MASTER, given))

@@ -72,7 +72,7 @@ def _print_night(found: Night, zone: tzinfo) -> None:
 
 def _after_s(deadline: str, first: datetime) -> float:
     if not is_time(deadline):
-        parse_deadline(deadline, first)  # for its own refusal of what is no duration either
+        parse_deadline(deadline, first)  # this call refuses a text that is no duration either
         raise BadInput(
             f"--deadline {deadline!r} is a duration, and event logs of several applications begin at different times; give a "
             "time, such as 'by 07:00'"

@@ -69,7 +69,7 @@ def label(home: Home, worker: str, changes: tuple[str, ...], as_json: bool) -> N
 
 
 def headline(found: Explanation) -> str:
-    """Return a line on what is asked for, and on why it waits."""
+    """Return a line on the executors that are asked for, and on the reason for waiting."""
     count = "an executor on each worker" if found.wanted is None else f"{found.wanted} executor(s)"
     line = (
         f"{found.application_id} ({found.name}): policy {found.policy}, priority {found.priority}, wants {count}, "

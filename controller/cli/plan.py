@@ -1,7 +1,7 @@
-"""`sparkpace plan`: when does an application end with how many cores, and can a deadline be kept?
+"""`sparkpace plan`: the end of an application with each number of cores, and the verdict on a deadline.
 
-The plan is of a profile, on the cluster, or of Spark event logs, without a cluster. Event logs of several applications are a
-night, of which each job is planned.
+The plan is made from a profile, on the cluster, or from Spark event logs, without a cluster. Event logs of several
+applications make a night; each of its jobs is planned.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers of `plan`, `profile curve` and `submit --dry-run`: a plan of a profile, and what people are shown of plans."""
+"""Answers of `plan`, `profile curve` and `submit --dry-run`: a plan of a profile, and the tables of plans for people."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def logs(home: Home, application: str, executor: str | None, follow: bool) -> No
     """
     run = find_run(home.runs, _of_running(home, application))
     here, elsewhere = _log_folders(run), find_elsewhere(home, run)
-    there = [place for place in elsewhere.values() if place.log_dir]  # the others have not started
+    there = [place for place in elsewhere.values() if place.log_dir]  # the other executors have not started
     if executor is not None:
         names = [*(path.name for path in here), *elsewhere]
         if executor not in names:

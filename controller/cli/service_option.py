@@ -1,8 +1,8 @@
 """Declaration of the options of `sparkpace up`, `master` and `agent`.
 
 A `ServiceOption` is written once, in `service_options`, `master_options` or `growth_options`. The command line and its
-help, the table of `sparkpace.toml`, the checks, the words that `up` hands on to a service, what the service gets, and the
-table of docs/reference/services.md follow.
+help, the table of `sparkpace.toml`, the checks, the words that `up` hands on to a service, the values that the service gets,
+and the table of docs/reference/services.md follow from it.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ class ServiceOption:
     flag: bool = False
     multiple: bool = False
     field: str = ""
-    """Name of the value for the command and the service, where it is another than the option's."""
+    """Name of the value for the command and the service, where it differs from the option's name."""
     everywhere: bool | None = None
-    """True for an option that only runtimes have whose executors may be on any machine, False for the others; None: all."""
+    """True for an option that only runtimes have whose executors may be on any machine, False for an option that only the
+    other runtimes have; None: all runtimes have it."""
     up: bool = True
     """True if `up` has the option, too, and hands it on to each service of its cluster."""
     read: Callable[[Any], Any] | None = None
-    """Function from what the command got to what the service gets; None: `parse`, else no change. It raises `BadInput`."""
+    """Function from the command's value to the service's value; None: `parse`, else no change. It raises `BadInput`."""
 
     @property
     def key(self) -> str:
@@ -62,7 +63,7 @@ class ServiceOption:
         )(function)
 
     def value(self, given: Mapping[str, Any]) -> Any:
-        """Return what the service gets. Raise `BadInput`."""
+        """Return the value for the service. Raise `BadInput`."""
         value = given[self.key]
         if value is None:
             return None
@@ -73,7 +74,7 @@ class ServiceOption:
         return value
 
     def handed_on(self, given: Mapping[str, Any]) -> Any:
-        """Return what `up` hands on to a process, which may have another working directory. Raise `BadInput`."""
+        """Return the value that `up` hands on to a process, which may have another working directory. Raise `BadInput`."""
         value = given[self.key]
         if isinstance(self.kind, NamedPath):
             return self.value(given)
@@ -97,12 +98,12 @@ def takes(options: Iterable[ServiceOption]) -> Callable[[F], F]:
 
 
 def values_of(options: Iterable[ServiceOption], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a service gets, by key. Raise `BadInput`."""
+    """Return the values for a service, by key. Raise `BadInput`."""
     return {option.key: option.value(given) for option in options}
 
 
 def option_defaults(options: Iterable[ServiceOption]) -> dict[str, Any]:
-    """Return what a service gets where only what it requires is said, by key."""
+    """Return the values for a service where only its required options are given, by key."""
     there = [option for option in options if not option.required]
     unset = {option.key: () if option.multiple else False if option.flag else option.default for option in there}
     return values_of(there, unset)

@@ -1,4 +1,4 @@
-"""Options of `sparkpace up` and `agent`: one row for each. Those of `master`: `master_options`."""
+"""Options of `sparkpace up` and `agent`: one row for each. The options of `master` are in `master_options`."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def master(home: Home, **given: Any) -> None:
     if only_check():
         return
     home.create()
-    from controller.master.main import run_master  # here, because the other commands need none of its web server
+    from controller.master.main import run_master  # here, because the other commands do not need its web server
 
     run_master(options)
 
@@ -56,7 +56,7 @@ def agent(home: Home, **given: Any) -> None:
         return
     from controller.agent.supervisor import become  # here, because the other commands need no agent
 
-    if home.admin_token_file.exists():  # the master's own home; elsewhere its admin gives the agent one
+    if home.admin_token_file.exists():  # this is the master's own home; elsewhere its admin gives the agent a token
         home.make_agent_token(options.worker_id)
     if home.agent_token(options.worker_id).startswith(HASHED):
         raise BadInput(
@@ -68,7 +68,7 @@ def agent(home: Home, **given: Any) -> None:
 
 
 def agent_options(home: Home, given: Mapping[str, Any]) -> AgentOptions:
-    """Return the options of an agent. Raise `BadInput` where they cannot be, or do not go together."""
+    """Return the options of an agent. Raise `BadInput` for impossible options, and for combinations that are refused."""
     check_runtime(AGENT, given)
     options = AgentOptions(home=home.path, **values_of(AGENT, given))
     row = RUNTIMES[options.runtime]

@@ -1,7 +1,7 @@
 """Program of the scripts of `sparkpace shim`: `sparkpace submit` for callers that ask for pacing, else the real spark-submit.
 
-Either way this process becomes the driver. So a signal to the script is one to the driver, SIGKILL too, by which Airflow ends
-a task.
+Either way this process becomes the driver. So a signal to the script reaches the driver. That includes SIGKILL, with which
+Airflow ends a task.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from stage_model.errors import PaceError, Unavailable
 
 
 def submit_or_pass_on(arguments: list[str]) -> None:
-    """Become `sparkpace submit` or the real spark-submit; nothing that is started finds a script of ours again."""
+    """Become `sparkpace submit` or the real spark-submit; no program that is started finds the scripts of `shim` again."""
     path = os.environ.get("PATH", "").split(os.pathsep)
     os.environ["PATH"] = os.pathsep.join(part for part in path if not is_shim(Path(part) / NAMES[0]))
     words = words_for_submit(arguments)
     if words is None:
         go_on_as([str(real_submit(os.environ)), *words_for_the_real_one(arguments)], os.environ)
-    from controller.cli.main import main  # here, because the real one needs none of it
+    from controller.cli.main import main  # here, because the real spark-submit does not need it
 
     if not os.environ.get("SPARK_HOME"):
         found = None

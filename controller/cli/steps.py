@@ -1,4 +1,4 @@
-"""Long steps, shown while they go on, side by side if they do: image, class archives."""
+"""Long steps, such as the image and class archives, shown while they go on, also several at a time."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ def shown_steps(
     """Provide a context that shows a step while it goes on, in any thread: on the console, or without one on stderr. A step
     that raises has no last line.
 
-    On a terminal each step is a line that moves and counts its time, gone when all are over. Anywhere else (a pipe, a log,
-    TERM=dumb) a step that takes longer than `delay_s` gets a plain line then, and another one at its end."""
-    console = console or Console(stderr=True)
-    if can_redraw(console):
+    On a terminal each step is a line that moves and counts its time, and the lines are gone when all steps are over. Anywhere
+    else (a pipe, a log, TERM=dumb), a step that takes longer than `delay_s` gets a plain line then, and another line at its
+    end.""" console = console or Console(stderr=True) if can_redraw(console):
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=console, transient=True) as progress:
             yield partial(_moving, progress)

@@ -25,7 +25,7 @@ from controller.submit.submission import check_own_master, check_submission
 from stage_model.errors import BadInput, InfeasibleDeadline
 
 CALLED_MS, CALLED_UPTIME = int(time.time() * 1000), uptime()
-"""Start of the application's clock: the call of this command, so before its checks and the driver's start-up. The wall clock
+"""Start of the application's clock: the call of this command, before its checks and the driver's start-up. The wall clock
 may be set before the driver runs; the machine's uptime shows how long that was all the same."""
 
 
@@ -46,7 +46,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     given = split_arguments(arguments)
     if given.application is None and "--version" in given.spark:
         raise BadInput("--version belongs to spark-submit; run `spark-submit --version` or `sparkpace --version`")
-    if given.own.get("home") == "":  # it would be the working directory
+    if given.own.get("home") == "":  # an empty path would be the working directory
         raise BadInput("--home is empty; give a directory or leave it out")
     home = find_home(Path(given.own["home"]) if "home" in given.own else None, os.environ)
     job = check_submission(
@@ -61,7 +61,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     java = None if "dry-run" in given.flags else find_java(os.environ)
     check_own_master(given, home.need_cluster())
     client = submit_client(home)
-    # then a refusal is the end of this submission
+    # a refusal is then the end of this submission
     submits = None if java is None or job.asked.unjudged else (job.name or job.main)
     request = plan_request(job, home, executor_settings(job, spark=spark, environment=os.environ), submits)
     reply = ask_plan(client, request, job, home)

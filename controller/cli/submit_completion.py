@@ -25,12 +25,12 @@ _SPARK = {
 }
 _SPARK |= {name: SubmitOption(repeated=True, help="") for name in ("--conf", "-c")}
 KNOWN = {**OPTIONS, **_SPARK, "--deploy-mode": SubmitOption(choices=(CLIENT,), help="")}
-"""Options of whose values something is known, by name."""
+"""Options whose values have known forms, by name."""
 _NOTHING = SubmitOption(help="")
 
 
 class SubmitCommand(click.Command):
-    """Command whose words are all one argument for Click, so that Click knows none of its options."""
+    """Command whose words are all one argument for Click, so that Click knows no option of it."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - Click's
         with formatter.section("Options"):
@@ -74,7 +74,7 @@ def _begun(values: Iterable[str], incomplete: str) -> list[CompletionItem]:
 
 
 def _joined(words: Sequence[str]) -> list[str]:
-    """Return the words as they were typed: bash divides them at = and :, too."""
+    """Return the words as they were typed: bash also divides words at = and :."""
     found: list[str] = []
     for before, word in zip(("", *words), words, strict=False):
         if found and any(part and not part.strip("=:") for part in (before, word)):

@@ -13,7 +13,8 @@ from stage_model.units import format_distance, format_duration
 
 _OUR_ID = re.compile(r"(pace-\d+-\d+)-[0-9a-f]+")
 _SESSION = re.compile(r'session_id: "[^"]*"')
-"""Part of what Spark Connect calls a query: the same for all of a session, and before what distinguishes them."""
+"""Part of what Spark Connect calls a query: the same for all queries of a session, and before the part that distinguishes
+them."""
 MOST_NAME = 60
 """Number of characters of a query's name, which may be its text."""
 LONGEST_STAGE = 200
@@ -37,7 +38,7 @@ def figures_table(*headings: str) -> Table:
 
 
 def actions_table(actions: Sequence[Mapping[str, Any]]) -> Table:
-    """Return jobs and queries with deadlines of their own, from a run's record: when each was, and how far from its
+    """Return jobs and queries with deadlines of their own, from a run's record: the times of each, and its distance from its
     deadline."""
     table = figures_table("JOB OR QUERY", "START", "END", "DEADLINE", "DISTANCE")
     for action in actions:
@@ -65,8 +66,7 @@ def bounds_table(stages: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def short_ids(ids: Sequence[str]) -> list[str]:
-    """Return each id of ours without its random end where its date and time still name one of them only: commands take
-    that."""
+    """Return each id without its random end where its date and time name only one of them: commands take the shorter form."""
     starts = [match[1] if (match := _OUR_ID.fullmatch(text)) else text for text in ids]
     alone = {start for start in starts if sum(text.startswith(start) for text in ids) == 1}
     return [start if start in alone else whole for start, whole in zip(starts, ids, strict=True)]

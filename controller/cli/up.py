@@ -61,7 +61,7 @@ def up(context: click.Context, /, home: Home, **given: Any) -> None:
     options, typed = said_options(context)
     ready = None
     if not home.path.exists():
-        ready = ready_plan(plan, given["namespace"])  # before the home is made: a refusal leaves nothing behind
+        ready = ready_plan(plan, given["namespace"])  # this comes before the home is made: a refusal leaves nothing behind
         home.create()
     with turn(home):
         recorded = home.cluster()
@@ -73,7 +73,7 @@ def up(context: click.Context, /, home: Home, **given: Any) -> None:
 
 
 def _start(home: Home, ready: ReadyPlan, options: Mapping[str, Any]) -> None:
-    """Start a new cluster, and say where it is and why its runtime is not a better one."""
+    """Start a new cluster, and say where it is and why it does not have a better runtime."""
     plan, why_not_better, java_home = ready
     row = RUNTIMES[plan.runtime]
     if row.starts:
@@ -98,7 +98,7 @@ def _start(home: Home, ready: ReadyPlan, options: Mapping[str, Any]) -> None:
 
 
 def _heal(home: Home, recorded: Cluster, healing: Healing) -> None:
-    """Start again what has died of the cluster, and say what was done."""
+    """Start the parts of the cluster that have died again, and name them."""
     cluster = heal(home, recorded, healing)
     if healing.master:
         click.echo("Started the master, which had died.")

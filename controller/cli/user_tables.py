@@ -1,6 +1,6 @@
 """Limits of users: as words of an option, `"alice priority=high cores=4"`, and as tables [users.NAME] of `sparkpace.toml`.
 
-Not covered: what the limits keep from whom (`controller.master.core.share_rules`).
+Not covered: the effect of the limits (`controller.master.core.share_rules`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def parse_user_limits(text: str, *, option: str) -> UserLimits:
 
 
 def checked_users(texts: Sequence[str], *, option: str) -> tuple[UserLimits, ...]:
-    """Return the limits of all users. Raise `BadInput`, also for two that are one user."""
+    """Return the limits of all users. Raise `BadInput`, also for two names of one user."""
     found = tuple(parse_user_limits(text, option=option) for text in texts)
     _check_different(found, option)
     return found

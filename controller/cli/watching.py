@@ -1,8 +1,8 @@
 """`sparkpace ps`, `top` and `ui`: the applications that the master knows, listed once, or with the workers live, here or in a
 browser.
 
-Only what fits 120 columns is in tables; `ps --output json` has everything. Not covered: the progress line of `submit`
-(`controller.submit.progress_line`).
+Tables have only columns that fit into 120 characters; `ps --output json` has all fields. Not covered: the progress line of
+`submit` (`controller.submit.progress_line`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from controller.wire.states import ApplicationState
 from stage_model.units import format_duration, parse_priority, priority_name
 
 SHORTEST_S = 0.1
-"""Shortest time between two looks: the master answers others, too, and no one reads faster."""
+"""Shortest time between two looks: the master has other callers, too, and people do not read faster."""
 
 
 @click.command(epilog="Example: sparkpace ps --state running --state waiting")
@@ -229,7 +229,7 @@ def _share_line(share: UserShare) -> str:
 
 
 def _state(view: ApplicationView) -> str:
-    """Return the state of an application: while it waits, with its place in the queue; once it is settled how it ended, the
+    """Return the state of an application; while it waits, with its place in the queue; once its outcome is settled, the
     outcome."""
     if view.queue_position is not None:
         return f"{view.state} {view.queue_position}"

@@ -81,7 +81,7 @@ def described_workers(context: click.Context, given: Mapping[str, Any]) -> tuple
 
 def _of_one_source(context: click.Context, each: tuple[str, ...]) -> tuple[str, ...]:
     """Return the workers that are described one by one; none where the command line counts them and only the configuration
-    describes some. Raise `BadInput` where one of the two does both."""
+    describes some. Raise `BadInput` where the command line, or the configuration, does both."""
     sources = {context.get_parameter_source(name) for name in ("workers", "cores", "memory") if is_given(context, name)}
     if each and context.get_parameter_source("each") in sources:
         raise BadInput("--worker says what each worker has; give it without --workers, --cores and --memory")
@@ -108,7 +108,8 @@ def workers_alike(workers: int, cores: float | None, memory: str | None, floor: 
 
 
 def _workers_each(each: Sequence[str], floor: float) -> tuple[WorkerPlan, ...]:
-    """Return the workers as the user describes them. Raise `BadInput` for what cannot be, or is more than the machine has."""
+    """Return the workers as the user describes them. Raise `BadInput` for impossible workers, and for more than the machine
+    has."""
     workers = tuple(parse_worker(text, f"w{number}") for number, text in enumerate(each, 1))
     if len({worker.worker_id for worker in workers}) < len(workers):
         raise BadInput("--worker names one worker twice; give each id once")

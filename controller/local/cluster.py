@@ -97,7 +97,7 @@ def start(home: Home, plan: Plan, options: Mapping[str, Any] | None = None) -> C
 
 
 def look(home: Home, cluster: Cluster | None) -> Found:
-    """Return the processes of this home that live, by its locks, and those that cluster.json names besides."""
+    """Return the processes of this home that live, by its locks, and further ones that cluster.json names."""
     recorded = {agent.worker_id: agent.process for agent in cluster.agents} if cluster is not None else {}
     agents = {
         name: FoundAgent(
@@ -118,7 +118,7 @@ def _recorded(process: Process | None) -> Holder | None:
 def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
     """Start what is missing, with the words it was started with, and wait until it is there; what lives is left as it is.
 
-    Raise `Unavailable`: then those of its parts that did not come are ended again."""
+    Raise `Unavailable`: then the parts that did not become ready are ended again."""
     client = admin_client(home, cluster.url)
     children: list[StartedService] = []
     try:
@@ -129,7 +129,7 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
         cluster = _as_found(home, structs.replace(cluster, cluster_id=client.health().cluster_id))
         children.clear()  # the master came
         if healing.master:
-            # agents that live find the new master by themselves; a job submitted next is to find them there
+            # agents that live find the new master by themselves; the next job should find them there
             wait_until(lambda: not _silent(client, home, healing.living), JOIN_S, LOOK_S)
         words = {agent.worker_id: agent.words for agent in cluster.agents}
         orphans = {name: holder(home.child_lock(name)) for name in healing.agents}
@@ -142,7 +142,7 @@ def heal(home: Home, cluster: Cluster, healing: Healing) -> Cluster:
 
 
 def _check_old_port(recorded: Cluster) -> None:
-    """Raise `Unavailable` when another program has the port meanwhile: agents and drivers know no other."""
+    """Raise `Unavailable` when another program has the port meanwhile: agents and drivers know no other port."""
     try:
         check_port(recorded.host, recorded.port)
     except Unavailable as error:
@@ -188,7 +188,7 @@ def spawn(name: str, words: Sequence[str], home: Home) -> StartedService:
             stderr=out,
             start_new_session=True,
             cwd=home.path,
-            env={**os.environ, CONFIG_VARIABLE: ""},  # the words say all
+            env={**os.environ, CONFIG_VARIABLE: ""},  # the words hold all options
         )
     return StartedService(name, process, log)
 

@@ -1,4 +1,5 @@
-"""The end of a local cluster: applications, services however they were started, and what outlived them.
+"""The end of a local cluster: its applications, its services however they were started, and the executors and containers that
+outlived them.
 
 Only processes that cluster.json or the home's locks name by pid, start time and boot are ever signalled.
 """
@@ -26,14 +27,14 @@ END_S = 15.0
 GIVE_BACK_S = 120.0
 """Longest wait for a provider to end the workers that the master had it start."""
 ELSEWHERE_S = 75.0
-"""Longest wait for agents elsewhere: an agent gives its executors 30 s, and the master as long to hear of its end."""
+"""Longest wait for agents elsewhere: an agent gives its executors 30 s, and the master as long to learn of its end."""
 RECENT_S = 120.0
 """An agent that has reported within this time lives; the longest control period is half of it."""
 
 
 @dataclass(slots=True)
 class Stopped:
-    """The result of `stop`. `removed` is what outlived its agent; `left` says in sentences what is there still, and
+    """The result of `stop`. `removed` has the leftovers of agents; `left` says in sentences which parts are still there, and
     why. `elsewhere` has sentences on agents of other homes, which a further call cannot end, because their master has ended.
     `notes` are about the rest."""
 
@@ -44,10 +45,11 @@ class Stopped:
 
 
 def stop(home: Home, cluster: Cluster | None, *, everywhere: bool = False) -> Stopped | None:
-    """End applications, agents, master, in this order, whoever started them, then what outlived them; return None when
-    nothing was there. What is left is tried again by the next call. `everywhere`: agents of other homes end, too."""
+    """End applications, agents, master, in this order, however they were started, then their leftovers; return None when
+    nothing was there. The next call tries again to end the parts that are left. `everywhere`: agents of other homes end,
+    too."""
     found = look(home, cluster)
-    # a child that ends in good order forgets which runtime it had
+    # a child that ends in good order no longer says which runtime it had
     last = {name: last_holder(home.child_lock(name)) for name in home.workers() if home.child_lock(name).exists()}
     workers = {name: holder.note if holder else cluster.runtime if cluster else "" for name, holder in last.items()}
     if cluster is None and not found.names() and not workers:
@@ -131,8 +133,8 @@ def _end_elsewhere(client: MasterClient, home: Home) -> list[str]:
 
 
 def _end_applications(client: MasterClient) -> list[str]:
-    """End the applications; return the ids of those that are not over in time. An application is over when its record is
-    written: until then its driver may have to be informed."""
+    """End the applications; return the ids of applications that are not over in time. An application is over when its record
+    is written: until then its driver may have to be informed."""
 
     def going_on() -> list[str]:
         return [view.application_id for view in client.applications() if view.executors or not view.finished]
@@ -144,7 +146,7 @@ def _end_applications(client: MasterClient) -> list[str]:
         wait_until(lambda: not going_on(), END_S, LOOK_S)
         return going_on()
     except PaceError:
-        return []  # the master died meanwhile: the agents, asked next, end what is theirs
+        return []  # the master died meanwhile: the agents, which are asked next, end their executors
 
 
 def _end_processes(processes: Sequence[Process]) -> None:

@@ -58,7 +58,7 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Healing:
     """Services to heal: `master` and `agents` are to be started, agents in `restarting` have a supervisor that is about to
-    start their child, those in `living` have all they need."""
+    start their child, and agents in `living` have both processes."""
 
     master: bool
     agents: tuple[str, ...]
@@ -73,9 +73,8 @@ class Healing:
 def decide_healing(recorded: Cluster | None, found: Found, given: Mapping[str, Any]) -> Healing | None:
     """Return what is to be started of the recorded cluster; None for a new one with the options given.
 
-    `given` are the options that `up` was given now, by name, those left out not among them. Raise `BadInput` where they
-    cannot be had without ending what lives."""
-    if recorded is None:
+    `given` are the options of this call of `up`, by name, without options that were left out. Raise `BadInput` for options
+    that the cluster could get only after its services have ended.""" if recorded is None:
         if found.names():
             raise BadInput(
                 f"{' and '.join(found.names())} of this home run, which `sparkpace up` did not start; end them with "
@@ -107,8 +106,8 @@ def decide_healing(recorded: Cluster | None, found: Found, given: Mapping[str, A
 
 
 def differing(recorded: Cluster, given: Mapping[str, Any]) -> Sequence[str]:
-    """Return options given now whose value is another than the running cluster's, as --name. The values that 0 and `auto`
-    became then count as the same, too."""
+    """Return the given options, as --name, whose values differ from the running cluster's. The values that 0 and `auto`
+    became at its start count as the same, too."""
     became = {"port": recorded.port, "runtime": recorded.runtime}
     return [
         f"--{name}"

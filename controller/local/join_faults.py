@@ -1,6 +1,7 @@
 """The faults that keep a machine from joining, each as a sentence that says where it is mended.
 
-Both machines are looked at for them. A master that cannot be met, and clocks that differ: `controller.local.meeting`.
+Both machines are checked for faults. Not covered: a master that cannot be met, and clocks that differ
+(`controller.local.meeting`).
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ def _check(client: MasterClient, said: JoinCheck, master_host: str) -> JoinFound
 def _is_here(path: str) -> bool:
     try:
         return Path(path).exists()
-    except OSError:  # below what this user may not look into
+    except OSError:  # the path lies in a folder that this user may not read
         return False
 
 

@@ -1,7 +1,8 @@
-"""Joining a cluster whose master is on another machine: all is looked at first, then the worker gets its identity, and its
-files are written. After a failure the worker has no identity, here or at the master; only the use of its token may be gone.
+"""Joining a cluster whose master is on another machine: both machines are checked first, then the worker gets its identity,
+and its files are written. After a failure the worker has no identity, here or at the master; only the use of its token may be
+gone.
 
-The faults are `join_faults`'. The master's end: `controller.master.join_calls`.
+`join_faults` finds the faults. The master's end is `controller.master.join_calls`.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _check_home(home: Home) -> None:
 
 
 def _check_ca(home: Home, certificate: bytes) -> None:
-    """Raise `BadInput` for a home with the CA file of another cluster, or with one that cannot be read."""
+    """Raise `BadInput` for a home with the CA file of another cluster, or with a CA file that cannot be read."""
     try:
         other = home.ca_file.exists() and certificate_in(home.ca_file) != certificate
     except (OSError, ValueError) as error:
@@ -118,12 +119,12 @@ def _has_reported(client: MasterClient, worker_id: str) -> bool:
         return client.reported(worker_id)
     except OtherVersion:
         raise
-    except Unavailable:  # a connection that was cut says nothing of the agent
+    except Unavailable:  # a connection that was cut says nothing about the agent
         return False
 
 
 def _not_there(home: Home, worker_id: str) -> list[Path]:
-    """Return what a join makes and what is not there yet."""
+    """Return the files and folders that a join makes and that are not there yet."""
     if not home.path.exists():
         return [home.path]
     made = (home.ca_file, home.config_file, home.agent_tokens / worker_id, home.agent(worker_id))
@@ -131,7 +132,7 @@ def _not_there(home: Home, worker_id: str) -> list[Path]:
 
 
 def _undo(worker_id: str, client: MasterClient, made: Iterable[Path]) -> str:
-    """Remove what a join has made, also at the master; return a clause on what is left, empty if nothing is."""
+    """Undo a join, also at the master; return a clause on the part that is left, empty if nothing is."""
     for path in made:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -148,7 +149,7 @@ def _undo(worker_id: str, client: MasterClient, made: Iterable[Path]) -> str:
 
 def renew_identity(home: Home, url: str, worker_id: str) -> None:
     """Give a worker that has joined its next token; its agent finds it by itself. The new token is kept before the master
-    learns of it, so that a second call ends what was cut short. Raise `PaceError`."""
+    learns of it, so that a second call completes a call that was cut short. Raise `PaceError`."""
     own, following = home.agent_tokens / worker_id, home.agent_tokens / f".{worker_id}.next"
     last = read_token(own)
     if not following.exists():
@@ -158,7 +159,7 @@ def renew_identity(home: Home, url: str, worker_id: str) -> None:
     try:
         MasterClient(url, home.ca_file, last).renew(worker_id, asked)
     except Denied:
-        MasterClient(url, home.ca_file, secret).renew(worker_id, asked)  # a call before had come through
+        MasterClient(url, home.ca_file, secret).renew(worker_id, asked)  # an earlier call had reached the master
     following.replace(own)
 
 

@@ -37,9 +37,9 @@ class Removed:
 
 
 def clear_worker(home: Home, worker_id: str, runtime: str, removed: Removed, left: list[str]) -> set[str]:
-    """End and remove the executors of a worker without an agent, whose last one had that runtime; meanwhile it can get none.
-    `left` gets a sentence on what cannot be removed; then the next call tries again. Return the names its control groups may
-    have."""
+    """End and remove the executors of a worker without an agent, whose last agent had that runtime; the worker gets no agent
+    meanwhile. `left` gets a sentence on each executor that cannot be removed; the next call tries again. Return the names its
+    control groups may have."""
     try:
         with agent_lock(home, worker_id):
             cluster_file = home.agent(worker_id) / "cluster_id"
@@ -60,7 +60,7 @@ def clear_worker(home: Home, worker_id: str, runtime: str, removed: Removed, lef
 
 
 def clear_grown(cluster_id: str, removed: Removed, left: list[str]) -> None:
-    """Remove the agents' containers that a dead master can give back no more."""
+    """Remove the agents' containers that a dead master can no longer give back."""
     try:
         removed.workers += end_containers({GROWN: cluster_id})
     except PaceError as error:
@@ -77,7 +77,8 @@ def clear_groups(names: Iterable[str], removed: Removed, left: list[str]) -> Non
 
 
 def _group_names(home: Home, worker_id: str, cluster_id: str) -> set[str]:
-    """Return the group names of all executors that were started and not forgotten since; one without a group does no harm."""
+    """Return the group names of all executors that were started and not forgotten since; a name without a group does no
+    harm."""
     keys = {ExecutorKey.of_file(path) for path in home.agent(worker_id).glob("*.json")}
     records = executor_record.read_all(process_records(home.agent(worker_id)), executor_record.Record, cluster_id, worker_id)
     keys.update(record.key for _, record in records)

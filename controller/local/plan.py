@@ -62,8 +62,8 @@ class Plan:
 
 
 class ReadyPlan(NamedTuple):
-    """A plan for which this machine has everything. `why_not_better` says why its runtime is not a better one (`Choice`), and
-    `java_home` is the JDK of drivers."""
+    """A plan for which this machine has everything. `why_not_better` says why it does not have a better runtime (`Choice`),
+    and `java_home` is the JDK of drivers."""
 
     plan: Plan
     why_not_better: str
@@ -81,8 +81,8 @@ def ready_plan(plan: Plan, namespace: str | None) -> ReadyPlan:
 
 
 def _driver_host(plan: Plan) -> str:
-    """Return the address where drivers listen for executors in networks of their own; empty for others, whose drivers choose
-    by where the master listens (`driver_command.driver_places`). Raise `Unavailable`."""
+    """Return the address where drivers listen for executors in networks of their own; empty for other executors, whose
+    drivers choose an address by that of the master (`driver_command.driver_places`). Raise `Unavailable`."""
     row = RUNTIMES[plan.runtime]
     if not row.own_networks(plan.network):
         return ""

@@ -1,6 +1,7 @@
 """Image and class archives, which jobs of this machine need besides Spark, made before the first job has to wait for them.
 
-Agents make those of executors on first use anyway, also for another Spark or submitter than those of `sparkpace up`.
+Agents make the image and the archives of executors on first use anyway, also for a Spark or a submitter that `sparkpace up`
+does not know.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ log = logging.getLogger(__name__)
 
 
 def prepare(home: Home, plan: Plan, java_home: Path, step: Step) -> None:
-    """Prepare drivers and executors of this user that run the Spark which is here, for a runtime that starts them; what may
-    take long is within a `step`. A part that cannot be made is named in one line and stops nothing. Without a Spark, an
+    """Prepare drivers and executors of this user that run the Spark which is here, for a runtime that starts them; work that
+    may take long is within a `step`. A part that cannot be made is named in one line and stops nothing. Without a Spark, an
     engine or a built bridge nothing is made: agents prepare executors when they see the first."""
     with suppress(Unavailable), ThreadPoolExecutor(1, "prepare") as pool:
         spark, jar = find_spark(os.environ), bridge_jar()
@@ -66,7 +67,7 @@ def _prepare_executors(home: Home, plan: Plan, spark: SparkInstall, java_home: P
             working_dir=home.path,
             log_dir=home.logs,
             memory_bytes=max(worker.memory_mb for worker in plan.workers) << 20,
-            cores=sum(worker.cores for worker in plan.workers),  # no one else has them yet
+            cores=sum(worker.cores for worker in plan.workers),  # no executor has them yet
             uid=os.getuid(),
             gid=os.getgid(),
         )
@@ -79,5 +80,6 @@ def _prepare_executors(home: Home, plan: Plan, spark: SparkInstall, java_home: P
 
 
 def cluster_of(home: Home) -> str:
-    """Return the cluster id of what runs here: each home's own, because runtimes of one cluster end each other's programs."""
+    """Return the cluster id for programs that run here: each home has its own, because runtimes of one cluster end each
+    other's programs."""
     return f"{NAME}-{hashlib.sha256(bytes(home.path)).hexdigest()[:8]}"

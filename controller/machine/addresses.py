@@ -41,7 +41,7 @@ def address_towards(url: str) -> str:
 
 
 def on_this_machine(host: str) -> bool:
-    """Return True if a name or an address is this machine's, or if that cannot be found out now."""
+    """Return True if a name or an address is this machine's, or if no answer can be found now."""
     try:
         found = {str(one[4][0]) for one in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except OSError:

@@ -1,4 +1,4 @@
-"""The cluster's CA and the certificate of its master: made here. All clients of the master pin the CA
+"""The cluster's CA and the certificate of its master, which are made here. All clients of the master pin the CA
 (`controller.machine.tls`).
 
 The CA signs nothing but its master's certificate, so a server that answers under it is the master. Only this module uses the
@@ -62,8 +62,8 @@ def _new_ca() -> bytes:
 
 
 def names_of(host: str, further: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the names of a master that listens on `host`: those for its own machine always, those for others where it
-    listens for them."""
+    """Return the names of a master that listens on `host`: always the names for its own machine, and the names for other
+    machines where it listens for them."""
     names = dict.fromkeys((*ALWAYS, host, *further))
     if host in ("0.0.0.0", "::"):
         names[socket.gethostname()] = None

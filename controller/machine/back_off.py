@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MOST_DOUBLINGS = 60
-"""Most doublings that are worked out: more lead beyond any wait, and in the end beyond what a float holds."""
+"""Most doublings that are worked out: more doublings lead beyond any wait, and in the end beyond the range of a float."""
 
 
 @dataclass(frozen=True, slots=True)

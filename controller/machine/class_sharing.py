@@ -1,8 +1,8 @@
 """The JDK's class data sharing: the match of an archive of classes with jars and Java, and the options that make and use one.
 
 A JVM maps the classes of an archive, parsed and verified, instead of taking them from 200 jars. Reasons:
-docs/decisions/0013-class-archive.md. Executors' archives are `controller.agent.executors.class_archive`'s, the driver's
-`controller.submit.driver_archive`'s.
+docs/decisions/0013-class-archive.md. `controller.agent.executors.class_archive` makes executors' archives,
+`controller.submit.driver_archive` the driver's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def dump(classes: Path, archive: Path, class_path: str) -> tuple[str, ...]:
 
 
 def trial(archive: Path, class_path: str) -> tuple[str, ...]:
-    """Return options of a JVM that fails where the archive does not work: those of some Javas do not."""
+    """Return options of a JVM that fails where the archive does not work: the archives of some Javas do not."""
     return (*use(archive), "-Xshare:on", "-cp", class_path, "-version")
 
 

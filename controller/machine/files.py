@@ -41,7 +41,7 @@ def cache_root() -> Path:
 
 def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
     """Write `path`, mode 0600; a reader or a crash never meets half of it. `lasting`: once this returns, a loss of power
-    loses nothing of it. Raise `OSError`."""
+    takes nothing of it. Raise `OSError`."""
     descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -58,7 +58,7 @@ def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
 
 
 def no_space(error: BaseException) -> bool:
-    """Return True if the disk, or the user's share of it, is full: that passes."""
+    """Return True if the disk, or the user's share of it, is full: a full disk passes."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -81,8 +81,8 @@ def _takes(descriptor: int) -> bool:
 
 @contextmanager
 def locked(path: Path, within_s: float) -> Iterator[None]:
-    """Hold the lock on `path`, after a wait for it; it goes with its holder. Raise `RuntimeFailed` when the file cannot be
-    opened, and when another process keeps the lock for longer than `within_s` seconds."""
+    """Hold the lock on `path`, after a wait for it; the lock ends with its holder. Raise `RuntimeFailed` when the file cannot
+    be opened, and when another process keeps the lock for longer than `within_s` seconds."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -117,7 +117,7 @@ def read_plain(path: Path, *, what: str, largest: int, follow: bool, safe: bool 
         if not stat.S_ISREG(status.st_mode) or status.st_size > largest:
             raise BadInput(f"{what} {path} is not a plain file of at most {largest >> 20} MB; give one that is, or remove it")
         if safe:
-            folders = dict.fromkeys((path.parent, path.resolve().parent))  # of a link, and of its target
+            folders = dict.fromkeys((path.parent, path.resolve().parent))  # the folders of a link and of its target
             for at, found in ((path, status), *((folder, folder.stat()) for folder in folders)):
                 if _open_to_others(found):
                     where = "" if at == path else f", because its folder {at} is open to them"
@@ -152,7 +152,7 @@ def read_tail(path: Path, most: int) -> tuple[bytes, int] | None:
 
 
 def _open_to_others(found: os.stat_result) -> bool:
-    """Return True if anyone but this user and root may write there; in a folder with the sticky bit, others can only change
-    their own files."""
+    """Return True if users other than this one and root may write there; in a folder with the sticky bit, others can only
+    change their own files."""
     sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
     return found.st_uid not in (0, os.geteuid()) or bool(found.st_mode & 0o022 and not sticky)

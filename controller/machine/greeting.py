@@ -1,5 +1,5 @@
-"""A look whether one machine reaches another: one listens at a port for some seconds and says agreed words, the other looks
-for them there."""
+"""A check that one machine reaches another: one machine listens at a port for some seconds and says agreed words, the other
+machine looks for them there."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ REACH_S = 3.0
 
 
 class Greeter:
-    """A listener at a free port of `host` that says `words` to whoever connects, until it is closed or `lasts_s` are over."""
+    """A listener at a free port of `host` that says `words` on each connection, until it is closed or `lasts_s` are over."""
 
     def __init__(self, host: str, words: str, lasts_s: float) -> None:
-        """Listen. Raise `Unavailable` where nothing can."""
+        """Listen. Raise `Unavailable` where no program can."""
         self._listening, self._words = bound_socket(host, 0), words.encode()
         self._listening.listen(4)
         self.port = int(self._listening.getsockname()[1])
@@ -43,7 +43,7 @@ class Greeter:
 
 
 def is_greeted(host: str, port: int, words: str, within_s: float = REACH_S) -> bool:
-    """Return True if one who says `words` listens there and is reached."""
+    """Return True if a listener that says `words` is reached there."""
     try:
         with socket.create_connection((host, port), timeout=within_s) as calling:
             calling.settimeout(within_s)

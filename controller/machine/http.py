@@ -29,8 +29,8 @@ class HttpAnswer(NamedTuple):
 
 
 class HttpConnection:
-    """A connection to a server, opened for the first request and kept for the next ones. `connect` returns an open one. Not
-    for several threads at once."""
+    """A connection to a server, opened for the first request and kept for the next ones. `connect` returns an open one.
+    Several threads must not use it at once."""
 
     def __init__(self, connect: Callable[[], http.client.HTTPConnection]) -> None:
         self._connect = connect
@@ -99,8 +99,8 @@ def to_master(url: str, ca: Path, timeout_s: float, opens_s: float | None = None
 
 
 def ask_unproven(url: str, path: str, timeout_s: float, most: int) -> HttpAnswer:
-    """Return the answer, of `most` bytes at most, of whoever answers at a master's URL: nothing proves that it is the master,
-    so the request has no token. Raise `OSError` without an answer, `BadInput` for a URL that cannot be a master's."""
+    """Return the answer, of `most` bytes at most, that comes from a master's URL: nothing proves that the server is the
+    master, so the request has no token. Raise `OSError` without an answer, `BadInput` for a URL that cannot be a master's."""
     host, port = address_of(url)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -146,7 +146,7 @@ def post_to(url: str, body: bytes, headers: Mapping[str, str], timeout_s: float,
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """Turn what is no answer by HTTP's rules into an `OSError`."""
+    """Turn an answer that breaks HTTP's rules into an `OSError`."""
     try:
         yield
     except http.client.HTTPException as error:

@@ -1,7 +1,7 @@
 """Small logs: each is a file in the home's `logs/` that `up` made a service's standard error.
 
 The file is copied and emptied, not renamed: a supervisor, its child and the processes that these start write into the same
-file, and each of them may come to do this. The module imports nothing that a supervisor should not carry about.
+file, and each of them may put it aside. The module imports nothing that would make a supervisor large.
 """
 
 from __future__ import annotations

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def printable(text: str, most: int) -> str:
-    """Return the first `most` characters at most; those that cannot be printed become `?`."""
+    """Return the first `most` characters at most; a character that cannot be printed becomes `?`."""
     return "".join(c if c.isprintable() else "?" for c in text[:most])

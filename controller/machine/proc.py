@@ -1,4 +1,4 @@
-"""/proc: which boot of the machine this is, what its programs wait for, and what the kernel says of the process that has a
+"""/proc: the present boot of the machine, the waiting of its programs, and the kernel's facts about the process that has a
 number now. Linux only.
 
 A number means another process later: `controller.machine.process` distinguishes a process from its successor.

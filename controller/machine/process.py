@@ -1,7 +1,8 @@
 """One process, which is never mistaken for a later one of its number: whether it lives, signals to it; and the number of
 files that this process may open.
 
-What /proc says of a number: `controller.machine.proc`. What a process has started: `controller.machine.process_tree`.
+`controller.machine.proc` reads the facts of a number in /proc; `controller.machine.process_tree` finds the processes that a
+process has started.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Process(msgspec.Struct, frozen=True):
         return self.boot_id == proc.boot_id()
 
     def is_numbered_here(self) -> bool:
-        """Return True if its number means the same here as where it comes from; else nothing is known of its life."""
+        """Return True if its number means the same here as in its own namespace; else nothing is known of its life."""
         return self.pid_namespace in ("", proc.pid_namespace())
 
     def is_alive(self) -> bool:
@@ -70,8 +71,8 @@ def find_process(pid: int) -> Process | None:
 
 
 def allow_files() -> int:
-    """Let this process have as many open files as the system allows; return their number. Of 1,024, an agent's would end at
-    some 150 executors, which keep six each, and the master's at as many connections."""
+    """Let this process have as many open files as the system allows; return their number. With 1,024 files, an agent could
+    have only some 150 executors, each of which keeps six open, and the master only about 1,000 connections."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most

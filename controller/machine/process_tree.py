@@ -1,9 +1,10 @@
-"""All processes of one executor, by their session: executors start in one of their own, and what they fork stays in it.
+"""All processes of one executor, by their session: executors start in a session of their own, and the processes that they
+fork stay in it.
 
 Python workers change their process group, not their session.
 
-An executor that another service has started has no session of its own: its processes are what descends from it. Used where no
-control group does the accounting. Linux only. Not here: pacing (`pacer`).
+An executor that another service has started has no session of its own: its processes are its descendants. The module is used
+where no control group does the accounting. Linux only. Not here: pacing (`pacer`).
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def may_signal(process: Process) -> bool:
 
 
 def kill(leader: Process) -> None:
-    """Send SIGKILL to the session, again for what was forked meanwhile."""
+    """Send SIGKILL to the session, and again for processes that were forked meanwhile."""
     for _ in range(3):
         left = tuple(pid for pid in members(leader) if find_process(pid) is not None)
         if not left:

@@ -16,7 +16,7 @@ REPEATED_S = 60.0
 MOST_MESSAGES = 1000
 """Messages remembered; some libraries put text that differs each time into the message itself."""
 OF_LIBRARIES = ("uvicorn.error", "asyncio")
-"""Loggers of which a stranger's connections can make much noise."""
+"""Loggers that write many lines if a stranger's connections make them."""
 
 
 class SmallLog(logging.StreamHandler):  # type: ignore[type-arg]
@@ -30,8 +30,8 @@ class SmallLog(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 class Seldom(logging.Filter):
-    """A filter that lets a message through once in `REPEATED_S`, whatever is filled into it, with the number left out
-    before."""
+    """A filter that lets a message through once in `REPEATED_S`, with any values in it, and with the number of messages left
+    out before."""
 
     def __init__(self) -> None:
         super().__init__()

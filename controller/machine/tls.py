@@ -29,7 +29,8 @@ def address_of(url: str) -> tuple[str, int]:
 
 
 def pinning(ca: Path) -> ssl.SSLContext:
-    """Return what trusts the CA in the file `ca` and no other. Raise `Unavailable` for a file that cannot be used."""
+    """Return a TLS context that trusts the CA in the file `ca` and no other. Raise `Unavailable` for a file that cannot be
+    used."""
     try:
         return _context(ca, ca.stat().st_mtime_ns)
     except FileNotFoundError:

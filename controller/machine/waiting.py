@@ -1,4 +1,4 @@
-"""Waiting for outside events that nothing reports."""
+"""Waits for outside events that nothing reports."""
 
 from __future__ import annotations
 

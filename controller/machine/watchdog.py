@@ -9,8 +9,8 @@ from contextlib import suppress
 
 
 class Watchdog:
-    """The watchdog of a service manager; without one, nothing is sent. What the manager has said in `environment` is taken
-    out, because it is not meant for the programs that this process starts."""
+    """The watchdog of a service manager; without one, nothing is sent. The manager's variables are taken out of
+    `environment`, because they are not meant for the programs that this process starts."""
 
     def __init__(self, environment: MutableMapping[str, str]) -> None:
         address = environment.pop("NOTIFY_SOCKET", "")

@@ -129,7 +129,7 @@ def _endpoint(
                 await durability.wait()
             return _json(answered)
         except OtherVersion as error:
-            if not warned:  # such a peer tries on and on
+            if not warned:  # such a peer keeps trying
                 warned.append(error)
                 log.warning("%s", error)
             return _failure(error)
@@ -168,7 +168,7 @@ def _failure(error: PaceError) -> Response:
 
 
 def _no_such_call(request: Request, error: Exception) -> Response:
-    """Answer a call that only a newer master has, or none."""
+    """Answer a call that this master does not have; a newer master may have it."""
     assert isinstance(error, HTTPException)
     sentence = f"this master (Sparkpace {VERSION}) has no call {request.method} {path_called(request)}"
     return _json(Failure(error=sentence, exit_code=Unavailable.exit_code), error.status_code)

@@ -36,8 +36,8 @@ LARGEST_LOG = 64 << 20
 
 
 class ClusterState:
-    """The cluster. `wake` is called with the ids of workers whose agents should look again; `pool` has threads for what
-    takes its time (None: one of its own)."""
+    """The cluster. `wake` is called with the ids of workers whose agents should look again; `pool` has threads for slow work
+    (None: a pool of its own)."""
 
     def __init__(
         self,
@@ -87,9 +87,8 @@ class ClusterState:
 
     def tick(self, now_s: float) -> None:
         """Do what only time brings about: give up the executors of lost workers, record, admit, place and plan, then grow,
-        notify and store. In between, calls are answered as they come. Each application's turn and each other part come
-        whatever goes wrong with the rest."""
-        with self.outside.changing(now_s) as changes:
+        notify and store. In between, calls are answered as they come. A failure in one application's turn, or in another
+        part, keeps no other from its turn.""" with self.outside.changing(now_s) as changes:
             self.parts.do("looking for silent workers", self.core.silence.look, now_s)
             self.lifecycle.turns(self._dead_drivers(now_s), now_s)
             self.parts.do("looking after records", self._record, now_s)
@@ -112,13 +111,14 @@ class ClusterState:
         return dead
 
     def _record(self, now_s: float) -> None:
-        """Have records written, and take in which are by now: others may wait for the end of those runs."""
+        """Have records written, and take in which of them are written by now: other applications may wait for the end of
+        those runs."""
         self.outside.carry_out(self.core.take_effects(), now_s)
         self.outside.recording.look(self.applications, now_s)
         self.outside.carry_out(self.core.take_effects(), now_s)
 
     def _admit(self, now_s: float) -> None:
-        """Drop submissions that do not ask any more, and split the time of pipelines among the jobs that are there now."""
+        """Drop submissions that no longer ask, and split the time of pipelines among the jobs that are there now."""
         self.submissions.forget(now_s)
         self.core.pipelines.split_again(now_s)
 
@@ -145,8 +145,8 @@ class ClusterState:
         self.store.close()
 
     def _empty_log(self, now_s: float) -> None:
-        """Empty the log now and then, and soon where it is long or holds what should not lie about; raise what the last try
-        raised."""
+        """Empty the log now and then, and soon where it is long or holds data that should not stay on the disk; raise the
+        error of the last try."""
         soon = self.outside.replaced or self.store.log_bytes() > LARGEST_LOG
         if self._emptying is None and (soon or now_s - self._emptied_s > EMPTY_S):
             self._emptied_s, self.outside.replaced = now_s, False

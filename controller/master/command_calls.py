@@ -88,15 +88,16 @@ class CommandCalls:
                 self.core.change(application, record, now_s)
 
     def label(self, worker_id: str, changes: Mapping[str, str | None], now_s: float) -> Mapping[str, str]:
-        """Change labels of a worker, which count at once for applications that wait; return all it has. Raise `BadInput` for
-        an unknown worker or a label that cannot be, `NotStored`; then nothing has changed."""
+        """Change labels of a worker, which count at once for applications that wait; return all labels of the worker. Raise
+        `BadInput` for an unknown worker or an impossible label, `NotStored`; then nothing has changed."""
         with self.outside.changing(now_s):
             labels = self.core.registry.workers.relabelled(worker_id, changes)
             self.outside.store_labels(labels)
             return self.core.relabel(worker_id, labels)
 
     def end_worker(self, worker_id: str, now_s: float) -> None:
-        """Have the agent of a worker end, wherever it is; it learns of it by its next report. Raise `BadInput`."""
+        """Have the agent of a worker end, on whichever machine; the agent learns of this with its next report. Raise
+        `BadInput`."""
         with self.outside.changing(now_s):
             self.core.end_worker(worker_id)
 

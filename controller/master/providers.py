@@ -2,7 +2,7 @@
 `command`.
 
 A worker is an agent that joins under the name it was given. Both are called on a thread of their own, may take long, and may
-be asked again for what they did already. Which workers are wanted is `placement.growth`'s."""
+get a request again that they have carried out. `placement.growth` decides which workers are wanted."""
 
 from __future__ import annotations
 

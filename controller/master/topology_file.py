@@ -1,4 +1,4 @@
-"""The topology's file: read at the start, and again whenever it has changed. What it says is `placement.topology`'s."""
+"""The topology's file: read at the start, and again whenever it has changed. `placement.topology` reads its content."""
 
 from __future__ import annotations
 

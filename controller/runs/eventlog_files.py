@@ -1,8 +1,8 @@
 """Opening of Spark event logs: a file, an archive with one, or a folder with one, which may be in parts (`eventlog_v2_*`).
 
 The content decides how a file is packed, and its name does not. Logs are other people's files, so they are read as a stream
-with bounded lines, and none fills the memory. Not covered: what unpacks them (`log_archives`), which files of a folder are a
-log (`log_names`), what the lines mean (`stage_model.history.eventlog`).
+with bounded lines, and no log fills the memory. Not covered: unpacking (`log_archives`), the names of a log's files in a
+folder (`log_names`), the meaning of the lines (`stage_model.history.eventlog`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def event_log_lines(path: Path) -> Iterator[bytes]:
 
 
 def _logs_in(folder: Path) -> Iterator[str]:
-    """Yield the names of what may be logs or parts of logs in a folder, and in the folders in it."""
+    """Yield the names of files that may be logs or parts of logs, in a folder and in the folders in it."""
     try:
         for path in sorted(folder.iterdir()):
             for file in sorted(path.iterdir()) if path.is_dir() else (path,):

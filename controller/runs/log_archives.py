@@ -1,7 +1,7 @@
 """The streams that the event log in a file consists of: the file itself, or files in a zip or a tar; all are read unpacked.
 
-Archives are other people's files. Nothing is unpacked to disk, no name in them is used as a path, and what is kept in memory
-is bounded: their list of files, and one block. Not covered: which files of an archive are the log (`log_names`).
+Archives are other people's files. Nothing is unpacked to disk, no name in them is used as a path, and the data in memory are
+bounded: their list of files, and one block. Not covered: which files of an archive are the log (`log_names`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ blocks that Spark writes with the first three."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _LONGEST_MARK = 8
 HEAD = _TAR_AT + len(_TAR)
-"""Number of bytes from which the kind of a file follows."""
+"""Number of first bytes that show the kind of a file."""
 
 
 def is_log_like(head: bytes) -> bool:

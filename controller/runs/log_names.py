@@ -13,22 +13,23 @@ MOST_FILES = 10_000
 ACCEPTED = "give an event log, plain or in zstd, gzip, zip or tar, or the folder of one in parts (eventlog_v2_*)"
 _SHOWN = 5
 _OTHERS = (".", "appstatus_", "__MACOSX")
-"""Beginnings of names that are no part of a log: hidden files, a mark of Spark's, an addition of a Mac's archives."""
+"""Beginnings of names that are no part of a log: hidden files, a mark of Spark's, a file that Macs add to archives."""
 _PART = re.compile(r"^events_(?P<number>\d+)_(?P<application>.+?)(?:\.(?!compact)[a-z0-9]+)?(?P<compact>\.compact)?$")
 _DATABRICKS_PART = re.compile(r"^eventlog(?P<date>-\d{4}-\d\d-\d\d--\d\d-\d\d)?(?:\.[a-z0-9]+)?$")
-"""Names of Databricks, which appends to `eventlog`, and gives it a date when it begins the next."""
+"""Names of Databricks, which appends to `eventlog`, and adds a date to that name when it begins the next file."""
 _ATTEMPT = re.compile(r"(?P<application>application_\d+_\d+)_(?P<attempt>\d{1,9})\b")
 """The name of a log in YARN's cluster mode, which starts a driver that died again."""
 
 
 def is_log_part(file: str) -> bool:
-    """Return True if a file with this name is a part of a log, whatever it holds."""
+    """Return True if a file with this name is a part of a log, without a look into it."""
     return bool(_PART.match(file) or _DATABRICKS_PART.match(file))
 
 
 def one_log(names: Iterable[str], source: str, *, how: str = "name one of them") -> list[str]:
     """Return the names that make up a log, in order; of several attempts of one application the last attempt. `names` are
-    relative, with "/" between folders; `source` is what holds them, and `how` is what to do where it holds several logs.
+    relative, with "/" between folders; `source` names the folder or archive, and `how` is the remedy where it holds several
+    logs.
 
     Raises `BadInput`: no log, several of them, too many names, a part is missing.
     """

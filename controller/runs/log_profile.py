@@ -1,4 +1,4 @@
-"""Profiles of what event logs teach, for a plan without a cluster: every log is a run of an application.
+"""Profiles from event logs, for a plan without a cluster: every log is a run of an application.
 
 Not covered: opening logs (`eventlog_files`), what they lack (`stage_model.history.gaps`), keeping profiles (`profile_store`).
 """
@@ -44,8 +44,8 @@ class LoggedRun(NamedTuple):
 
 
 def logged_run(file: Path) -> LoggedRun:
-    """Return the run in the log at `file`. Raise `BadInput` for a log that cannot be read, or of a run from which nothing can
-    be learned."""
+    """Return the run in the log at `file`. Raise `BadInput` for a log that cannot be read, and for a run that teaches
+    nothing."""
     log = read_event_log_file(file)
     if not (log.run.complete and log.run.seems_well):
         raise BadInput(
@@ -72,7 +72,7 @@ def logged_profile(runs: Sequence[LoggedRun]) -> Profile:
 
 
 def another_application(runs: Sequence[LoggedRun]) -> str:
-    """Return a clause that names two runs of different applications; empty: all are of one."""
+    """Return a clause that names two runs of different applications; empty: all runs are of one application."""
     for run in runs:
         if run.key != runs[0].key:
             return f"event log {run.file} is of application {run.key!r}, {runs[0].file} of {runs[0].key!r}"

@@ -30,7 +30,7 @@ MOST_LABELS = 25
 TICK_S = 0.2
 """Seconds that a tick lasts: its samples carry times closer than this, and executors are summed per tick."""
 LOST_S = 5.0
-"""Silence in seconds after which an executor no longer counts."""
+"""Seconds without a sample after which an executor no longer counts."""
 
 # Two pairs that stay apart for colour-blind eyes and in grey print: blue and violet are progress, orange is cores.
 PROGRESS, SET_POINT, ALLOCATED = "#08519c", "#54278f", "#d94801"
@@ -124,7 +124,7 @@ def save(figure: Figure, out: Path) -> None:
 def curves(samples: Sequence[Sample]) -> Curves:
     """Sum executors per tick: each counts with its latest sample until it is silent for `LOST_S`.
 
-    Every executor of a stage reports the stage's whole progress; of a tick's reports the furthest is the best informed.
+    Every executor of a stage reports the stage's whole progress; in each tick, the largest report is the newest.
     """
     cores: list[tuple[float, float, float]] = []
     stages: dict[int, list[tuple[float, float, float]]] = {}
@@ -188,7 +188,7 @@ def _draw(left: Axes, summary: dict[str, Any], data: Curves, stages: Sequence[St
     right.step(data.time_s, data.allocated, where="post", color=ALLOCATED, linewidth=1.3, label="allocated cores")
     right.set_ylabel("cores (all executors)", color=ALLOCATED)
     right.tick_params(axis="y", colors=ALLOCATED)
-    # The same head room as on the left, where the stages are named.
+    # The right axis has the same head room as the left one, where the stages are named.
     right.set_ylim(0, max(*data.allocated, *data.used, 0.1) * 1.15)
 
     if not all(math.isnan(value) for value in data.set_point):

@@ -96,7 +96,7 @@ def plot_night(found: Night, out: Path, zone: tzinfo) -> None:
 
 
 def _draw_rows(figure: Figure, drawn: Sequence[Callable[[Axes], dict[str, Any]]], label: str) -> list[Axes]:
-    """Draw rows, each of which returns what the legend should name; return their axes."""
+    """Draw rows, each of which returns its lines for the legend; return their axes."""
     axes: list[Axes] = list(figure.subplots(len(drawn), 1, sharex=True, sharey=True, squeeze=False)[:, 0])
     handles: dict[str, Any] = {}
     for axis, draw in zip(axes, drawn, strict=True):

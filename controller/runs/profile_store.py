@@ -53,9 +53,9 @@ class ProfileStore:
         return parse_profile(content, expected_key=profile_key(key, "", None), source=f"profile file {path}")
 
     def learn(self, key: str, run: RunRecord, *, newest: bool = False) -> Profile:
-        """Add a run and return the new profile. `newest`: the run has just ended, so it comes after all that are known,
-        whatever the wall clock was when they began. Raise `BadInput` for a run that is not complete or has impossible
-        numbers, or a damaged file."""
+        """Add a run and return the new profile. `newest`: the run has just ended, so it comes after all known runs, whatever
+        the wall clock showed at their starts. Raise `BadInput` for a run that is not complete or has impossible numbers, or a
+        damaged file."""
         if not run.complete:
             raise BadInput(f"run {run.id!r} did not end well, so it teaches nothing; give a complete run")
         with self._locked():
@@ -73,12 +73,12 @@ class ProfileStore:
         known = self.load(taught.key)
         merged = taught if known is None else merge(known, taught)
         content = profile_json(merged)
-        parse_profile(content, source=f"what profile {taught.key!r} would be")  # else it could not be read again
+        parse_profile(content, source=f"what profile {taught.key!r} would be")  # a refused profile could not be read again
         write_whole(self.path(taught.key), content)
         return merged
 
     def forget(self, key: str) -> bool:
-        """Remove a profile, damaged ones too; return False without one."""
+        """Remove a profile, also a damaged one; return False without a profile."""
         with self._locked():
             try:
                 self.path(key).unlink()

@@ -1,5 +1,5 @@
-"""The folder of one run: `summary.json`, `samples.csv`, `quotas.csv`, `stages.csv`. Written by the master, read by report,
-plot and the live page.
+"""The folder of one run: `summary.json`, `samples.csv`, `quotas.csv`, `stages.csv`. The master writes it; `report`, `plot`
+and the live page read it.
 
 Times are seconds since submission, cores are cores; an empty cell means unknown. `summary.json` and `stages.csv` are replaced
 as a whole (a reader never sees half of one), samples and quotas are appended. Not covered: what is in the summary
@@ -94,7 +94,7 @@ def samples_size(run_dir: Path) -> int:
 
 
 def read_samples(run_dir: Path) -> list[Sample]:
-    """Return all samples in the order written, [] when none was; an unfinished last row is left out. Raise `BadInput`."""
+    """Return all samples in the order written, [] without any; an unfinished last row is left out. Raise `BadInput`."""
     return samples_from(run_dir, 0, -1)[0]
 
 
@@ -119,7 +119,7 @@ def write_stages(run_dir: Path, stages: Iterable[StageCourse]) -> None:
 
 
 def read_stages(run_dir: Path) -> list[StageCourse]:
-    """Return all stage attempts in the order written, [] when none was. Raise `BadInput`."""
+    """Return all stage attempts in the order written, [] without any. Raise `BadInput`."""
     path = run_dir / STAGES
     if not path.exists():
         return []
@@ -158,7 +158,7 @@ def _rows(text: str, columns: Sequence[str], path: Path) -> Iterable[dict[str, s
 
 
 def _rows_from(path: Path, columns: Sequence[str], offset: int, most: int) -> tuple[Iterable[dict[str, str]], int]:
-    """Return only whole rows, and the offset behind them. An offset that is no row's begin, because the table has been
+    """Return only whole rows, and the offset behind them. An offset at which no row begins, because the table has been
     written again, counts as 0."""
     with _readable(path):
         try:

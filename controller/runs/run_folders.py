@@ -91,8 +91,8 @@ def ended_folders(runs: Path) -> list[RunFolder]:
 
 
 def _date(path: Path) -> float:
-    """Return when a run's record was written, which orders runs that ended; of a run that goes on, when its folder changed
-    last."""
+    """Return when a run's record was written, which orders runs that ended; for a run that goes on, return when its folder
+    changed last."""
     summary = path / SUMMARY
     return (summary if summary.exists() else path).stat().st_mtime
 
@@ -103,7 +103,7 @@ def _load(path: Path) -> RunFolder:
 
 def read_course(run_dir: Path, samples: int, quotas: int, since_s: float, stages: Sequence[StageCourse] | None) -> Course:
     """Return the course of a run: its records behind these offsets, and its stages that did not end before `since_s`.
-    `stages` None: those of the folder. Raise `BadInput`."""
+    `stages` None: the stages of the folder. Raise `BadInput`."""
     rows, samples_next = samples_from(run_dir, samples, COURSE_BYTES)
     ordered, quotas_next = quotas_from(run_dir, quotas, COURSE_BYTES)
     spans = read_stages(run_dir) if stages is None else stages

@@ -47,7 +47,7 @@ class _Record(msgspec.Struct, frozen=True):
 
 
 def savings_of(runs: Path, profiles: ProfileStore, wanted: Sequence[str], price: float | None) -> Savings:
-    """Return the savings of the watched runs that have ended: of the `wanted` ones (as `find_run` takes them), or of all.
+    """Return the savings of the watched runs that have ended: for the `wanted` runs (as `find_run` takes them), or for all.
     Raise `BadInput` if there is no such run, or a wanted one was paced."""
     folders = {run.application_id: run for run in (find_ended_run(runs, word) for word in wanted)}
     found = [(run, _record(run)) for run in (folders.values() if wanted else ended_folders(runs))]
@@ -64,7 +64,7 @@ def savings_of(runs: Path, profiles: ProfileStore, wanted: Sequence[str], price:
 
 class NewestSavings:
     """The savings of the newest watched runs, as the live page shows them. They are worked out again when another run has
-    ended. Not for several threads at once."""
+    ended. Several threads must not use this at once."""
 
     def __init__(self, runs: Path, profiles: ProfileStore, most_bytes: int = SAVINGS_BYTES) -> None:
         self.runs, self.profiles, self.most_bytes = runs, profiles, most_bytes

@@ -158,13 +158,13 @@ class JavaProgram(NamedTuple):
 class Observed:
     """The state of an executor now. `quota_cores` (None: no quota; never inf, which JSON cannot say) and
     `memory_limit_bytes` are read back, not remembered; `cpu_s` counts since the executor's start; `counted` false: the
-    runtime cannot count it, so the executor's own figure is used.
-    `throttled_s`: seconds since its start that its quota held its threads back, summed over CPUs (`Usage`); None: not known.
-    `memory_limit_bytes` None: no limit holds its memory back, and no runtime can set one afterwards. `node`: of executors on
-    several, those that share the cores of one. `remark`: what its operator should know, `risk`: its user, too. `most_cores`:
-    no quota is written above it, because the executor's owner allows no more; `least_cores`: none below it, because so much
-    is set aside for the executor. `ordered_cores`: the newest quota where a server puts it into force some time later.
-    `watched`: nothing is ever written for it."""
+    runtime cannot count CPU, so the executor's own figure is used. `throttled_s`: seconds since its start that its quota held
+    its threads back, summed over CPUs (`Usage`); None: not known. `memory_limit_bytes` None: no limit holds its memory back,
+    and no runtime can set one afterwards. `node`: the node whose cores the executor shares, where there are several nodes.
+    `remark`: what its operator should know, `risk`: its user, too. `most_cores`: no quota is written above it, because the
+    executor's owner allows no more; `least_cores`: none below it, because so much is set aside for the executor.
+    `ordered_cores`: the newest quota where a server puts it into force some time later. `watched`: nothing is ever written
+    for it."""
 
     key: ExecutorKey
     running: bool
@@ -193,11 +193,12 @@ class Observed:
 
 class Runtime(Protocol):
     """The executors of one worker, seen and paced. Only those of the runtime's own cluster id and worker id are ever seen or
-    touched. How they start: `Starter`, `Adopter`. What only some runtimes need has a default here."""
+    touched. How they start: `Starter`, `Adopter`. Methods that only some runtimes need have a default here."""
 
     def observe(self) -> dict[ExecutorKey, Observed]:
         """Return all executors of this worker, ended ones included until removed. The runtime waits for no engine once an
-        engine has answered, in this life of the agent or an earlier one; so what only an engine knows may be a little old."""
+        engine has answered, in this life of the agent or an earlier one; so facts that only an engine knows may be a little
+        old."""
 
     def set_quota(self, key: ExecutorKey, cores: float) -> bool:
         """Set the CPU quota; return False when the executor is gone (ordinary, not an error). `cores` >= 0.01. The quota
@@ -216,8 +217,8 @@ class Runtime(Protocol):
         """End an executor (SIGTERM, after `grace_s` SIGKILL), or let an adopted one go; do nothing if it is gone. The
         executor stays visible until `remove`.
 
-        A second call sends SIGTERM again, because a container that has only begun may not have received it, and prolongs
-        nothing.
+        A second call sends SIGTERM again, because a container that has only begun may not have received it, and does not
+        prolong the grace.
         """
 
     def remove(self, key: ExecutorKey) -> None:

@@ -1,9 +1,9 @@
-"""Search for the process of an executor that another service has started: the executor names it, and only what the kernel
-confirms is believed.
+"""Search for the process of an executor that another service has started: the executor names it, and only facts that the
+kernel confirms count.
 
-The executor's words come from user code, which could name any process. So the process's number, start and owner must be the
-kernel's, and its command line must be that of a Spark executor of this very application, number and driver: its owner has
-started it for them.
+The executor's words come from user code, which could name any process. So the process's number, start and owner must be as
+the kernel shows them, and its command line must be that of a Spark executor of this very application, number and driver: its
+owner has started it for them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def find_claimed(claim: ProcessClaim, serves: Serves) -> Process:
             wrong = found
             continue
         process = find_process(pid)
-        if process is not None and process.start_ticks == claimed.start_ticks:  # what was checked is still that process
+        if process is not None and process.start_ticks == claimed.start_ticks:  # the checked process is still that process
             return process
     raise RuntimeRefused(wrong)
 

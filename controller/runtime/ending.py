@@ -11,7 +11,7 @@ GONE_S = 20.0
 
 
 def end_recorded(runtime: Runtime) -> int:
-    """End and remove the runtime's executors, and close the runtime; return how many ran. Raise `RuntimeFailed` for those
+    """End and remove the runtime's executors, and close the runtime; return how many ran. Raise `RuntimeFailed` for executors
     that stay."""
     try:
         ran = sum(seen.running for seen in runtime.observe().values())
@@ -23,7 +23,8 @@ def end_recorded(runtime: Runtime) -> int:
 
 
 def _left(runtime: Runtime) -> str:
-    """End the executors that run and remove those that have ended; return a sentence on what is there still."""
+    """End the executors that run and remove executors that have ended; return a sentence on an executor that is still
+    there."""
     left = ""
     for key, seen in runtime.observe().items():
         try:

@@ -1,4 +1,4 @@
-"""The parts of this machine that a cluster needs: a JDK, cores and memory. Asking only."""
+"""The parts of this machine that a cluster needs: a JDK, cores and memory. This module only reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSION_PROGRAM = 'import sys; print("%d.%d" % sys.version_info[:2])'
 LEAST_JAVA = 11
 """Spark 3.5 runs on 8, 11 and 17, Spark 4 on 17 and later; the bridge is built for 11."""
 SERVICE_CORES = 0.3
-"""Cores left to driver and services by default (issue 1)."""
+"""Cores left to driver and services by default."""
 MEMORY_SHARE = 0.8
 """Share of the machine's memory for executors by default; the rest is for drivers, services and page cache."""
 
@@ -73,7 +73,7 @@ class FreeMemory(NamedTuple):
 
 
 def free_memory(*, own_group: bool) -> FreeMemory:
-    """Return the memory of this machine; with `own_group`, that of a container around this process, where less is free
+    """Return the memory of this machine; with `own_group`, the memory of a container around this process, if less is free
     there."""
     now = psutil.virtual_memory()
     machine, own = FreeMemory(int(now.total), int(now.available)), CgroupTree().own_memory() if own_group else None

@@ -1,7 +1,7 @@
 """Records of executors (a 0600 JSON file each), by which the next agent finds them again.
 
-No environment in it: that may hold a secret. Files are hostile until they are checked: code that reads a record checks that
-the process it names still is that process. Not here: processes (`process`), containers (`docker`).
+A record holds no environment, which may have a secret. Files are hostile until they are checked: code that reads a record
+checks that the process it names still is that process. Not here: processes (`process`), containers (`docker`).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Record(RecordedExecutor, frozen=True, kw_only=True):
 
 
 class ContainerRecord(RecordedExecutor, frozen=True, kw_only=True):
-    """A container. `process` is its first one, None where that is not visible. Its control group is looked up, not written
-    down: a path in a file could lead anywhere."""
+    """A container. `process` is its first one, None where that is not visible. Its control group is looked up and not
+    recorded: a path in a file could lead anywhere."""
 
     container: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     process: Process | None = None
@@ -94,8 +94,8 @@ P = TypeVar("P", Record, AdoptedRecord)
 
 
 def with_quota(path: Path, record: P, cores: float) -> P:
-    """Return the record of an executor that signals pace, with its new quota. Where that cannot be written down, the executor
-    is paced all the same, and the next agent begins with an older quota."""
+    """Return the record of an executor that signals pace, with its new quota. Where the record cannot be written, the
+    executor is paced all the same, and the next agent begins with an older quota."""
     if cores == record.quota_cores:
         return record
     record = msgspec.structs.replace(record, quota_cores=cores)

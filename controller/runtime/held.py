@@ -1,4 +1,4 @@
-"""A path that was checked once and is held open since: what it names may change, what is held does not.
+"""A path that was checked once and is held open since: another file may take the path, but the held file stays the same.
 
 The engine mounts by name, as root and later. A held directory goes to the engine by the name that the kernel has for the
 descriptor (/proc/PID/fd/N), which leads to that very directory whatever became of its path.
@@ -16,7 +16,7 @@ FD = Path("/proc/self/fd")
 
 class HeldPath:
     """A held path. It takes over a descriptor (O_PATH) and closes it when it is no longer needed. `real` is where the kernel
-    says that it lies. Raises `FileNotFoundError` for what was removed meanwhile."""
+    says that it lies. Raises `FileNotFoundError` for a file that was removed meanwhile."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -50,8 +50,8 @@ class HeldPath:
             return False
 
     def is_firm(self, uid: int) -> bool:
-        """Return True if neither that user nor others can make the path lead elsewhere: everything above it is root's or this
-        process's, and closed to changes by others."""
+        """Return True if neither that user nor others can make the path lead elsewhere: root or this process's user owns
+        everything above it, and no other user may change it."""
         trusted = {0, os.geteuid()} - ({uid} - {0})
         above = self.real.parents
         for folder, below in zip(above, (self.real, *above), strict=False):

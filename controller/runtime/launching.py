@@ -12,8 +12,8 @@ from stage_model.errors import BadInput, RuntimeFailed, RuntimeRefused
 LOG_FILE_BYTES = 10 << 20
 """Size of a file of stdout and of stderr: earlier output is kept in one more such file, `.1`, and older output is gone."""
 DRAIN_S = 2
-"""Time for the output of what a program leaves behind: that may keep the output open; the program's last words are there long
-before."""
+"""Time for the output of processes that a program leaves behind: they may keep the output open; the program's last words are
+there long before."""
 LOG_SCRIPT = f"""\
 ulimit -c 0
 drain() {{
@@ -58,11 +58,12 @@ wait $_pumps
 kill -USR1 $timer; wait $timer
 exit $code
 """
-"""Script for `/bin/sh -c`, constant: the log directory is $0 and the program with its arguments "$@", so nothing is quoted.
+"""Script for `/bin/sh -c`, constant: the log directory is $0 and the program with its arguments "$@", so the script needs no
+quotes.
 
 The program writes to two pipes. For each a `cat` appends what comes to a file, as the program's user, until the kernel ends
 it at the file's greatest size (SIGXFSZ); then the file is renamed and the next `cat` goes on. So the bound holds at every
-moment, needs neither agent nor engine, and wants no more of an image than /bin/sh and a few of its usual companions. What one
+moment, needs neither agent nor engine, and needs only /bin/sh and a few of its usual companions in an image. Output that one
 `cat` had read is lost in between. Where the disk is full, output is thrown away until there is space. The shell stays to hand
 on SIGTERM and to see the pipes emptied, and ends with the program's exit code. Fifos lose their names at once.
 """

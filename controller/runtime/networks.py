@@ -20,7 +20,7 @@ from controller.runtime.base import OwnNetwork
 from stage_model.errors import BadInput, RuntimeFailed
 
 DEFAULT_POOL = "10.201.0.0/16,172.30.0.0/16,192.168.224.0/19"
-"""Networks apart from those that engines and home routers take first; three, because a company's routes may cover one."""
+"""Networks that engines and home routers do not take first; three, because a company's routes may cover one."""
 SUBNET_BITS = 28
 LOST_ADDRESSES = 3
 """Number of addresses that each subnet loses: its own, the gateway's, the broadcast's."""
@@ -120,8 +120,8 @@ def chain_prefix(cluster_id: str) -> str:
 
 
 def resolvers(texts: Collection[str]) -> tuple[str, ...]:
-    """Return the name servers of resolv.conf files (their texts) that containers ask by themselves; the engine asks those on
-    loopback for them."""
+    """Return the name servers of resolv.conf files (their texts) that containers ask by themselves; the engine asks the name
+    servers on loopback for them."""
     found = re.findall(r"^nameserver\s+(\d+\.\d+\.\d+\.\d+)\s*$", "\n".join(texts), re.MULTILINE)
     named = set()
     for one in found:

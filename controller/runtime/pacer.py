@@ -1,11 +1,11 @@
 """CPU quotas without control groups: a thread that stops and continues whole process trees.
 
 Every `TICK_S` each executor's budget grows by its cores and shrinks by the CPU its processes used; in debt it is
-stopped until it has half a window's budget again. What a tick overshoots is repaid, so the mean over seconds follows
-the quota (over 4 s, a tree wanting 2 cores: within 3% from 0.3 cores up, 10% at 0.1), while within a second the share
-is coarse: on C CPUs a tick may overshoot by C * `TICK_S` core-seconds. Not seen: CPU of a process before its first
-scan (`SCAN_S`) and of processes that live less than a tick. `close` continues everything; if the agent is killed with
-SIGKILL, stopped executors wait for the next agent's adoption.
+stopped until it has half a window's budget again. CPU beyond the budget in one tick is repaid, so the mean over seconds
+follows the quota (over 4 s, a tree wanting 2 cores: within 3% from 0.3 cores up, 10% at 0.1), while within a second the share
+is coarse: on C CPUs a tick may overshoot by C * `TICK_S` core-seconds. Not seen: CPU of a process before its first scan
+(`SCAN_S`) and of processes that live less than a tick. `close` continues everything; if the agent is killed with SIGKILL,
+stopped executors wait for the next agent's adoption.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Pacer:
     def _step(self, tree: _Tree, now: float, elapsed_s: float) -> None:
         if now - tree.scanned_at >= SCAN_S:
             tree.pids, tree.scanned_at = self._members(tree.leader), now
-            if tree.stopped:  # also those found just now
+            if tree.stopped:  # also processes found just now
                 process_tree.signal_all(tree.pids, signal.SIGSTOP)
         cpu_s = {pid: used for pid in tree.pids if (used := process_tree.cpu_clock_s(pid)) is not None}
         # A process seen for the first time has no earlier reading: what it used before is not charged.
@@ -147,7 +147,7 @@ class Pacer:
             tree.stopped = True
 
     def _continue(self, tree: _Tree) -> None:
-        # also those that have lost the process they descend from meanwhile
+        # also processes that have lost the process they descend from meanwhile
         process_tree.signal_all((*tree.pids, *self._members(tree.leader)), signal.SIGCONT)
         tree.stopped = False
         tree.budget.running = True

@@ -20,5 +20,5 @@ def no_mount_name(path: str) -> str:
 
 
 def not_shown(path: str) -> str:
-    """Return the same for a path that no one asked for by name, such as the directory of submission."""
+    """Return the same for a path that the user did not ask for by name, such as the directory of submission."""
     return no_mount_name(path) or (WHOLE if str(PurePosixPath(path)) in SYSTEM_ROOTS else "")

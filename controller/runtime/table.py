@@ -1,4 +1,4 @@
-"""Table of the runtimes: one row each. Whatever others must know of a runtime is a field of its row."""
+"""Table of the runtimes: one row each. All that other modules must know of a runtime is a field of its row."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RuntimeModule(Protocol):
         ...
 
     def end_all(self, owner: Owner) -> int:
-        """End and remove the executors that outlived their agent; return how many there were. Raise `PaceError` for those
+        """End and remove the executors that outlived their agent; return how many there were. Raise `PaceError` for executors
         that cannot be removed: the next call tries again."""
         ...
 

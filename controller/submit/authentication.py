@@ -1,7 +1,8 @@
 """Spark's own authentication in a driver's settings: a secret, and the file that it comes in.
 
-Spark demands the secret in the driver's conf, before any code of ours runs (SecurityManager.initializeAuth). Everybody reads
-what a command line says, so it comes in spark-submit's --properties-file. How executors get it: `Registration.credentials`.
+Spark demands the secret in the driver's conf, before any code of Sparkpace runs (SecurityManager.initializeAuth). All users
+can read a command line, so the secret comes in spark-submit's --properties-file. Executors get it by
+`Registration.credentials`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ ON, SECRET, ENCRYPTED = "spark.authenticate", "spark.authenticate.secret", "spar
 
 
 def authenticated(file: Mapping[str, str], conf: Mapping[str, str], *, encrypt: bool = False) -> dict[str, str]:
-    """Return the settings of the user's `file` with authentication on, unless it or `conf`, the command line's, says that it
-    is off. A secret in `file` stays. `encrypt`: also the traffic between Spark's processes. Raise `BadInput`."""
+    """Return the settings of the user's `file` with authentication on, unless that file, or `conf` from the command line,
+    turns it off. A secret in `file` stays. `encrypt`: also the traffic between Spark's processes. Raise `BadInput`."""
     said = {**file, **conf}
     if SECRET in conf:
         raise BadInput(

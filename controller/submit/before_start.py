@@ -1,5 +1,4 @@
-"""The questions of a submission to the master before its driver starts: the plan, and whether its predecessors have ended or
-serve."""
+"""The questions of a submission to the master before its driver starts: the plan, and the state of its predecessors."""
 
 from __future__ import annotations
 
@@ -80,8 +79,8 @@ def wait_for_predecessors(job: Submission, plan: PlanRequest, home: Home, consol
 
 
 def _wait_for_start(job: Submission, plan: PlanRequest, home: Home, console: Console) -> tuple[float, dict[str, str]]:
-    """Wait until the driver may start; return how many seconds that took, and the addresses of services. A master that only
-    is away is asked again. Each new reason for waiting is printed. Raise `Unavailable` once the cluster is down, and
+    """Wait until the driver may start; return how many seconds that took, and the addresses of services. A master that is
+    only away is asked again. Each new reason for waiting is printed. Raise `Unavailable` once the cluster is down, and
     `PaceError` where the driver never starts."""
     begun_s, comes_after, reason = time.monotonic(), dict[str, str](), ""
     name = job.name or job.main
@@ -110,7 +109,7 @@ def _wait_for_start(job: Submission, plan: PlanRequest, home: Home, console: Con
 
 def begin_after(job: Submission, waited_s: float, submitted_ms: int, submitted_uptime: str) -> Submission:
     """Return the submission as its driver starts it after `waited_s` seconds: its clock starts then, and its deadline and the
-    end of its pipeline are what is left of them."""
+    end of its pipeline are shortened by the wait."""
 
     def left(end_s: float | None) -> float | None:
         return None if end_s is None else max(LEAST_LEFT_S, end_s - waited_s)

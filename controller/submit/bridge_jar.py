@@ -1,5 +1,5 @@
-"""The bridge jar that the package carries, the driver settings inside it, and those of a driver whose executors another
-cluster manager starts, and which is paced here all the same. See docs/integrations.md."""
+"""The bridge jar that the package carries, the driver settings inside it, and the settings of a driver whose executors
+another cluster manager starts and Sparkpace paces. See docs/integrations.md."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TIMEOUT, READING = "spark.network.timeout", "spark.shuffle.io.connectionTimeout"
 """Spark takes the first for the second where that is not set."""
 JARS, PLUGINS = "spark.jars", "spark.plugins"
 MEMORY = ("spark.memory.", "spark.buffer.")
-"""Settings of off-heap memory, which is the cluster manager's affair, so nothing of ours is set about it."""
+"""Settings of off-heap memory, which the cluster manager decides on, so Sparkpace sets none of them."""
 SUBMIT_SECRET, SUBMIT_PATH = "sparkpace-submit", "/etc/sparkpace"
 """Kubernetes secret with `ca.pem` and `submit.token`, and its path in the driver's pod."""
 BRIDGE_SECRET, BRIDGE_PATH = "sparkpace-bridge", "/opt/sparkpace"
-"""Kubernetes secret with the bridge jar, and its path in all pods of a job. The jar is no secret, but of all that can hold a
-file, secrets are what Spark mounts by settings only."""
+"""Kubernetes secret with the bridge jar, and its path in all pods of a job. The jar is no secret, but a secret is the only
+object with files that Spark mounts by settings."""
 
 
 def bridge_jar() -> Path:
@@ -45,7 +45,7 @@ def driver_settings() -> dict[str, str]:
 
 
 def unsaid(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
-    """Return those of our settings of which the user says nothing."""
+    """Return the settings of Sparkpace that the user does not set."""
     said = {*users, READING} if TIMEOUT in users else users.keys()
     return {key: value for key, value in ours.items() if key not in said}
 
@@ -88,6 +88,7 @@ def _attaching(cluster: Cluster) -> dict[str, str]:
 
 
 def joined(ours: Mapping[str, str], users: Mapping[str, str]) -> dict[str, str]:
-    """Return our settings where the user says nothing; of lists (jars, plugins) both."""
+    """Return the settings of Sparkpace that the user does not set; for lists (jars, plugins), return the user's entries with
+    Sparkpace's."""
     lists = {key: f"{users[key]},{ours[key]}" for key in (JARS, PLUGINS) if users.get(key, "").strip()}
     return {**unsaid(ours, users), **lists}

@@ -1,7 +1,8 @@
 """The driver's class archive, with which its JVM starts a second and a half sooner. `up` makes it, `submit` uses it.
 
 A gain, never a need: whatever goes wrong, and with another class path than Spark's own (files in Spark's conf directory, the
-user's --driver-class-path), the driver starts without. Not here: which classes (`experiments.bench.class_list`).
+user's --driver-class-path), the driver starts without an archive. Not here: the choice of classes
+(`experiments.bench.class_list`).
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from stage_model.errors import RuntimeFailed
 
 CLASS_LIST = Path(__file__).with_name("driver_classes.txt.gz")
 VARIABLE = "SPARK_SUBMIT_OPTS"
-"""Options of the JVM that spark-submit starts (SparkSubmitCommandBuilder); what comes later wins."""
+"""Options of the JVM that spark-submit starts (SparkSubmitCommandBuilder); a later option wins."""
 IN_THE_CLASS_PATH = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
 """Variables whose paths Spark's launcher puts into the class path."""
 OPTIONS = ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS")
-"""Variables from which a JVM takes options, too; the archive is to be what our options say."""
+"""Variables from which a JVM takes options, too; only the options of this module should shape the archive."""
 TIMEOUT_S = 300.0
 KEPT = 2
 """Number of archives that are kept, of 200 MB each; the oldest go."""
@@ -43,8 +44,8 @@ def archive_options(environment: Mapping[str, str], java_home: Path, spark: Spar
 
 
 def make_archive(environment: Mapping[str, str], java_home: Path, spark: SparkInstall, jar: Path) -> None:
-    """Make the archive, unless it is there, or cannot be: no JVM uses one with a directory in its class path that is not
-    empty. Raise `RuntimeFailed`, `OSError`."""
+    """Make the archive, unless it is there, or is impossible: no JVM uses an archive if its class path has a directory that
+    is not empty. Raise `RuntimeFailed`, `OSError`."""
     archive, java = _path(environment, java_home, spark, jar), str(java_home / "bin" / "java")
     folder = archive.parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

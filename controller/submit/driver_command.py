@@ -1,4 +1,4 @@
-"""The spark-submit command of a checked submission: its settings, variables and words, the user's before ours.
+"""The spark-submit command of a checked submission: its settings, variables and words; the user's come before Sparkpace's.
 
 This module reads the user's files of settings, nothing else; running the command is `controller.submit.driver_run`.
 """
@@ -32,7 +32,7 @@ EXECUTOR_OPTIONS = {
     "--total-executor-cores": "spark.cores.max",
 }
 EXECUTORS = ("spark.executor.", "spark.cores.max", "spark.dynamicAllocation.")
-"""Settings that say how many executors there are, and how large."""
+"""Settings of the number and size of executors."""
 
 
 def driver_file(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
@@ -40,7 +40,7 @@ def driver_file(job: Submission, *, spark: SparkInstall, environment: Mapping[st
     also if the file asks for a deploy mode that is not offered."""
     file = _file_settings(job, spark, environment)
     check_deploy_mode(job.arguments, file, environment, job.master)
-    if job.master is not None:  # Spark's own authentication is that cluster manager's affair
+    if job.master is not None:  # that cluster manager decides on Spark's own authentication
         return file
     return authenticated(file, job.arguments.conf, encrypt="encrypt" in job.arguments.flags)
 
@@ -48,8 +48,8 @@ def driver_file(job: Submission, *, spark: SparkInstall, environment: Mapping[st
 def command(
     job: Submission, *, home: Home, cluster: Cluster, spark: SparkInstall, environment: Mapping[str, str], file: str
 ) -> list[str]:
-    """Return spark-submit's arguments: the user's in their order, ours where the user said nothing, then the application.
-    `file` holds the `driver_file`."""
+    """Return spark-submit's arguments: the user's in their order, Sparkpace's where the user gives none, then the
+    application. `file` holds the `driver_file`."""
     users = _users_settings(job, spark, environment)
     settled = _attached if job.master is not None else _own
     files, ours = settled(job, users, home, cluster)
@@ -66,19 +66,19 @@ def command(
 
 
 def _attached(job: Submission, users: dict[str, str], home: Home, cluster: Cluster) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return options and settings of ours for a driver whose executors another cluster manager starts."""
+    """Return Sparkpace's options and settings for a driver whose executors another cluster manager starts."""
     jars = job.arguments.spark_options.get("--jars")
     ours = joined(attach_settings(home, cluster), users if jars is None else users | {JARS: jars})
     return () if jars is None else ("--jars", ours.pop(JARS)), ours  # an option wins over a setting
 
 
 def _own(job: Submission, users: dict[str, str], home: Home, cluster: Cluster) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return options and settings of ours for a driver whose executors we start."""
+    """Return Sparkpace's options and settings for a driver whose executors Sparkpace starts."""
     options = job.arguments.spark_options
     class_path = options.get("--driver-class-path") or users.get(CLASS_PATH)
     ours = _our_settings(users)
     places = driver_places(cluster)
-    if not places.keys() & users.keys():  # only one of them would name another address than the other
+    if not places.keys() & users.keys():  # a user's setting and one of Sparkpace's would name two addresses
         ours |= places
     if "--num-executors" in options and INSTANCES not in job.arguments.conf:
         # spark-submit itself honours --num-executors for YARN and Kubernetes only.
@@ -95,8 +95,9 @@ def driver_places(cluster: Cluster) -> dict[str, str]:
 
 
 def driver_variables(cluster: Cluster, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return variables for the driver's environment, which is the only place for where Spark's UI listens (WebUI.bind) and
-    what its links say. Return none where the user says something, or where it would move what executors need."""
+    """Return variables for the driver's environment, which is the only place for the address at which Spark's UI listens
+    (WebUI.bind) and for the host in its links. Return none where the user sets one, or where a variable would move an address
+    that executors need."""
     if not _driver_address(cluster) or "SPARK_LOCAL_IP" in environment:
         return {}
     return {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_PUBLIC_DNS": environment.get("SPARK_PUBLIC_DNS", LOOPBACK)}
@@ -120,7 +121,7 @@ def _users_settings(job: Submission, spark: SparkInstall, environment: Mapping[s
 
 
 def _our_settings(users: Mapping[str, str]) -> dict[str, str]:
-    """Return what a driver needs from its start and the user did not say."""
+    """Return the settings that a driver needs from its start and that the user does not give."""
     ours = unsaid(driver_settings(), users)
     if any(key.startswith(OFF_HEAP) for key in users):
         # a user who sets off-heap memory keeps that size, and Spark's pages with it
@@ -129,12 +130,12 @@ def _our_settings(users: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pace_settings(job: Submission) -> dict[str, str]:
-    """Return the settings of ours that the driver starts with and that the command line does not have in this form."""
+    """Return the settings of Sparkpace that the driver starts with and that the command line does not have in this form."""
     arguments = job.recorded_arguments
     texts = setting_texts(job.asked, job.given)
     if job.profile.given:
         texts["profile"] = str(job.profile.file or job.profile.name)
-    if job.waited:  # nothing is left to wait for, whatever the user's settings say
+    if job.waited:  # the wait is over, so these settings overrule the user's
         texts |= {"after": "", "waited": job.submission, "force": "true"}
     if "exec" not in job.arguments.flags:  # so this process stays and will report how the driver has ended
         texts["submission"] = job.submission
@@ -148,7 +149,7 @@ def _pace_settings(job: Submission) -> dict[str, str]:
 
 
 def _file_settings(job: Submission, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what spark-submit would read from the user's files of settings: --properties-file, or spark-defaults.conf, or
+    """Return the settings that spark-submit would read from the user's files: --properties-file, or spark-defaults.conf, or
     both."""
     named = job.arguments.spark_options.get("--properties-file")
     defaults = Path(environment.get("SPARK_CONF_DIR") or spark.home / "conf") / "spark-defaults.conf"

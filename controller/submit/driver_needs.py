@@ -17,7 +17,7 @@ ANSWER_S = 30.0
 
 
 def find_driver_needs(environment: Mapping[str, str]) -> DriverNeeds:
-    """Return what drivers with this environment use; empty where it cannot be found out."""
+    """Return the programs and files that drivers with this environment use; empty where they cannot be found."""
     spark = jar = java = python = ""
     with suppress(Unavailable):
         jar = str(bridge_jar())

@@ -1,7 +1,7 @@
 """Driver of one submission: run as a child, with its application watched until both have ended, or started in the background.
 
 The driver's input, output and exit code pass through untouched. Signals are handed on; then the application is ended through
-the master too, so that no container outlives a driver that did not listen.
+the master too, so that no container outlives a driver that ignores a signal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from controller.wire.command import ApplicationView
 from controller.wire.states import Outcome
 from stage_model.errors import OtherVersion, PaceError, Unavailable
 
-if TYPE_CHECKING:  # `kill` imports this module and needs nothing of submissions
+if TYPE_CHECKING:  # `kill` imports this module and does not need submissions
     from controller.submit.submission import Submission
 
 LOOK_S = 1.0
@@ -34,7 +34,8 @@ DRIVER_END_S = 10.0
 RECORD_S = 15.0
 """Longest wait for the run's record, and for the containers to go."""
 TELL_S = 120.0
-"""Longest time for which `submit` reports the driver's end again to a master that does not take it; a signal ends that."""
+"""Longest time for which `submit` reports the driver's end again to a master that does not take it; a signal ends these
+tries."""
 REGISTER_S = 120.0
 """Longest wait of `--detach` for the application to register; a loaded machine took 47 s to the first task."""
 NO_SUCCESS = 1
@@ -122,8 +123,8 @@ class DriverRun:
 
     def _reported(self, code: int, most_s: float) -> bool:
         """Report the exit code to the master, again until it is taken. The master judges the driver's applications by it, and
-        ends those that have not ended. Return False if the master refused it, or did not take it within `most_s`. Where no
-        master has shown an application of this driver, the code is reported only once."""
+        ends applications that have not ended. Return False if the master refused it, or did not take it within `most_s`.
+        Where no master has shown an application of this driver, the code is reported only once."""
         until, signalled = time.monotonic() + most_s, self._signalled
         while True:
             try:
@@ -214,7 +215,7 @@ def detach(job: Submission, arguments: Sequence[str], home: Home, client: Master
 
 
 def find(client: MasterClient, submission: str) -> ApplicationView | None:
-    """Return the application of a submission; None before it registered. One driver may make several: the newest. A
+    """Return the application of a submission; None before it registered. One driver may make several: the newest counts. A
     submission that waits for others is listed by its own id."""
     found = [view for view in client.applications() if view.submission == submission != view.application_id]
     return found[-1] if found else None

@@ -1,7 +1,7 @@
 """Progress of `submit` while the driver runs: one line that rewrites itself, and notes that come once. On stderr.
 
-The line is for terminals that can rewrite one; the notes (Spark UI, forecast past the deadline, place and reason of waiting)
-always come.
+The line is for terminals that can rewrite a line; the notes (Spark UI, forecast past the deadline, place and reason of
+waiting) always come.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class ServiceFiles:
         self.variables = {f"{one.variable}_FILE": str(self._files[one.application]) for one in services}
 
     def write(self, addresses: Mapping[str, str]) -> None:
-        """Take in the addresses of the services that serve now. What a full disk does not take is written with a later
-        call."""
+        """Take in the addresses of the services that serve now. An address that a full disk does not take is written with a
+        later call."""
         for word, file in self._files.items():
             address = addresses.get(word, "")
             if address not in ("", self._written[word]):
@@ -43,7 +43,8 @@ class ServiceFiles:
 
 @contextmanager
 def service_files(after: Sequence[After]) -> Iterator[ServiceFiles]:
-    """Provide the files, in a folder of this user's only, for a while. Raise `Unavailable` where it cannot be made."""
+    """Provide the files while the block runs, in a folder that only this user can read. Raise `Unavailable` where it cannot
+    be made."""
     if not any(one.up for one in after):
         yield ServiceFiles(Path(), ())
         return

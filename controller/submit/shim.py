@@ -1,7 +1,7 @@
-"""A `spark-submit` of ours before the real one: its text, the words of a call that each of the two gets, and the real one's
-place.
+"""Sparkpace's `spark-submit` before the real one: its text, the words of a call that each of the two gets, and the place of
+the real one.
 
-Running them is `controller.cli.shim_program`.
+`controller.cli.shim_program` runs them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MARK = "# Written by `sparkpace shim`, which may write it again."
 TELLING = frozenset(("--help", "-h", "--version", "--usage-error"))
 """Options by which spark-submit describes itself, whatever stands next to them."""
 OF_OTHERS = frozenset(("--kill", "--status"))
-"""Options of spark-submit about what was submitted before; `sparkpace submit` says what to use for jobs of ours."""
+"""Options of spark-submit about earlier submissions; `sparkpace submit` names the command for jobs of Sparkpace."""
 OURS = (OWN_VALUES | OWN_FLAGS) - {"--master"}
 MASTER = "spark.master"
 BRIDGE = "org.sparkpace.bridge."
@@ -42,8 +42,8 @@ def is_shim(file: Path) -> bool:
 
 
 def words_for_submit(arguments: Sequence[str]) -> list[str] | None:
-    """Return the words for `sparkpace submit`; None where nothing of ours stands before the application or in the file of
-    settings named there. The file's settings of ours come as `--conf`, before the call's own."""
+    """Return the words for `sparkpace submit`; None where no option or setting of Sparkpace stands before the application or
+    in the file of settings named there. Sparkpace's settings in the file come as `--conf`, before the call's own."""
     options, _ = read_options(arguments)
     names = {option.name for option in options}
     if names & TELLING or (names & OF_OTHERS and not names & OURS):
@@ -59,7 +59,7 @@ def words_for_submit(arguments: Sequence[str]) -> list[str] | None:
 
 
 def words_for_the_real_one(arguments: Sequence[str]) -> list[str]:
-    """Return all words but options of ours, which may stand next to `--help` and the like."""
+    """Return all words but Sparkpace's options, which may stand next to `--help` and similar options."""
     options, rest = read_options(arguments)
     return [*(word for option in options if option.name not in OURS for word in option.words), *rest]
 
@@ -80,8 +80,8 @@ def real_submit(environment: Mapping[str, str]) -> Path:
 
 def _settings_of_file(options: Sequence[OptionWord]) -> dict[str, str]:
     """Return the settings `spark.pace.*` and the master of the file. Return none for a file that names the bridge itself, as
-    those of `sparkpace conf` do; for a file that cannot be read, because spark-submit says so; and for a pipe, which can be
-    read only once."""
+    those of `sparkpace conf` do; for a file that cannot be read, because spark-submit reports that; and for a pipe, which can
+    be read only once."""
     named = [Path(option.value) for option in options if option.name == "--properties-file" and option.value]
     try:
         found = parse_properties(named[-1].read_text(encoding="utf-8")) if named and named[-1].is_file() else {}

@@ -1,7 +1,7 @@
 """The Spark of a submission: SPARK_HOME, else the pyspark of our own Python, else `spark-submit` on PATH.
 
-With the pyspark of our own Python this module also chooses the Python of driver and tasks. With the others Spark takes
-`python3` on PATH. A submission may go on as Spark's own program, in place of this process.
+With the pyspark of Sparkpace's own Python, this module also chooses the Python of driver and tasks. With the others, Spark
+takes `python3` on PATH. A submission may go on as Spark's own program, in place of this process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SparkInstall:
 
 
 def find_spark(environment: Mapping[str, str]) -> SparkInstall:
-    """Return the Spark. Raise `Unavailable` without any, or if SPARK_HOME names none."""
+    """Return the Spark. Raise `Unavailable` without a Spark, and for a SPARK_HOME that is no Spark."""
     given = environment.get("SPARK_HOME")
     if given:
         submit = Path(given).absolute() / "bin" / "spark-submit"
@@ -80,7 +80,7 @@ def go_on_as(words: Sequence[str], environment: Mapping[str, str], passed: Seque
     program gets the descriptors `passed`. Raise `Unavailable` when it cannot be started."""
     for descriptor in passed:
         os.set_inheritable(descriptor, True)
-    # Python ignores SIGPIPE, and what is ignored stays so in the program.
+    # Python ignores SIGPIPE, and the program would ignore it, too.
     before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         os.execve(words[0], list(words), dict(environment))  # noqa: S606 - the user's own words, no shell

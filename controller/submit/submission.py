@@ -1,4 +1,4 @@
-"""A submission: everything checked that can be checked without contacting anyone.
+"""A submission: all of it is checked that can be checked without a call to another machine.
 
 This module reads the files that the user named, nothing else; its command is made by `controller.submit.driver_command`.
 """
@@ -36,8 +36,8 @@ NO_FILE = "spark-internal"
 @dataclass(frozen=True, slots=True)
 class Submission:
     """A checked submission, at `submitted_ms` of the wall clock and `submitted_uptime` of the machine's (`proc.uptime`).
-    `given` are the texts of its settings by name (`job_options.SETTINGS`), and `asked` is what they say; `waited`: what it
-    comes `after` has ended, or serves at `services`, addresses by the words that asked for them."""
+    `given` are the texts of its settings by name (`job_options.SETTINGS`), and `asked` are their values; `waited`: the jobs
+    that it comes `after` have ended, or serve at `services`, addresses by the words that asked for them."""
 
     arguments: SubmitArguments
     submission: str
@@ -54,7 +54,7 @@ class Submission:
     waited: bool = False
     services: Mapping[str, str] = field(default_factory=dict)
     master: str | None = None
-    """Master URL of another cluster manager, which starts the executors; None: ours does."""
+    """Master URL of another cluster manager, which starts the executors; None: Sparkpace starts them."""
 
     @property
     def due_s(self) -> float | None:
@@ -82,7 +82,7 @@ def check_submission(
     master = _other_master(arguments)
     now = datetime.fromtimestamp(submitted_ms / 1000, local_zone(os.environ))
     settings = _settings(arguments)
-    # what the master would refuse later, with a driver started for nothing
+    # the master would refuse this later, with a driver started for nothing
     asked = job_options(
         settings,
         submitted=now,
@@ -111,7 +111,7 @@ def check_submission(
 
 
 def check_own_master(arguments: SubmitArguments, cluster: Cluster) -> None:
-    """Raise `BadInput` for a master of ours that is not that of the home."""
+    """Raise `BadInput` for a Sparkpace master that is not that of the home."""
     given = _given_master(arguments)
     if given is not None and given.startswith(OUR_SCHEME) and given != cluster.spark_master:
         raise BadInput(
@@ -128,15 +128,15 @@ def _settings(arguments: SubmitArguments) -> dict[str, str]:
 
 
 def _named(arguments: SubmitArguments, name: str) -> str:
-    """Return what the user calls a setting: its option, unless it has none or only `--conf` gives the setting."""
+    """Return the user's name for a setting: its option, unless it has no option or only `--conf` gives the setting."""
     setting = SETTINGS[name]
     as_option = setting.option[2:] in (*arguments.own, *arguments.flags)
     return setting.option if setting.option and (as_option or setting.key not in arguments.conf) else setting.key
 
 
 def _other_master(arguments: SubmitArguments) -> str | None:
-    """Return the master URL of another cluster manager; None where our own is meant. Raise `BadInput` for a URL that cannot
-    be."""
+    """Return the master URL of another cluster manager; None where Sparkpace is meant. Raise `BadInput` for an impossible
+    URL."""
     given = _given_master(arguments)
     if given is None or given.startswith(OUR_SCHEME):
         return None
@@ -159,7 +159,7 @@ def _application(arguments: SubmitArguments, working_dir: Path) -> str:
     if given == NO_FILE:
         return given
     if re.match(r"(?!file:)[a-z][a-z0-9+.-]*:", given) and not (working_dir / given).exists():
-        return given  # hdfs://, s3a://, local: are spark-submit's to find
+        return given  # hdfs://, s3a://, local: spark-submit finds these
     path = working_dir / local_path(given)
     if not path.is_file():
         raise BadInput(

@@ -1,1 +1,1 @@
-"""The live page: a proxy on loopback that the user's browser may speak to (docs/page.md)."""
+"""The live page: a proxy on loopback for the user's browser (docs/page.md)."""

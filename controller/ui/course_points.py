@@ -1,8 +1,7 @@
 """One application's course for all its viewers: points of a curve, ordered quotas, stages. Pure.
 
 Samples of all executors become one point per step. The last points may still change, because executors' samples come one
-after the other: a viewer gets the number of the point from which on to draw again. Not covered: the source of the samples
-(`poller`).
+after the other: a viewer gets the number of the first point to draw again. Not covered: the source of the samples (`poller`).
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ class CoursePoint(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CourseNews(msgspec.Struct, frozen=True):
-    """News for a viewer: its points from number `first` on are replaced; quotas are added, the stages named are as given
-    here. `loading`: more of the past is to come."""
+    """News for a viewer: its points from number `first` on are replaced; its quotas are added, and its stages replace the
+    viewer's earlier facts about them. `loading`: more of the past is to come."""
 
     application_id: str
     first: int
@@ -53,8 +52,8 @@ class CourseNews(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class CoursePoints:
-    """A course as it grows. `samples_next`, `quotas_next`, `since_s`: the next place to ask from; `loading`: the past is not
-    all here; `problem`: the reason if nothing new comes."""
+    """A course as it grows. `samples_next`, `quotas_next`, `since_s`: the next place to ask from; `loading`: a part of the
+    past is missing; `problem`: the reason if nothing new comes."""
 
     application_id: str
     samples_next: int = 0

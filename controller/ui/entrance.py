@@ -1,7 +1,7 @@
 """Access to the live page: one-time links, the sessions that they begin, and the checks of a request. Pure.
 
 A browser sends cookies of 127.0.0.1 to every port there, and a job's Spark UI may listen on one. So all pages lie below a
-path that no one can guess, and the cookie is only for that path. Not covered: HTTP itself (`server`).
+path that cannot be guessed, and the cookie is only for that path. Not covered: HTTP itself (`server`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from stage_model.errors import BadInput, Denied
 
 LINK_S = 300.0
-"""Time after which an unused link is good no more."""
+"""Time after which an unused link is no longer good."""
 SESSION_S = 12 * 3600.0
 MOST_SESSIONS = 100
 """Most sessions; the oldest goes when there are more."""
@@ -32,13 +32,13 @@ class Entrance:
         """End of each session, by its hash."""
 
     def new_link(self, now_s: float) -> str:
-        """Make a URL that lets one browser in, within `LINK_S`. The link before is good no more."""
+        """Make a URL that lets one browser in, within `LINK_S`. The link before is no longer good."""
         once = self._mint()
         self._link, self._link_ends_s = _hashed(once), now_s + LINK_S
         return f"http://{self.hosts[0]}{self.path}enter?once={once}"
 
     def is_stale(self, once: str, now_s: float) -> bool:
-        """Return True if `once` is of the last link, which was not used in time."""
+        """Return True if `once` is of the last link, and the link was not used in time."""
         return bool(self._link) and _hashed(once) == self._link and now_s >= self._link_ends_s
 
     def enter(self, once: str, now_s: float) -> str:
@@ -58,8 +58,8 @@ class Entrance:
             raise Denied("there is no session here; open the link that `sparkpace ui` has printed")
 
     def check_sender(self, headers: Mapping[str, str], *, changes: bool) -> None:
-        """Check that no page of another origin calls, and that a call that `changes` something names its origin. `headers`
-        have names in lower case. Raise `Denied`."""
+        """Check that the call is not from a page of another origin, and that a call that `changes` something names its
+        origin. `headers` have names in lower case. Raise `Denied`."""
         host, origin = headers.get("host", ""), headers.get("origin")
         if host not in self.hosts:
             raise Denied(f"the page was asked for as {host!r:.80}; open it as {' or '.join(self.hosts)}")
@@ -77,5 +77,5 @@ def check_size(headers: Mapping[str, str], most: int) -> None:
 
 
 def _hashed(word: str) -> str:
-    """Return the word's hash. Hashes are compared, so the time taken tells nothing of the word."""
+    """Return the word's hash. Hashes are compared, so the time taken reveals nothing of the word."""
     return hashlib.sha256(word.encode()).hexdigest()

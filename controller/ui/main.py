@@ -63,7 +63,7 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """A server that ends the streams first, because nothing else would."""
+    """A server that ends the streams first, because a stream does not end by itself."""
 
     def __init__(self, config: uvicorn.Config, page: Page) -> None:
         super().__init__(config)

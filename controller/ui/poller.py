@@ -29,13 +29,14 @@ KEPT_LOOKS = 900
 MOST_WATCHED = 50
 """Most applications watched at once."""
 KEPT_UNWATCHED = 10
-"""Courses that are kept though no one watches, for viewers who come back."""
+"""Courses that are kept without viewers, for viewers who come back."""
 MOST_ASKED = 5
 """Most calls for the past of a course in one look; the next look goes on."""
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """One look, in the master's own words; `at` is epoch seconds, for people. `trouble`: the reason if it is not of now."""
+    """One look, in the master's own words; `at` is epoch seconds, for people. `trouble`: the reason if the look is an old
+    one."""
 
     at: float = 0.0
     trouble: str = ""
@@ -134,7 +135,7 @@ class Poller:
         return Picture(self.clock(), "", applications, workers), [self._follow(points) for points in all_points]
 
     def _follow(self, points: CoursePoints) -> tuple[list[Course], str]:
-        """Return the new parts of the course, and the reason if more cannot be had."""
+        """Return the new parts of the course, and the reason if more cannot be read."""
         found: list[Course] = []
         samples, quotas = points.samples_next, points.quotas_next
         try:

@@ -48,7 +48,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Headers of every answer. Trusted types: a text can never become HTML, whatever a script does."""
+"""Headers of every answer. Trusted types: a text can never become HTML, even by a faulty script."""
 MOST_BODY = 4096
 RUNS_S = 5.0
 """Shortest time between two questions for ended runs, for all viewers together."""
@@ -65,7 +65,7 @@ class ChangeForm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Page:
     """The page's handlers. `client` makes the changes, `printed` is called with each new link. `clock` is monotonic seconds,
-    `now` the time in the zone of deadlines that name none."""
+    `now` the time in the zone that counts for deadlines without a zone."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Page:
         self._runs: tuple[float, object] | None = None
         self._runs_lock, self._savings_lock = asyncio.Lock(), asyncio.Lock()
         self.over = asyncio.Event()
-        """Event on which streams end, so that the server can end."""
+        """Event that ends the streams, so that the server can end."""
 
     def application(self) -> ASGIApp:
         path = self.entrance.path
@@ -181,7 +181,7 @@ class Page:
         return _answer({"runs": self._runs[1]})
 
     async def savings(self, _: Request) -> Response:
-        async with self._savings_lock:  # the master answers one at a time, so more of them would only take threads
+        async with self._savings_lock:  # the master answers one such call at a time, so further ones would only take threads
             return _answer(await asyncio.to_thread(self.client.savings))
 
     async def plan(self, request: Request) -> Response:
@@ -233,7 +233,7 @@ class Page:
 
 
 def _with_headers(inner: ASGIApp) -> ASGIApp:
-    """Put `HEADERS` on all answers, also on Starlette's own."""
+    """Put `HEADERS` on all answers, also on the answers that Starlette makes itself."""
     more = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -52,11 +52,12 @@ class PlanRequest(Message, frozen=True, kw_only=True):
 
     `law` (None: the cluster's own) and `settings`, its constants ("paper.alpha": 0.95), determine cores and stage deadlines;
     the answer knows the promises made to running applications of the same or a higher `priority`. `conf` has the settings
-    that determine number, size and memory of executors (None: not known, memory is not checked). `attached`: on workers that
-    adopt executors of other cluster managers, else on those that start them. `most_cores`: as if it had this many to itself.
-    `curve`: the answer has one. `pipeline`: `deadline_s` is the end of that whole pipeline, too, in which this job comes
-    after those in `after` (as in `spark.pace.after`). `submits` is the name of the application that goes no further if this
-    is refused (None: the user only asks): then the operator may be notified. `observe`: the job is only watched."""
+    that determine number, size and memory of executors (None: not known, memory is not checked). `attached`: the plan is for
+    workers that adopt executors of other cluster managers, else for workers that start executors. `most_cores`: the plan is
+    made as if the job had this many cores to itself. `curve`: the answer has a curve. `pipeline`: `deadline_s` is the end of
+    that whole pipeline, too, in which this job comes after the jobs in `after` (as in `spark.pace.after`). `submits` is the
+    name of the application that goes no further if this is refused (None: the user only asks): then the operator may be
+    notified. `observe`: the job is only watched."""
 
     profile: Text | None = None
     profile_json: str | None = None
@@ -82,9 +83,9 @@ class PlanRequest(Message, frozen=True, kw_only=True):
 
 
 class StartRequest(Message, frozen=True, kw_only=True):
-    """POST /v1/submissions/ID/start (scope submit): whether the driver of a submission may start, asked again every few
-    seconds until it may. `elapsed_s` is the time since the submission, `comes_after` that of the last answer. `plan` has
-    everything else; None where the master knows it already."""
+    """POST /v1/submissions/ID/start (scope submit): whether the driver of a submission may start, sent again every few
+    seconds until it may. `elapsed_s` is the time since the submission, `comes_after` is that of the last answer. `plan` has
+    all other facts; None where the master knows them already."""
 
     name: Text
     elapsed_s: Seconds
@@ -105,7 +106,7 @@ class StartReply(Message, frozen=True, kw_only=True):
 
 
 class ServicesRequest(Message, frozen=True, kw_only=True):
-    """POST /v1/services (scope submit): the addresses of the services among what a job comes `after`, asked again while its
+    """POST /v1/services (scope submit): the addresses of the services among what a job comes `after`, sent again while its
     driver runs."""
 
     after: Text
@@ -144,11 +145,11 @@ class PlannedStage(Message, frozen=True, kw_only=True):
 
 
 class PlanReply(Message, frozen=True, kw_only=True):
-    """The plan. `known` False: no profile, nothing can be said. `least_deadline_s`: with every core the cluster can give.
-    `cores`: the least with which the law aims at the deadline. `curve`: up to `cluster_cores`, if it was asked for.
-    `forecast` is the T(c) that all of this follows from. `further_workers`: the least number of further workers,
-    some of which may be on their way, that the deadline needs; `cores` and `cluster_cores` then count them, and
-    `least_deadline_s` includes their start."""
+    """The plan. `known` False: there is no profile, so nothing is planned. `least_deadline_s`: the least deadline with all
+    cores that the cluster can give. `cores`: the least cores with which the law aims at the deadline. `curve`: up to
+    `cluster_cores`, if it was asked for. `forecast` is the T(c) that all of this follows from. `further_workers`: the least
+    number of further workers, some of which may be on their way, that the deadline needs; `cores` and `cluster_cores` then
+    count them, and `least_deadline_s` includes their start."""
 
     known: bool
     feasible: bool | None = None
@@ -214,8 +215,8 @@ class Explanation(Message, frozen=True, kw_only=True):
 
 class UserShare(Message, frozen=True, kw_only=True):
     """The limits of a user, and what the user has of them: cores that are promised to deadlines, memory that is promised to
-    executors, applications that run. None: no limit. `user` is the name of the limits, or the uid where they are those of
-    all others."""
+    executors, applications that run. None: no limit. `user` is the name of the limits, or the uid where the limits of all
+    other users count."""
 
     user: str
     cores: float = 0.0
@@ -231,9 +232,9 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     """GET /v1/applications[/ID] (scope submit): the data of `ps` and the progress line.
 
     `debt_core_s` was withheld by squeezes and not given back yet; `memory_mb` is the memory that its containers may use, of
-    which `off_heap_mb` is the budget that its executors have acknowledged; `queue_position` counts from 1 among those that
-    wait for memory: `place` on the wire. `submitted_name` is the name that it was submitted with, where its program has set
-    another one. `pipeline` names the pipeline that it is part of.
+    which `off_heap_mb` is the budget that its executors have acknowledged; `queue_position` counts from 1 among the
+    applications that wait for memory: `place` on the wire. `submitted_name` is the name that it was submitted with, where its
+    program has set another one. `pipeline` names the pipeline that it is part of.
     """
 
     application_id: str
@@ -268,7 +269,7 @@ class ApplicationView(Message, frozen=True, kw_only=True):
     """The outcome (docs/metrics.md, Outcomes); None before it is settled."""
     notices: tuple[str, ...] = ()
     faults: int = 0
-    """Number of times that the master could not take in or do something of this application, see its notices."""
+    """Number of failures in the master's work for this application, see its notices."""
     basis: Basis | None = None
     """The runs that its forecast rests on; None where no run is known, or the application cannot be shown."""
     lateness: Lateness | None = None

@@ -1,5 +1,5 @@
 """Messages of the live page and the master besides views: the course of a run, the runs that have ended, and the savings of
-those that were only watched, which are the answer of `sparkpace savings`, too.
+watched runs, which `sparkpace savings` shows, too.
 
 They are sent as JSON of these structs. See docs/protocol.md and docs/guides/observe.md.
 """
@@ -31,7 +31,7 @@ class Course(Message, frozen=True, kw_only=True):
     """GET /v1/applications/ID/course?samples=N&quotas=N&since=S (scope submit): the records behind these offsets, which only
     serve to go on (0: the start), and the stages that run or ended S whole seconds after submission or later.
 
-    `more`: there is more already. A repeated call returns the same records and any new ones."""
+    `more`: there are further records already. A repeated call returns the same records and any new ones."""
 
     samples: tuple[Sample, ...] = ()
     samples_next: int = 0
@@ -113,8 +113,8 @@ class Savings(Message, frozen=True, kw_only=True):
 
 
 class SavingsReply(Message, frozen=True, kw_only=True):
-    """GET /v1/savings (scope submit): the savings of the newest watched runs. `left_out`: runs that cannot be read, or whose
-    samples are too many to be read for an answer."""
+    """GET /v1/savings (scope submit): the savings of the newest watched runs. `left_out`: runs that cannot be read, and runs
+    with too many samples for one answer."""
 
     savings: Savings
     left_out: int = 0

@@ -26,7 +26,7 @@ MOST_CREDENTIALS = 1 << 12
 
 
 class ExecutorWish(Message, frozen=True, kw_only=True):
-    """Executors that Spark wants of one resource profile. None: Spark left the value open. Memory in MiB."""
+    """Executors that Spark wants of one resource profile. None: Spark leaves the value open. Memory in MiB."""
 
     count: Count | None = None
     cores: Count | None = None
@@ -93,9 +93,10 @@ class Registration(Message, frozen=True, kw_only=True):
     Process numbers are those of `pid_namespace` ("pid:[NUMBER]"; empty: not known). `umask` are the permissions that files of
     the driver lack (None: not known). `data`: bytes of its input by host, where `spark.pace.placement.input` names paths that
     Hadoop knows hosts of. `address` is the IPv4 address of `host` as the driver sees it (None: no such address). `ports` are
-    those that executors must reach there: of RPC and of blocks; empty until Spark has opened them all, just after this (then
-    a sync has them), None: not known. `attached`: another cluster manager starts its executors, so fields that only starting
-    needs are empty. `application_id` and `instance` are set when the bridge registers again after a master lost its state.
+    the ports that executors must reach there: of RPC and of blocks. They are empty until Spark has opened all of them, just
+    after this message (a sync then has them); None: not known. `attached`: another cluster manager starts its executors, so
+    fields that only a start needs are empty. `application_id` and `instance` are set when the bridge registers again after a
+    master lost its state.
     """
 
     name: Text
@@ -162,11 +163,11 @@ class DriverSync(Message, frozen=True, kw_only=True):
     `wanted` and `killed` (executor ids Spark wants gone) are levels, sent whole each time. `snapshot` comes when events are
     lost: the jobs and stages that are active now, as events without numbers, after which numbering goes on at `next_seq`.
     `steady_ms` is the time of the driver's steady clock at sending, `ports` as at registration. `credentials` come, as at
-    registration, once after the master has said that it lacks them. Of an attached application, `executors` are those that
-    live and have announced themselves (level), `spark_application_id` is its cluster manager's id. `driver_end` comes once
-    the application has ended (`controller.master.core.outcome.DriverEnd`): it gives the end of the driver's JVM, or
-    announces one more message with that. `serves` is the port at which the driver serves others by Spark Connect or Thrift,
-    once it does."""
+    registration, once after the master has said that it lacks them. For an attached application, `executors` are the
+    executors that live and have announced themselves (level), `spark_application_id` is its cluster manager's id.
+    `driver_end` comes once the application has ended (`controller.master.core.outcome.DriverEnd`): it gives the end of the
+    driver's JVM, or announces one more message with that. `serves` is the port at which the driver serves others by Spark
+    Connect or Thrift, once it does."""
 
     instance: Text
     wanted: Wishes = {}
@@ -207,9 +208,9 @@ class DriverReply(Message, frozen=True, kw_only=True):
     `taken` = the number behind which it is to go on, where nothing can be stored now (None: behind `acknowledged`). `gone` =
     all executors that ended so far (level); `stop` = why the application must end now, or None; `notices` = new lines for the
     terminal; `locality` is for Spark's own wait for data-local executors (None: as Spark has it). `starved` = executors that
-    have lost cores to others, with the number of a stage's tasks that must wait before one is given there (level).
-    `lacks_credentials`: a master that has started again does not know the executors' credentials, and starts no executor
-    before it has them."""
+    have lost cores to others, with the number of a stage's tasks that must wait before Spark gives one to the executor
+    (level). `lacks_credentials`: a master that has started again does not know the executors' credentials, and starts no
+    executor before it has them."""
 
     acknowledged: int
     taken: int | None = None

@@ -17,8 +17,8 @@ Greeting = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z_-]{16,64}\Z")]
 
 
 class Authority(Message, frozen=True, kw_only=True):
-    """GET /v1/ca (no token): the certificate of the CA, in DER, for one who knows its fingerprint, and the master's wall
-    clock, because a certificate can be checked only by a clock that is nearly right."""
+    """GET /v1/ca (no token): the certificate of the CA, in DER, for a machine that knows its fingerprint, and the master's
+    wall clock, because a certificate can be checked only by a clock that is nearly right."""
 
     certificate: Annotated[bytes, msgspec.Meta(max_length=1 << 14)]
     wall_s: float
@@ -66,7 +66,7 @@ class JoinRequest(Message, frozen=True, kw_only=True):
 
 
 class NewIdentity(Message, frozen=True, kw_only=True):
-    """POST /v1/workers/ID/identity (scope worker, of one that has joined): the hash of the worker's next
+    """POST /v1/workers/ID/identity (scope worker, for a worker that has joined): the hash of the worker's next
     token. From then on the master accepts only that token. None: the worker leaves."""
 
     digest: Digest | None = None

@@ -1,4 +1,4 @@
-"""Limits of messages that a stranger's job has a hand in, said by types, so that larger ones are refused on reading.
+"""Limits of messages that a stranger's job may shape, as types, so that larger messages are refused on reading.
 
 Limits of the data that an application may make the master keep in all its life are here, too; the code that counts refers to
 them. The size of a body is limited by `controller.master.access.bodies`, the knowledge of a run by `stage_model.history.run`.

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ApplicationState(StrEnum):
-    """The state of an application, as people see it. The master knows more of them (`controller.master.core.life`)."""
+    """The state of an application, as people see it. The master knows further states (`controller.master.core.life`)."""
 
     WAITING = "waiting"
     """A state before any of its executors has run."""

@@ -86,12 +86,12 @@ class AdoptedSpec(Message, frozen=True, kw_only=True):
 
 
 class Desired(Message, frozen=True, kw_only=True):
-    """The state a worker should reach, in every reply to POST /v1/workers/ID/sync (scope admin).
+    """The state a worker should reach, in every reply to POST /v1/workers/ID/sync (scope worker).
 
     GET /v1/workers/ID/changes?seen=VERSION&wait=SECONDS answers {"version": N} as soon as it differs from `seen`: the
-    agent then syncs at once, so stage events act without waiting for the period. A cluster id that is not the agent's, or
-    an older `generation` than it has seen, is refused by the agent.
-    An executor is stopped only when listed in `stopped` ("APPLICATION/EXECUTOR"); absence is never an order.
+    agent then syncs at once, so stage events act without waiting for the period. The agent refuses a cluster id that is not
+    its own, and an older `generation` than it has seen. An executor is stopped only when listed in `stopped`
+    ("APPLICATION/EXECUTOR"); absence is never an order.
     """
 
     cluster_id: str
@@ -99,7 +99,7 @@ class Desired(Message, frozen=True, kw_only=True):
     version: int
     executors: tuple[ExecutorSpec, ...] = ()
     adopted: tuple[AdoptedSpec, ...] = ()
-    """Executors of attached applications that should be paced here; listed in `stopped` they are let go."""
+    """Executors of attached applications that should be paced here; an executor that is listed in `stopped` is let go."""
     progress: dict[str, Progress] = {}
     """Progress of the adopted executors as reported through their driver, by "APPLICATION/EXECUTOR"."""
     stopped: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ class Desired(Message, frozen=True, kw_only=True):
     applications: tuple[ApplicationPlan, ...] = ()
     credentials: dict[str, bytes] = {}
     """A Hadoop credentials file for each application's executors on this worker. It is missing while the master does not know
-    it: after a restart it has to come from the driver first. It is kept only in memory, but for each executor's own file."""
+    it: after a restart, the driver has to send it first. It is kept only in memory, except for each executor's own file."""
     leave: bool = False
     """True if the agent is to end, once its executors have."""
     budgets_mb: dict[str, int] = {}
@@ -194,8 +194,8 @@ class Sample(Message, frozen=True, kw_only=True):
     """One row of a run's table: one executor at one tick. Times are seconds since submission.
 
     `cpu_core_s` is its container's CPU so far, so an agent's restart loses none; `usage` is its rate since the sample before,
-    None for the first one of an agent's life. `squeezed`: the executor got less than its law asked for because of others;
-    `pressed`: its machine is under pressure, so it had to make room. `debt_core_s` is the master's, from these samples.
+    None for the first sample of an agent's life. `squeezed`: the executor got less than its law asked for because of others;
+    `pressed`: its machine is under pressure, so it had to make room. The master works out `debt_core_s` from these samples.
     `ordered`: the quotas since the sample before.
     """
 
@@ -238,8 +238,8 @@ def samples_by_executor(samples: Iterable[Sample]) -> list[list[Sample]]:
 class WorkerInfo(Message, frozen=True, kw_only=True):
     """A worker and its offer. `resources`: whole pieces, numbered from 0, besides cores and memory; `images`: executor images
     that it has already; `period_s`: its agent's control period; `own_networks`: its executors have addresses that only this
-    host knows; `adopts`: it paces executors that other cluster managers start there, and starts none; `everywhere`: its cores
-    are spread equally over `nodes` machines, and its executors may be on any of them."""
+    host knows; `adopts`: it paces executors that other cluster managers start there, and starts no executor; `everywhere`:
+    its cores are spread equally over `nodes` machines, and its executors may be on any of them."""
 
     worker_id: str
     host: str
@@ -260,13 +260,13 @@ class WorkerInfo(Message, frozen=True, kw_only=True):
 
 
 class WorkerSync(Message, frozen=True, kw_only=True):
-    """POST /v1/workers/ID/sync (scope admin) every period: the agent's view.
+    """POST /v1/workers/ID/sync (scope worker) every period: the agent's view.
 
     `instance` names one life of the agent: stage counters and sample numbers start again with it. `samples` are numbered from
     `sample_seq` on and repeated until acknowledged. `drivers_gone`: applications whose driver provably died here. `timings`
     are the metrics of the agent itself (None: not known). `relief_steps`: steps in force by which executors of lower priority
     make room on a machine under pressure. `leaves`: the agent ends once this report is answered. `logs` has the logs that
-    `Desired.logs` asks for, by "APPLICATION/EXECUTOR"; None: the agent's release sends none.
+    `Desired.logs` asks for, by "APPLICATION/EXECUTOR"; None: the agent's release sends no logs.
     """
 
     instance: str

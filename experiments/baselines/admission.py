@@ -1,8 +1,8 @@
-"""The schedulers of the paper's Figs. 5 to 7: which jobs of a stream run now, and on how many executors. Pure.
+"""The schedulers of the paper's Figs. 5 to 7: the jobs of a stream that run now, and their numbers of executors. Pure.
 
-A stream is short jobs that arrive at given times and long ones of which one runs and one waits. Names, shares and meaning are
-those of the simulated schedulers (`experiments.simulator.schedulers`); sizes are quarters of the cluster here. Not covered:
-how jobs are submitted, awaited and made to let go of executors (`streams`).
+A stream has short jobs, which arrive at given times, and long jobs, of which one runs and one waits. Names, shares and
+meaning are those of the simulated schedulers (`experiments.simulator.schedulers`); sizes are quarters of the cluster here.
+Not covered: how jobs are submitted, awaited and made to let go of executors (`streams`).
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ SCHEDULERS: Mapping[str, Scheduler] = {
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """One stream under one scheduler. `shorts` come in the order of their `delay_s`; those that come within `window_s` count,
-    the later ones only keep the load up until the first `count_longs` long jobs have ended. `longs` come one after another,
-    again and again if `endless`. Short jobs that count and have not ended `drain_s` after that are given up, and after
-    `most_s` everything is."""
+    """One stream under one scheduler. `shorts` come in the order of their `delay_s`; short jobs that come within `window_s`
+    count; later ones only keep the load up until the first `count_longs` long jobs have ended. `longs` come one after
+    another, again and again if `endless`. Short jobs that count and have not ended `drain_s` after that are given up, and
+    after `most_s` all jobs are."""
 
     scheduler: str
     shorts: tuple[Order, ...]
@@ -74,7 +74,7 @@ class Play:
     drain_s: float = 180.0
     most_s: float = 1100.0
     executors: Mapping[str, int] = field(default_factory=lambda: SIZES)
-    """Executors of a job of each kind on stock Spark."""
+    """The number of executors of a job of each kind on stock Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,13 @@ class Job:
 
 
 class Stream:
-    """The course of a play. `act` gets the time since the start and what was seen."""
+    """The course of a play. `act` gets the time since the start and the states that were seen."""
 
     def __init__(self, play: Play) -> None:
         self.play = play
         self.jobs: dict[str, Job] = {}
         self.closed_s: float | None = None
-        """Time by which all that counts had come and the long jobs that count had ended."""
+        """Time by which all jobs that count had come, and the long ones among them had ended."""
         self._shorts = sorted(play.shorts, key=lambda order: order.delay_s)
         self._longs = self._next_longs()
 

@@ -1,8 +1,8 @@
 """The division of a container's quota among the executors in it by cpu-shares: a group for the executors of each application.
 
-So the kernel shares as between containers that only have a request: in proportion to weight among those that have work to do,
-and no one's share is lost. cgroup v1 (admin-guide/cgroup-v1, sched-design-CFS); on v2 a group that holds processes cannot
-hand controllers to children.
+So the kernel shares as between containers that only have a request: in proportion to weight among the executors that have
+work to do, and no share is lost. cgroup v1 (admin-guide/cgroup-v1, sched-design-CFS); on v2 a group that holds processes
+cannot hand controllers to children.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class Story:
             last[task.stage, task.index] = task
 
     def summary(self, submitted_epoch_s: float, *, cores_per_slot: float) -> dict[str, Any]:
-        """Return a summary like that of a run of ours, as far as a log has it. Raise `BadInput` for a log without tasks or
-        end."""
+        """Return a summary like that of a Sparkpace run, as far as a log has its figures. Raise `BadInput` for a log without
+        tasks or end."""
         if self.end_ms is None or not self.tasks:
             raise BadInput(
                 f"the event log of {self.app_id or 'an application'} tells no task or no end; it did not run through"

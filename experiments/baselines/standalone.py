@@ -59,7 +59,7 @@ class _Job:
     submitted_epoch_s: float
     events: Path
     pipe: int | None
-    """Our end of a resizable job's pipe."""
+    """The experiment's end of a resizable job's pipe."""
     weight: float
     """Weight of the job's executors next to those of other jobs on the same Worker."""
 
@@ -109,7 +109,8 @@ class Standalone:
         application, pipe = [str(WORKLOADS / script), *arguments], None
         if resizable:
             os.mkfifo(events / "executors")
-            # for reading, too: an application not there yet would block us, one that has gone would fail us
+            # the pipe is opened for reading, too: else this call would block before the application is there, and fail after
+            # it has gone
             pipe = os.open(events / "executors", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             application = [str(RESIZABLE), str(events / "executors"), str(executors), *application]
         settings = {
@@ -120,7 +121,7 @@ class Standalone:
             "spark.eventLog.rolling.enabled": "false",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            # a job whose executors are killed again and again shall get slow, not fail
+            # a job whose executors are killed again and again should become slow, not fail
             "spark.stage.maxConsecutiveAttempts": 1000,
         }
         spark = find_spark(os.environ)
@@ -293,7 +294,7 @@ def _start(cluster: Standalone, tags: Mapping[str, str], name: str, cores: float
         argv=["java", "-cp", f"{spark}/jars/*", f"-Xmx{SERVICE_HEAP}", *QUICK, service, *words[1:]],
         environment={
             "SPARK_HOME": str(spark),
-            # what Spark's own start scripts find out for a Worker, which starts executors with it
+            # Spark's own start scripts set this for a Worker, which starts executors with it
             "SPARK_SCALA_VERSION": scala_version(spark / "jars"),
             # one folder for all: executors of one host read each other's shuffle files from disk
             "SPARK_LOCAL_DIRS": str(local),

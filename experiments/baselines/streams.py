@@ -1,7 +1,7 @@
 """The course of a stream of jobs under one scheduler: look, ask `admission` what to do, and do it until all is over.
 
-On Sparkpace the scheduler is the product itself: jobs are submitted when they come and no one interferes afterwards. On stock
-Spark standalone the admission does what queues and preemption of a cluster manager would do.
+On Sparkpace the scheduler is the product itself: jobs are submitted when they come, and are left as they are afterwards. On
+stock Spark standalone the admission does what queues and preemption of a cluster manager would do.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Field(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """`jobs`: those that count; `given_up`: for jobs that count and did not end, the seconds that they had been there."""
+    """`jobs`: the jobs that count; `given_up`: for jobs that count and did not end, the seconds since their arrival."""
 
     jobs: list[JobRecord]
     given_up: dict[str, float]
@@ -56,7 +56,8 @@ class Played:
 
 
 def play(what: Play, field: Field, step: str, *, limit_s: float, show: Callable[[str], None]) -> Played:
-    """Play the stream. Raise `SystemExit` when it takes longer than `limit_s`; then, and on Ctrl-C, what runs is ended."""
+    """Play the stream. Raise `SystemExit` when it takes longer than `limit_s`; then, and on Ctrl-C, running jobs are
+    ended."""
     stream = Stream(what)
     begun_s, begun_epoch_s = time.monotonic(), time.time()
     try:
@@ -96,7 +97,8 @@ def field_of(what: Play, cluster: LocalCluster) -> Iterator[Field]:
     if scheduler.cluster == "sparkpace":
         yield PacedJobs(cluster)
         return
-    # where jobs share workers these are like ours; else each is a unit: a stock executor never has more than its slots
+    # where jobs share workers, these are like Sparkpace's; else each worker is a unit: a stock executor never has more than
+    # its slots
     workers = len(capacity) if scheduler.slots > 1 else UNITS
     cores_each = sum(capacity.values()) / workers
     with standalone(cluster.folder, workers=workers, cores_each=cores_each, slots=scheduler.slots) as stock:

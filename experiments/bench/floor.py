@@ -1,4 +1,5 @@
-"""Executors at the floor: not lost, no task failed, answers right, under default settings and in stock mode.
+"""Executors at the floor, under default settings and in stock mode: no executor is lost, no task fails, and the answers are
+right.
 
 Two applications run for some minutes with the least quota there is, one through `sparkpace submit`, one through stock
 `spark-submit` without any of our driver-side settings.

@@ -20,7 +20,7 @@ RED_TEAM = Path(__file__).resolve().parents[2] / "tests" / "integration" / "apps
 ATTACKS = ("fork", "shout", "tmp", "forge")
 PLAN = {"most_mb": 4096, "most_processes": 20_000, "log_mb": 256, "forge_s": 5}
 CORES = 0.8
-"""Cores of each job; drivers and services have what is left of the machine."""
+"""Cores of each job; drivers and services have the rest of the machine."""
 ROUNDS = 24
 NEIGHBOUR = f"""
 import json, time

@@ -2,7 +2,7 @@
 
 Each pair is one job on each of two clusters that are up one after the other: MIB of rows that hardly compress are shuffled
 between two executors and counted. The output has the job's time from its first task to its last, and the CPU that the whole
-machine used meanwhile (bridges work in the kernel, in no one's container).
+machine used meanwhile (bridges work in the kernel, outside of all containers).
 
     python -m experiments.bench.network --out out/network [--pairs 5] [--mib 1536]
 """

@@ -2,8 +2,8 @@
 
     python -m experiments.bench.same_answers OUT.json [--runtime process docker] [--only PATTERN ...]
 
-Each example runs under plain `local-cluster`, and under `sparkpace submit` with each runtime. Those whose answers differ run
-under plain Spark again: an example that then prints something else has a random answer. Exit code 1: an answer differs.
+Each example runs under plain `local-cluster`, and under `sparkpace submit` with each runtime. Examples whose answers differ
+run under plain Spark again: an example that then prints another text has a random answer. Exit code 1: an answer differs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _of_one(plain: dict[str, str], again: dict[str, str], ours: dict[str, str]) 
         return "prints nothing"
     found = difference(plain["printed"], ours["printed"])
     if found is not None and sorted(plain["printed"].splitlines()) == sorted(ours["printed"].splitlines()):
-        return "same in another order"  # of rows that nothing sorts
+        return "same in another order"  # no operator sorts these rows
     return "same" if found is None else f"different: {found}"
 
 

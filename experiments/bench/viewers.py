@@ -1,8 +1,8 @@
-"""The cost of the live page's viewers and a Prometheus for the master: its CPU, with many applications that run, with and
-without.
+"""The cost of the live page's viewers and a Prometheus for the master: its CPU with many running applications, with these
+programs and without them.
 
 Real: a master process, `sparkpace ui` processes, HTTP between all, server-sent events. Made up: drivers (they register and
-say nothing more, like between two stages) and agents (each reports all its executors and a sample of each every second).
+say nothing more, like between two stages) and agents (each reports, every second, all its executors with a sample of each).
 
     python -m experiments.bench.viewers --out out/viewers [--applications 200] [--viewers 5] [--seconds 60]
 """
@@ -188,7 +188,7 @@ class Viewer:
 
 
 def _link(links: Path, number: int) -> str:
-    """Return the page's link of that number: each link that is used has the next one printed."""
+    """Return the page's link of that number: a link that is used makes the page print the next one."""
     found: list[str] = []
 
     def printed() -> bool:

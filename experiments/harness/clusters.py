@@ -58,7 +58,8 @@ def running(folder: Path, what: Asked) -> Iterator[Mapping[str, LocalCluster]]:
 
 @contextmanager
 def _standalone(folder: Path) -> Iterator[Elsewhere]:
-    """Provide Spark's Master and Workers. They see the inputs in that folder and may use all cores: only we set quotas."""
+    """Provide Spark's Master and Workers. They see the inputs in that folder and may use all cores: only Sparkpace sets
+    quotas."""
     with standalone(folder, workers=WORKERS, cores_each=machine_cores(), slots=SLOTS) as spark:
         settings = {
             "spark.cores.max": WORKERS,
@@ -72,8 +73,8 @@ def _standalone(folder: Path) -> Iterator[Elsewhere]:
 @contextmanager
 def _kubernetes(folder: Path) -> Iterator[Elsewhere]:
     """Provide pods of a namespace of this folder's own, on the one node that this machine is. They see the inputs in that
-    folder and keep shuffle files to themselves; without a limit of CPU, only we set quotas. Raise `Unavailable` where there
-    is no Kubernetes."""
+    folder and keep shuffle files to themselves; without a limit of CPU, only Sparkpace sets quotas. Raise `Unavailable` where
+    there is no Kubernetes."""
     kubeconfig = find_kubeconfig(os.environ)
     with closing(connect()) as engine:
         image = ensure_executor_image(engine, os.environ.get("SPARKPACE_BASE_IMAGE"))
@@ -84,7 +85,7 @@ def _kubernetes(folder: Path) -> Iterator[Elsewhere]:
             **cluster.settings(image, find_spark(os.environ).home, shown),
             "spark.executor.instances": WORKERS,
             "spark.executor.cores": 1,
-            # a pod is as large as a container of ours; Spark by itself leaves no room for Python
+            # a pod is as large as Sparkpace's containers; Spark by itself leaves no room for Python
             "spark.executor.memoryOverhead": f"{LEAST_OVERHEAD_MB + PYTHON_MB_PER_SLOT}m",
         }
         yield Elsewhere(cluster.master(), settings, cluster.variables())

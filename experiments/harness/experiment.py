@@ -1,7 +1,7 @@
 """The running of a spec's missing steps, and the report: the two halves of `python -m experiments`.
 
 A spec is a TOML file: `title`, `scenario`, `[cluster] up = [...]` or several `[clusters.NAME]`, `[settings]`, and `[quick]`,
-which replaces settings for a small try. Not covered: what a scenario is (`experiments.scenarios`), where results go
+which replaces settings for a small try. Not covered: the scenarios (`experiments.scenarios`), the place of the results
 (`result_folder`).
 """
 
@@ -116,8 +116,7 @@ def chosen(steps: Sequence[str], only: Sequence[str]) -> list[str]:
 
 
 def run_steps(folder: ResultFolder, scenario: AnyScenario, what: Asked, console: Console, only: Sequence[str] = ()) -> None:
-    """Run the missing steps among those that `only` names, each in a slice of its own; do nothing where no step is
-    missing."""
+    """Run the missing steps that `only` names, each in a slice of its own; do nothing where no step is missing."""
     steps = chosen(scenario.steps(), only)
     if folder.data().done.issuperset(steps):
         return
@@ -316,7 +315,7 @@ def _rows(conditions: Sequence[Condition]) -> Iterator[tuple[str, str, str, str]
 
 
 def _cost(scenario: Scenario, data: Data) -> list[str]:
-    """Return what the steps took; of steps without Spark only time."""
+    """Return the time and the CPU that the steps took; for steps without Spark, only their time."""
     if isinstance(scenario, Simulated | Measured):
         return [
             *(SIMULATED if isinstance(scenario, Simulated) else MEASURED),
@@ -350,7 +349,7 @@ def _session(session: Session) -> str:
 
 
 def draw_pictures(folder: ResultFolder, scenario: Scenario, data: Data) -> list[str]:
-    """Make the scenario's pictures of what is there; return their names."""
+    """Make the scenario's pictures from the recorded data; return their names."""
     names = []
     for name, applications in scenario.pictures(data).items():
         drawable = [folder.runs / application for application in applications if data.samples.get(application)]

@@ -59,7 +59,7 @@ class Sparkpace:
     @contextmanager
     def running(self, *options: str) -> Iterator[None]:
         """Keep a cluster up with these options; take it down at the end, also after SIGTERM. A cluster that a crash left
-        behind in this home goes first."""
+        behind in this home is taken down first."""
         if self.home.cluster_file.exists():
             self.need("down")
         before = signal.signal(signal.SIGTERM, end_by_signal)
@@ -115,14 +115,14 @@ class Sparkpace:
         ) as process:
             try:
                 output, errors = process.communicate(timeout=timeout_s)
-            except BaseException:  # Ctrl-C, too; `subprocess.run` would kill it, so that its driver went on
+            except BaseException:  # Ctrl-C, too; `subprocess.run` would kill the submission, and its driver would go on
                 end_processes([process])
                 raise
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def start(self, command: Sequence[str], out: Path, err: Path | None = None) -> subprocess.Popen[bytes]:
         """Start any command in the background, in a session of its own and with this environment. Its output goes to files,
-        for a full pipe would stop it; stdout and stderr both to `out` unless there is an `err`."""
+        because a full pipe would stop it; stdout and stderr both to `out` unless there is an `err`."""
         with out.open("wb") as stdout, (err or Path(os.devnull)).open("wb") as stderr:
             return subprocess.Popen(
                 command,

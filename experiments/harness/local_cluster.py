@@ -1,7 +1,7 @@
 """A local cluster for experiments: `sparkpace up`, jobs submitted at given times, `down`.
 
-Covered are starting and awaiting jobs and what only exists while they run: which executor is on which worker. Measuring is in
-`machine`, keeping in `result_folder`.
+This module starts and awaits jobs, and notes facts that exist only while they run: which executor is on which worker.
+`machine` measures, `result_folder` keeps the results.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class LocalCluster:
         """Submit every job at its time and wait for all to end; `show` gets a line on what goes on.
 
         Raise `SystemExit` when a job never became an application or all together take longer than `limit_s`; then, and on
-        Ctrl-C, what runs is ended.
+        Ctrl-C, running jobs are ended.
         """
         begun_s = time.monotonic()
         to_come = sorted(orders, key=lambda order: order.delay_s)
@@ -113,7 +113,7 @@ class LocalCluster:
         (script, *arguments), own = self._here(order.words), self._here(order.options)
         deadline = () if order.deadline_s is None else ("--deadline", f"{order.deadline_s:.2f}s")
         profile = () if order.profile is None else ("--profile", str(self._taught(order.profile)))
-        # An experiment measures what happens, so nothing is refused for being infeasible.
+        # An experiment also measures infeasible deadlines, so none is refused.
         folder = self._copy(order.works_in, log.stem) if order.works_in else None
         # Executors can write to a folder only if it is mounted for writing.
         mounted = ("--mount", f"{folder}:rw") if folder else ()
@@ -146,7 +146,7 @@ class LocalCluster:
         return file
 
     def executors(self) -> dict[ExecutorKey, str]:
-        """Return the worker of each (application, executor) that an agent keeps now; samples do not have it."""
+        """Return the worker of each (application, executor) that an agent keeps now; samples do not name the worker."""
         found = {}
         for record in self.home.path.glob("agents/*/*.json"):
             found[ExecutorKey.of_file(record)] = record.parent.name

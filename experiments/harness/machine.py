@@ -41,7 +41,7 @@ def cpu_times(root: Path = Path("/proc")) -> CpuTimes:
 
 
 def describe_machine(root: Path = Path("/proc")) -> dict[str, Any]:
-    """Return what a result depends on besides the program."""
+    """Return the facts, besides the program, on which a result depends."""
     models = [line for line in (root / "cpuinfo").read_text().splitlines() if line.startswith("model name")]
     try:
         docker = docker_version()

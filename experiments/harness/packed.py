@@ -25,7 +25,8 @@ def pack(folder: Path, names: Sequence[str], archive: Path) -> None:
     content = BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(path for name in names for path in (folder / name, *(folder / name).rglob("*")) if path.is_file()):
-            # Time, owner and mode stay what `TarInfo` begins with: they are this machine's, and no data.
+            # Time, owner and mode keep the first values of `TarInfo`, because those of the files are this machine's and no
+            # data.
             member = tarfile.TarInfo(path.relative_to(folder).as_posix())
             data = path.read_bytes()
             member.size = len(data)
@@ -44,7 +45,7 @@ def unpack(archive: Path, into: Path) -> None:
         if not reader.eof:
             raise lzma.LZMAError(f"it is cut off, or has more than {LARGEST} bytes")
         with tarfile.open(fileobj=BytesIO(content), mode="r:") as tar:
-            # A link is the usual way out of the folder; there is no use for one here.
+            # A link is the usual way out of the folder, and a packed folder needs no link.
             if other := [member.name for member in tar if not member.isreg()]:
                 raise tarfile.TarError(f"{other[0]!r} is no plain file")
             for member in tar:
@@ -57,7 +58,7 @@ def unpack(archive: Path, into: Path) -> None:
 
 def _write(into: Path, name: str, content: IO[bytes] | None) -> None:
     """Write one member as a plain file: `extractall` has a filter for this only since Python 3.11.4. Raise `TarError` for a
-    name that leads out."""
+    name that leads out of the folder."""
     path = into / name.lstrip("/")
     if content is None or ".." in path.parts:
         raise tarfile.TarError(f"{name!r} leads out of the folder")

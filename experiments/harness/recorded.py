@@ -148,8 +148,8 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A statement that must hold, of which run, and the numbers that show whether it does. `always`: it counts in a quick
-    run, too, which is too small for other conditions."""
+    """A statement that must hold, the run that it is about, and the numbers that show the answer. `always`: it counts in a
+    quick run, too, which is too small for other conditions."""
 
     name: str
     of: str
@@ -184,10 +184,10 @@ def least_workers(cores: float, most_each: float) -> int:
 
 
 def mean_grant(samples: Sequence[Sample], start_s: float, end_s: float) -> float | None:
-    """Return the mean of the granted cores over [start_s, end_s], over all executors; None for an empty span or one without
-    samples.
+    """Return the mean of the granted cores over [start_s, end_s], over all executors; None for an empty span, and for a span
+    without samples.
 
-    A grant holds until the next tick; before the first and after the last there is nothing to average.
+    A grant holds until the next tick; before the first tick and after the last one, there is no grant to average.
     """
     curve = core_curve(samples)
     area = known_s = 0.0
@@ -233,8 +233,7 @@ class WorkerLoad:
 
 
 def loads(step: StepRecord, samples: Mapping[str, Sequence[Sample]]) -> Iterator[WorkerLoad]:
-    """Yield the sums of every moment that an agent sampled. An executor that no agent was seen to keep counts on every
-    worker."""
+    """Yield the sums of every moment that an agent sampled. An executor that was seen on no worker counts on every worker."""
     rows: dict[str, list[tuple[float, tuple[str, str], Sample]]] = defaultdict(list)
     for job in step.jobs:
         submitted_s = float(job.summary["submitted_epoch_s"])

@@ -102,8 +102,8 @@ class ResultFolder:
         return self.data_path / "runs"
 
     def open(self, asked: Asked, repetitions: int | None) -> Asked:
-        """Return what to run: a new folder takes `asked`, an old one goes on with its own. Raise `BadInput` where they
-        differ, and for a packed folder."""
+        """Return the experiment to run: a new folder takes `asked`, an old folder goes on with its own. Raise `BadInput`
+        where they differ, and for a packed folder."""
         _refuse_packed(self.path)
         before = self.read_settings() if self.settings_file.exists() else None
         if before is not None:
@@ -134,7 +134,7 @@ class ResultFolder:
         return [msgspec.json.decode(line, type=Session) for line in self._lines("sessions.jsonl")]
 
     def add(self, record: StepRecord, home_runs: Path) -> None:
-        """Keep the runs' own records first, so a step that is listed is whole. Stages lose the paths of their scripts,
+        """Keep the runs' own records first, so that a listed step is whole. Stages lose the paths of their scripts,
         because these are this machine's."""
         record = structs.replace(record, jobs=tuple(map(_without_paths, record.jobs)))
         for job in record.jobs:
@@ -207,7 +207,7 @@ class ResultFolder:
 
 @contextmanager
 def reading(path: Path) -> Iterator[ResultFolder]:
-    """Provide the folder there, plain or packed, for as long as it is read. Raise `BadInput` for an archive that cannot be
+    """Provide the folder, plain or packed, while the block reads it. Raise `BadInput` for an archive that cannot be
     unpacked, or that has plain data next to it."""
     if not _is_packed(path):
         yield ResultFolder(path)

@@ -1,7 +1,7 @@
 """The experiments, one module each, and the interface of all of them for the harness.
 
-A scenario is pure: from its settings and what was recorded so far it says which steps exist, what a step submits, which
-conditions hold and what the report says. Running and keeping is the harness's (`experiments.harness.experiment`).
+A scenario is pure: from its settings and the recorded data it names the steps, the jobs that a step submits, the conditions
+that hold, and the content of the report. The harness (`experiments.harness.experiment`) runs the steps and keeps the results.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Measured(Scenario, Protocol):
 
 @runtime_checkable
 class Scheduled(Scenario, Protocol):
-    """A scenario whose steps run streams of jobs, each under one scheduler: ours, or one of stock Spark."""
+    """A scenario whose steps run streams of jobs, each under one scheduler: Sparkpace's, or one for stock Spark."""
 
     def play(self, step: str, data: Data) -> Play: ...
 

@@ -1,7 +1,7 @@
 """Six jobs of three priorities that arrive at random: important ones end in time, whichever others are there.
 
 First each kind runs by itself (base: its time on all cores). Then each kind of the highest priority runs by itself *with* its
-deadline (pairs): how far those runs are from their deadlines is the noise that the mixed runs are judged by. Then,
+deadline (pairs): the distances of these runs from their deadlines are the noise by which the mixed runs are judged. Then,
 `repetitions` times, all jobs together. `conditions` says what must hold.
 """
 

@@ -52,8 +52,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ]
 
     def _turn(self, number: int) -> list[str]:
-        """Return the policies in order: each repetition begins with another one, so that none always has the machine's first
-        minutes."""
+        """Return the policies in order: each repetition begins with another policy, so that no policy always has the
+        machine's first minutes."""
         return [self.policies[(index + number) % len(self.policies)] for index in range(len(self.policies))]
 
     def orders(self, step: str, data: Data) -> list[Order]:
@@ -89,8 +89,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ]
 
     def _no_slower(self, policy: str, data: Data) -> Condition | None:
-        """Return the condition on the mean time of all jobs, repetition by repetition, against random's: no slower than by
-        what repetitions differ by."""
+        """Return the condition on the mean time of all jobs, repetition by repetition, against random's: slower by no more
+        than repetitions differ."""
         ratios = self._ratios(policy, data)
         if not ratios:
             return None

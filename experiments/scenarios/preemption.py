@@ -1,4 +1,4 @@
-"""The paper's Figs. 5 to 7: short jobs come while long ones run, under stock schedulers and under ours.
+"""The paper's Figs. 5 to 7: short jobs come while long ones run, under stock schedulers and under Sparkpace.
 
 `base` runs each short kind by itself on stock Spark, on one Worker of its own (its size): its time is the deadline under
 ours, and says how often jobs must come for the load. `learn` runs the same on ours, which teaches the profiles. Then,
@@ -43,7 +43,7 @@ DRAIN_S = 900.0
 APART_S = 15.0
 """Seconds between the jobs of `base`, each on a worker of its own: drivers start one after another."""
 NO_DEADLINE_S = 3600.0
-"""Seconds of a deadline for law `constant`, which wants one and does not look at it."""
+"""Seconds of a deadline for law `constant`, which needs a deadline and ignores its value."""
 MOST_ROWS = 10
 """Most rows of a picture of runs below one another."""
 Seconds = Callable[[Iterable[StepRecord]], list[float]]
@@ -186,7 +186,8 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ]
 
     def goals(self, data: Data) -> list[Goal]:
-        """Return ours against the others', as far as both ran; a time that no one knows is infinite and reaches no goal."""
+        """Return Sparkpace's figures against the others', as far as both ran; an unknown time is infinite and reaches no
+        goal."""
         ours, found = data.starting(f"{OURS}-"), []
         if not ours:
             return []

@@ -1,7 +1,8 @@
 """Document 003's figure 12 in miniature: the same scan, its executors pinned to the hosts of the data, restricted by labels,
 free with data-awareness, and free without.
 
-The document's tenants 1 to 3: no loss by freedom where the scheduler knows where the data is, a large loss where it does not.
+The document's tenants 1 to 3: freedom costs nothing where the scheduler knows the places of the data, and much where it does
+not.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Document 002's comparison, simulated (`experiments.simulator.waiting`): RFD against Fair with a fixed delay and FIFO.
 
 Jobs of all sizes come at once, so that the forecast has jobs ahead to look at. RFD is judged against FIFO, which serves jobs
-in the same order and never looks beyond the first, and its two variants against each other, which differ in nothing but the
-forecast. The document's own figures are in the table only, because the forecast decides none of them. Times under Fair
-differ by the order in which jobs are served, from FIFO's as much as from RFD's, and no forecast of a mean is right in over
-90% of the cases (docs/design.md, section 4).
+in the same order and never looks beyond the first job. Its two variants, which differ only in the forecast, are judged
+against each other. The document's own figures are in the table only, because the forecast decides none of them. Times under
+Fair differ by the order in which jobs are served, from FIFO's as much as from RFD's, and no forecast of a mean is right in
+over 90% of the cases (docs/design.md, section 4).
 """
 
 from __future__ import annotations

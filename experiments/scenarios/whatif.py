@@ -1,8 +1,8 @@
 """The accuracy of what `sparkpace plan EVENTLOG --curve` says. Each application runs on all cores and leaves an event log;
-from only these logs its time with fewer cores is predicted. Then it runs with that many, constantly: with a quota of ours, or
-on stock Spark with workers of that many cores altogether.
+from only these logs its time with fewer cores is predicted. Then it runs with that many cores from start to end: with a quota
+of Sparkpace's, or on stock Spark with workers of that many cores altogether.
 
-Predicted and real times both are of event logs, so they are from the same moment of the driver to the same other.
+Predicted and real times both come from event logs, so both begin and end at the same moments of the driver.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from stage_model.history.profile import profile
 
 LOGGING = ("--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.dir={out}/eventlogs")
 DEADLINE_S = 3600.0
-"""Seconds of a deadline: laws rule applications with a deadline; under `constant` it is of no other use."""
+"""Seconds of a deadline: laws rule applications with a deadline; under `constant`, the deadline has no other use."""
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

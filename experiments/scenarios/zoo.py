@@ -33,7 +33,7 @@ from experiments.scenarios.zoo_report import tables
 BASE = "base"
 HALVES = ("develop", "judge")
 WHOLE = "all"
-"""Name of the only part of a zoo that is not divided."""
+"""Name of the only part of a zoo without a division."""
 
 
 class ZooProgram(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,8 +1,8 @@
 """The resources of one worker: total, available, and the load that is promised (document 001; docs/design.md).
 
 `available` is the part that nothing running holds; `load` is the part of it that is promised to placed executors that have
-not started. The product keeps no such books: it sums up again what executors hold (`placement.worker`). Amounts are units of
-1/10000.
+not started. The product keeps no such account: it sums up again the resources that executors hold (`placement.worker`).
+Amounts are units of 1/10000.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class WorkerAccount:
         return asked.within(self.free)
 
     def could(self, asked: ResourceSet) -> bool:
-        """Check that it could start if no one else were here."""
+        """Check that it could start on the worker by itself."""
         return asked.within(self.total)
 
     def book(self, asked: ResourceSet) -> bool:
@@ -70,7 +70,7 @@ class WorkerAccount:
         self.used = minus(self.used, asked)
 
     def resize(self, total: ResourceSet) -> None:
-        """Change the worker's total. The caller finds promises that it cannot keep any more (`overbooked`)."""
+        """Change the worker's total. The caller finds promises that it can no longer keep (`overbooked`)."""
         self.total = total
 
     @property

@@ -1,7 +1,7 @@
 """A job whose executors are on all workers, of which an important job without a deadline keeps one busy.
 
-Both run twice, the job without a deadline and with one; to compare, the job by itself on all workers and on those that the
-important one leaves, and both under cpu-shares. Not covered: limits for the rows (the scenario).
+Both run twice, the job without a deadline and with one; to compare, the job runs by itself on all workers and on the workers
+that the important one leaves, and both run under cpu-shares. Not covered: limits for the rows (the scenario).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CLUSTER = workers(4, 2.0)
 JOB_S, IMPORTANT_S = 60.0, 200.0
 """Seconds, roughly, of the job by itself on all workers, and of the important one on its own."""
 LATER_S = 5.0
-"""Seconds by which the important one is there first."""
+"""Seconds by which the important job comes first."""
 STRETCH = 1.7
 """Deadline in times of the job by itself on all workers: more than it needs on three of them."""
 

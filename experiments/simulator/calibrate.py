@@ -62,7 +62,7 @@ class Recorded:
 
     @property
     def first_task_s(self) -> float:
-        """Seconds after submission until which executors started: their CPU was no task's."""
+        """Seconds after submission until which executors started: no task used this CPU."""
         return float(self.summary.get("first_task_s") or 0.0)
 
     @property

@@ -36,7 +36,7 @@ PRIORITIES = {"low": 0.3, "normal": 0.4, "high": 0.3}
 
 class CrowdRow(msgspec.Struct, frozen=True, kw_only=True):
     """One simulated cluster. `wall_s`, `cpu_s`: of this machine; `virtual_s`: until the last job ended. `violated`: shares of
-    the jobs by priority; `debt_core_s` were withheld and never given back."""
+    the jobs by priority; `debt_core_s` are the core-seconds that were withheld and never given back."""
 
     workers: int
     jobs: int

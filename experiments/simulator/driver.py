@@ -31,8 +31,8 @@ def milliseconds(engine_s: float) -> int:
 
 
 def stage_info(job: SimJob, place: int) -> StageInfo:
-    """Return Spark's description of a stage. A stage without a name gets a call site of its own, so its signature does not
-    depend on the order of branches."""
+    """Return Spark's description of a stage. A stage without a name gets a call site of its own, so that its signature does
+    not depend on the order of branches."""
     stage, here = job.stages[place], job.spark_job(place)
     copies = _copies(job, here)
     return StageInfo(

@@ -1,8 +1,8 @@
 """The virtual cluster itself: executors that run tasks as a fluid, drivers that submit stages, a clock that jumps.
 
 Every executor has slots and a quota, which its computing tasks share equally; other tasks share what one task cannot use.
-Time goes from event to event, so ends are exact. A *control* decides what should run where with how much; the engine reports
-events to it. Not covered: how a control decides (`pacing`, `schedulers`), memory, failures.
+Time goes from event to event, so ends are exact. A *control* decides which executors run on which workers with which quotas;
+the engine reports events to it. Not covered: how a control decides (`pacing`, `schedulers`), memory, failures.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Engine:
         self.apps = [App(number, asked) for number, asked in enumerate(submissions)]
         self.rng = random.Random(seed)
         self.bursts = random.Random(f"{seed} bursts")
-        """A source of its own, so that the other draws of a run do not change with it."""
+        """A separate source of random numbers, so that the other draws of a run do not change with these."""
         self.offers = random.Random(f"{seed} offers")
         """The source of the order in which free executors get tasks; separate for the same reason."""
         self.taken: set[str] = set()

@@ -1,4 +1,4 @@
-"""Controls that decide nothing: every executor has one quota from its start to its end. For pre-runs and yardsticks."""
+"""Controls that decide nothing: every executor has one quota from its start to its end. Pre-runs and yardsticks use them."""
 
 from __future__ import annotations
 

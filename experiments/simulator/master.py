@@ -1,4 +1,5 @@
-"""The master of a virtual cluster: the production's core, with a shell that keeps nothing and carries out what matters here.
+"""The master of a virtual cluster: the production's core, with a shell that keeps nothing and carries out only the effects
+that matter here.
 
 It admits, places, plans and records under virtual time. Memory is never short. Idle workers report when an application
 arrives, at most every `REPORTS_S` seconds."""
@@ -140,7 +141,7 @@ def virtual_application(app: App, profile: Profile | None, *, admit: bool) -> Ap
 
 
 def _result(work: Generator[None, None, T]) -> T:
-    """Return the result of work that pauses: here no one else has a turn."""
+    """Return the result of work that pauses: here, no other task has a turn."""
     while True:
         try:
             next(work)

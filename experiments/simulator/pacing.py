@@ -2,8 +2,8 @@
 
 Each agent runs its whole period (`controller.agent.core.step`), and the master is the production's core
 (`experiments.simulator.master`). They talk like the real ones: an agent acts on the plan that the last report was answered
-with, aged to now; on a stage's event the master plans at once with what it knows and the agents look at once. Left out are
-the network's losses, and memory, of which there is always enough; all agents tick at the same moments.
+with, aged to now; on a stage's event the master plans at once with what it knows and the agents look at once. The network
+loses nothing, memory is always enough, and all agents tick at the same moments.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class PacedApp:
 
 
 class Pacing:
-    """A control. `profiles`: the profile of each submission's job by its name; a job without one runs as the product's first
-    runs do. `admit`: refuse infeasible deadlines as the master does; such an application runs without one."""
+    """A control. `profiles`: the profile of each submission's job by its name; a job without a profile runs as the product's
+    first runs do. `admit`: refuse infeasible deadlines as the master does; such an application runs without one."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Pacing:
         self._tell(app, [driver.application_end(now_s)])
         for one in paced.executors:
             self.on_worker[one.executor.worker.name].remove(one)
-            # what it held is free at once, because the agents learn of it at once
+            # its cores are free at once, because the agents learn of the end at once
             self.master.report(one.executor.worker.name, (), (), now_s)
         self.master.record(now_s)
 

@@ -1,5 +1,5 @@
-"""A recorded run once more in virtual time: in a closed loop, where the production decides again, or with the cores that it
-had.
+"""A recorded run once more in virtual time: in a closed loop, where the production code decides again, or with the cores that
+the run had.
 
 The run's record becomes a virtual job with the same stages, jobs, works, gaps and waits (`replayed_job`). The production
 plans this job by the profile that the run had. The signatures of both are made again by the same rules, because a record does
@@ -174,7 +174,7 @@ def profile_before(run: RecordedRun) -> Profile | None:
 
 
 def closed_loop(run: RecordedRun, seed: int = 0, known: Profile | None = None) -> TrialResult:
-    """Run the job again with the production deciding, with the profile that the run had, or with `known`."""
+    """Run the job again under the production code, with the profile that the run had, or with `known`."""
     what = known or profile_before(run)
     pacing = Pacing({run.record.name: what} if what else {})
     app = Engine(_cluster(run), [_submission(run, seed)], pacing, effects=_effects(run), seed=seed).run()[0]

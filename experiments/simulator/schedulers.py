@@ -143,7 +143,8 @@ class Queued:
             mine.missing += cores
 
     def _resume(self) -> None:
-        """Give suspended executors their cores again once these are free: those and no more, so nothing is compensated."""
+        """Give suspended executors their cores again once these are free: they get no further cores, so nothing is
+        compensated."""
         assert self.engine
         for executor in list(self.suspended):
             if self._free(executor.worker) + executor.ordered >= executor.slots - NOTHING:

@@ -53,7 +53,7 @@ time, so no slice is left."""
 class SimSubmission:
     """A job and its user's demands. `kind` is the queue of schedulers that have queues; `cores`: the static size for
     schedulers that give one (None: all cores); `executors`: most workers to use (None: all); `conf`: the SparkConf of its
-    registration; `arguments`: its program's own words (None: not known)."""
+    registration; `arguments`: the program's own words (None: not known)."""
 
     job: SimJob
     at_s: float = 0.0

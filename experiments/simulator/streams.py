@@ -107,8 +107,8 @@ class OneLong:
     last: App | None = None
     engine: Engine | None = None
     share: LongShare = field(default_factory=LongShare)
-    """Share of the long jobs whose stages are over; for a job whose stages are not, what it had when they began is taken
-    off."""
+    """Share of the long jobs whose stages are over; for a job whose stages are still under way, the amounts from before they
+    began are taken off."""
 
     def begin(self, engine: Engine) -> None:
         self.engine = engine
@@ -174,8 +174,8 @@ SCHEDULERS = ("fifo", "reserve", "kill", "suspend", "shares", OURS)
 
 
 def stream(scheduler: str, load: float, seed: int, length_s: float) -> StreamRow:
-    """Simulate a stream: short jobs that ask for the share `load` of the cluster arrive for `length_s` seconds, and all that
-    came run to their end. Every scheduler gets the same jobs."""
+    """Simulate a stream: short jobs that ask for the share `load` of the cluster arrive for `length_s` seconds, and all jobs
+    that came run to their end. Every scheduler gets the same jobs."""
     shorts, longs = kinds(seed, SHORT), kinds(seed, LONG)
     rng, submissions, at_s = random.Random(seed), [], 0.0
     every_s = SIZES[SHORT] * statistics.fmean(kind.alone_s for kind in shorts) / (_cores(CLUSTER) * load)

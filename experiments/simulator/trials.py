@@ -1,4 +1,4 @@
-"""One application on a virtual cluster under one way of giving it cores, and the outcome.
+"""One application on a virtual cluster with one rule for its cores, and the outcome.
 
 Besides the production laws there are yardsticks: all cores, a constant number that an oracle finds, a static size from the
 profile. Not covered: several applications (`schedulers`, `pacing`), drawing jobs (`jobs`), sweeps.

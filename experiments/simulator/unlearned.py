@@ -1,6 +1,6 @@
 """The record that a run which taught nothing would have taught, from its folder and an earlier run of its application.
 
-A run folder has of stages only when they ran, with how many tasks and from which call site. The rest of Spark's knowledge of
+A run folder has only the times, the numbers of tasks and the call sites of stages. The rest of Spark's knowledge of
 a stage is taken from an alike stage of the earlier run that follows an alike stage, so a stream with more batches repeats the
 earlier run's stages.
 """

@@ -39,7 +39,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class WaitingRow(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs of `maps` maps of one run: their mean time, share of local maps, forecasts, and the number of them that were
-    right when rounded; `near`: within one of what came."""
+    right when rounded; `near`: the forecasts that were off by one at most."""
 
     scheduler: str
     maps: int

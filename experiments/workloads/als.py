@@ -1,4 +1,4 @@
-"""ALS of Spark ML: dozens of short stages, all in the JVM; the check is that it finds the numbers that were hidden from it.
+"""ALS of Spark ML: dozens of short stages, all in the JVM; the check is that ALS finds the numbers that were hidden from it.
 
 Ratings are products of seeded factors of users and items; of each user four fifths are given. From only these the product of
 the factors that ALS finds must come near every rating, the hidden ones, too. Several models are fitted, like in a search for

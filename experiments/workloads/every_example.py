@@ -2,8 +2,8 @@
 
     spark-submit every_example.py ANSWERS [PATTERN...]      those whose path below the examples' folder matches a pattern
 
-The program writes to the file ANSWERS, as JSON, what each example printed and how it ended. The working folder must have the
-folder `data` that the examples read. Examples that wait for lines on a socket, for Kafka or for new files are left out.
+The program writes to the file ANSWERS, as JSON, the output of each example and the way it ended. The working folder must have
+the folder `data` that the examples read. Examples that wait for lines on a socket, for Kafka or for new files are left out.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 `graph.txt` is Debian's package graph (`debian_graph`); `tpch-SCALE` are the eight tables of TPC-H as Parquet, by
 `tpcgen-cli`, at that scale factor (1: six million line items), `tpcds-SCALE` the 24 of TPC-DS. `spark-data` is a folder
 with the `data` that Spark's own examples read; with `-TIMES-FILE` the lines of that file are repeated that many times.
-`hosted-...` are files on those hosts (`hosted`). `eventlogs` is an empty folder, in which Spark leaves them.
+`hosted-...` are files on those hosts (`hosted`). `eventlogs` is an empty folder, in which Spark leaves event logs.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ SPARK_DATA = re.compile(r"spark-data(?:-([1-9]\d*)-([^/]+))?")
 
 
 def prepare_inputs(folder: Path, words: Iterable[str]) -> None:
-    """Make the inputs that the words name and `folder` does not have yet. Raise `BadInput` for a name that is not one of
-    ours."""
+    """Make the inputs that the words name and `folder` does not have yet. Raise `BadInput` for an unknown name."""
     for word in words:
         for name in OUT.findall(word):
             make_input(folder / name)

@@ -111,7 +111,7 @@ def main() -> int | str:
         return f"tpch: {folder} has no {missing[0]}.parquet; `{make}` makes one"
     name = "tpch" if len(options.queries) > 1 else f"tpch-q{options.queries[0]}"
 
-    import duckdb  # now, so that its absence is not found out after the job
+    import duckdb  # imported now, so that a missing duckdb shows before the job
     from pyspark.sql import SparkSession
 
     spark = (

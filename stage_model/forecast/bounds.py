@@ -25,7 +25,7 @@ LARGEST = 5
 LEAST_BUSY = 0.5
 """Share of the slots that tasks keep busy while they compute: below it there are too few tasks, or one lasts too long."""
 EXPLAINED = 0.5
-"""Share of a stage's fixed time: waiting that Spark measured is named as the stage's bound if it is more."""
+"""Share of a stage's fixed time above which waiting that Spark measured is named as the stage's bound."""
 
 Bound = Literal["CPU", "too few tasks", "disk", "network", "waiting", "driver"]
 _WORDS: Mapping[Bound, str] = {

@@ -1,8 +1,8 @@
 """Forecasts of the stages to come and of whole applications, and curves of how long an application takes with each number of
 cores: T(c) of `virtual_time` over a range, with an interval.
 
-The interval reaches from the least to the most that a single run of the profile lets expect, and holds the forecast of all of
-them. The interval is a spread, no probability. One run gives no interval. See docs/profiles.md. Pure.
+The interval reaches from the least to the most that a single run of the profile predicts, and holds the forecast of all runs.
+The interval is a spread, no probability. One run gives no interval. See docs/profiles.md. Pure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stage_model.history.profile import Profile, profile
 POINTS = 8
 """Numbers of cores in a curve, evenly spread up to the most."""
 MOST_SLOTS = 100_000
-"""A profile may claim any number; a schedule has a place for each."""
+"""Most slots of a curve: a profile may claim any number, and a schedule has a place for each slot."""
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ def reference_slots(known: Profile) -> int:
 
 
 def single_forecasts(known: Profile, slots: int, speed_limit: float = 1.0) -> list[Forecast]:
-    """Return what each run of the profile that is like its last one lets expect by itself. Raise `BadInput` for a profile
+    """Return what each run of the profile that is like its last run predicts by itself. Raise `BadInput` for a profile
     without a complete run."""
     expected, size = estimate(known), reference_run(known).input_records
     alike = [

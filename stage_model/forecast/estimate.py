@@ -143,7 +143,7 @@ def reference_run(profile: Profile, arguments: tuple[str, ...] | None = None) ->
 
 def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> ApplicationEstimate:
     """Return the estimate for what the reference run read: the most recent complete one (of those with the same `arguments`,
-    if given and any). How much this run reads, it shows when it runs (`nominal`). Runs with other stages count only in the
+    if given and any). A run shows how much it reads only while it runs (`nominal`). Runs with other stages count only in the
     reserve for arguments that no run had. Raise `BadInput` for a profile without a complete run."""
     complete = [run for run in profile.runs if run.complete]
     reference = reference_run(profile, arguments)

@@ -24,7 +24,7 @@ from stage_model.history.signature import kind, stage_names
 from stage_model.history.stage_run import StageKey, StageRun
 
 RATIO_LIMITS = (0.25, 4.0)
-"""A stage that is off by more than this is another stage; that stage must not affect the others."""
+"""A stage that is off by more than this factor is another stage, which must not affect the others."""
 RATIO_PRIOR_SHARE = 0.05
 RATIO_PRIOR_CORE_S = 1.0
 """The ratio counts as 1 over this much work (the larger of both) besides what was seen: shrinkage while little is
@@ -32,7 +32,7 @@ known."""
 PACE_PRIOR_S = 10.0
 """Seconds over which the pace counts as 1 besides what was seen: one short stage is no evidence."""
 PACE_LIMITS = (0.8, 2.0)
-"""Range of the pace: beyond it the stages are other ones than the profile's."""
+"""Range of the pace: beyond it, the stages are not the profile's."""
 
 
 @dataclass(frozen=True, slots=True)

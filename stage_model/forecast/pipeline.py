@@ -1,9 +1,9 @@
 """The deadlines of a pipeline's jobs: one end for all, split so that the whole takes a constant number of cores. Pure.
 
-Jobs start when those that they come after have ended. A schedule with a constant number of cores shares them equally among
-the jobs that run at a time, none with more than it can use; T(c) says how fast each goes. Of all numbers of cores the least
-is taken with which the last job ends in time. Backwards from the end, a job's deadline is when the first of those after it
-starts in that schedule. See docs/pipelines.md.
+Jobs start when the jobs that they come after have ended. A schedule with a constant number of cores shares them equally among
+the jobs that run at a time, none with more than it can use; T(c) says how fast each goes. The least number of cores counts
+with which the last job ends in time. A job's deadline is the time at which the first job after it starts in that schedule.
+See docs/pipelines.md.
 
 Not covered: other applications (`promises`), stages inside a job (`deadlines`).
 """
@@ -117,7 +117,7 @@ def _usable(forecast: Forecast | None) -> float:
 
 
 def _shares(usable: Sequence[float], cores: float) -> list[float]:
-    """Return equal shares; what one job cannot use is shared among the others."""
+    """Return equal shares; the other jobs share the cores that one job cannot use."""
     shares = [0.0] * len(usable)
     for place, index in enumerate(sorted(range(len(usable)), key=usable.__getitem__)):
         shares[index] = min(usable[index], cores / (len(usable) - place))

@@ -1,4 +1,4 @@
-"""Admission of a deadline next to those already promised: a fluid model of the arbitration rules. Pure.
+"""Admission of a deadline next to deadlines that were promised before: a fluid model of the arbitration rules. Pure.
 
 Claims are served by priority, then by deadline; each takes the least constant number of cores that keeps its deadline, from
 what the claims before it leave (docs/control.md, "Admission with promises to others"). A newcomer is admitted if it can be
@@ -31,8 +31,8 @@ def least_enough(low: float, high: float, enough: Callable[[float], bool]) -> fl
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The work that one application still has to do in `left_s` seconds. `own_cores` are those of workers that are still to
-    come for it: no other claim gets them, and this one takes that many fewer of the rest."""
+    """The work that one application still has to do in `left_s` seconds. `own_cores` are the cores of workers that are still
+    to come for it: no other claim gets them, and this claim takes that many fewer of the rest."""
 
     forecast: Forecast
     left_s: float

@@ -19,8 +19,8 @@ from stage_model.history.stage_run import StageKey, StageRun
 class AllAttempts:
     """`attempts` are all of one stage, in order of submission; at least one. Times are milliseconds.
 
-    `ended` is the number of tasks that ended well, those that were done again included; `tasks` is the same with those of
-    which no end is known. `short`: ends of tasks are missing, because events were lost; then sums are scaled by `tasks` /
+    `ended` is the number of tasks that ended well, those that were done again included; `tasks` also counts the tasks whose
+    ends are not known. `short`: ends of tasks are missing, because events were lost; then sums are scaled by `tasks` /
     `ended`. A stage that failed for good did no more than its tasks that ended.
     """
 

@@ -188,7 +188,8 @@ _ACCEPTED = "give the event log of a finished Spark 3.5 or 4.x application"
 
 
 def read_line(line: bytes) -> Kind | None:
-    """Return the event in one line; None for events we do not use. Raise `UNREADABLE` for a line that is no event."""
+    """Return the event in one line; None for an event that Sparkpace does not use. Raise `UNREADABLE` for a line that is no
+    event."""
     # Spark writes the kind first: then the line, most of which are long, is looked through once
     known = KNOWN.get(line[len(_BEGIN) : line.find(b'"', len(_BEGIN))].decode("latin-1")) if line.startswith(_BEGIN) else None
     if known is None:

@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta
 DAYS = 7
 """Days that a habit is learned from: the last ones on whose weekday the job comes."""
 LEAST_CAME = 5
-"""Number of these days on which the job has come, at least; and of the weekdays on which it comes."""
+"""Least number of these days on which the job has come, and least number of the weekdays on which it comes."""
 LEAST_MARGIN = timedelta(minutes=15)
 _DAY = timedelta(days=1)
 _TWO_WEEKS = 14
@@ -42,7 +42,7 @@ def missing_today(submitted: Sequence[datetime], now: datetime) -> Habit | None:
 
 
 def habit(submitted: Sequence[datetime], now: datetime) -> Habit | None:
-    """Return the habit of a job with these submissions; None for a job without one, and on a weekday on which it does not
+    """Return the habit of a job with these submissions; None for a job without a habit, and on a weekday on which it does not
     come."""
     if len(submitted) < LEAST_CAME:
         return None

@@ -72,8 +72,8 @@ class Law:
     the constants by name.
 
     `always`: the law is asked without tasks, without a profile and beyond any hope, too. `stage_deadlines`: the law follows
-    those of document 004, so `plan` shows them. `foresees`: the law knows what the stages to come need before one of them
-    runs."""
+    the stage deadlines of document 004, so `plan` shows them. `foresees`: the law knows what the stages to come need before
+    one of them runs."""
 
     decide: Callable[[View], Decision]
     settings: type[Topic]

@@ -118,7 +118,8 @@ def outlook(stages: Sequence[StageLive], plan: ApplicationPlan, left_s: float) -
     now = Forecast(lasting, latency_s + more_s, speed_limit)
     forecast = Forecast(add(now.busy, plan.future_busy), now.fixed_s + plan.future_fixed_s, speed_limit)
     cores = forecast.least_cores(left_s)
-    # that finished stages needed less than profiled is no promise for those to come, that they needed more is a warning
+    # finished stages that needed less than profiled promise nothing for later stages; finished stages that needed more are a
+    # warning
     more = (1 + WARY * plan.future_doubt) * max(1.0, 1 / plan.work_ratio)
     worst = Forecast(tuple([more * v for v in plan.future_busy]), plan.future_fixed_s, speed_limit)
     return Outlook(cores, _wary(cores, now, worst, left_s, plan.cores), forecast)

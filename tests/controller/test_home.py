@@ -235,6 +235,6 @@ def test_each_worker_has_a_token_of_its_own_and_a_name_that_is_no_workers_has_no
 
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1:7070", "https://[::1]:7070", "https://gate.example:7070"])
-def test_spark_is_told_of_the_master_where_everybody_reaches_it(url: str) -> None:
+def test_spark_gets_the_address_at_which_the_master_is_reached(url: str) -> None:
     found = msgspec.structs.replace(cluster(NO_PROCESS), url=url)
     assert found.spark_master == f"sparkpace{url.removeprefix('https')}"

@@ -1,4 +1,4 @@
-"""JSON that no one should have written is refused or left alone by every reader, however it fails to be JSON."""
+"""Every reader refuses malformed JSON or leaves it as it is, whatever the fault."""
 
 from __future__ import annotations
 

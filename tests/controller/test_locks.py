@@ -53,7 +53,7 @@ def other(home: Home) -> Iterator[Other]:
         process.stdout.close()
 
 
-def test_a_second_master_of_a_home_is_refused_and_told_who_the_first_is(home: Home, other: Other) -> None:
+def test_a_second_master_of_a_home_is_refused_and_the_sentence_names_the_first(home: Home, other: Other) -> None:
     first = other("master")
     with (
         pytest.raises(Unavailable, match=str(first.pid)) as refused,

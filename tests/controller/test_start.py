@@ -9,7 +9,7 @@ from controller.start import ours
 from controller.version import VERSION
 
 
-def test_a_process_of_ours_takes_nothing_from_the_current_directory(tmp_path: Path) -> None:
+def test_a_sparkpace_process_takes_nothing_from_the_current_directory(tmp_path: Path) -> None:
     for name in ("controller", "placement", "click"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('not yours')\n")

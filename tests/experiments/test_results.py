@@ -25,7 +25,7 @@ def test_goals_are_those_of_the_folders() -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_a_folder_is_told_of_and_has_no_path_of_a_machine(folder: Path) -> None:
+def test_a_folder_is_listed_and_has_no_path_of_a_machine(folder: Path) -> None:
     assert f"[{folder.name}]({folder.name}/report.md)" in (RESULTS / "README.md").read_text()
     with reading(folder) as results:
         texts = [path for path in results.data_path.rglob("*") if path.is_file()]

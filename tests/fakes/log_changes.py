@@ -157,7 +157,7 @@ def in_micro_batches(events: Events) -> Events:
 
 
 def among_others(events: Events) -> Events:
-    """Put events between them that tell nothing of the work: of Spark, of a vendor, and of another order."""
+    """Put events between them that say nothing about the work: of Spark, of a vendor, and of another order."""
     told = list[Event]()
     for event in events:
         told += [

@@ -29,7 +29,8 @@ class Scene:
         return self.cluster.state
 
     def sync(self, seconds: float = 0.0) -> None:
-        """Let time pass, then every agent report; executors that should run do so, and those that should stop are gone."""
+        """Let time pass, then every agent report; executors that should run do so, and executors that should stop are
+        gone."""
         self.cluster.now_s += seconds
         for _ in range(2):
             for name in self.offers:

@@ -95,7 +95,7 @@ class Peer:
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def close(self) -> None:
-        """Stop the server, as if it were dead: no one listens."""
+        """Stop the server, as if it were dead: nothing listens."""
         self.server.shutdown()
         self.server.server_close()
 
@@ -220,7 +220,7 @@ class Peer:
 
 
 def newer(reply: msgspec.Struct) -> bytes:
-    """Write the reply as a newer master does: with a field that no one knows yet."""
+    """Write the reply as a newer master does: with a field that no release knows yet."""
     return msgspec.json.encode({**msgspec.to_builtins(reply), "mood": "calm"})
 
 

@@ -137,7 +137,7 @@ def python(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="module")
 def adopting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Start a master, and an agent that paces executors that others start on this machine; nothing of that stays."""
+    """Start a master, and an agent that paces executors that others start on this machine; both are removed afterwards."""
     with cluster_in(tmp_path_factory.mktemp("adopting"), "adopt") as cluster:
         yield cluster
     assert adopted_groups(cluster) == []

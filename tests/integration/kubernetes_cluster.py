@@ -53,7 +53,7 @@ class Kubernetes(OneNode):
         return self.kubectl("logs", pod)
 
     def running(self, labels: str, count: int) -> list[dict[str, Any]]:
-        """Return the pods with these labels once `count` run, without those that are about to end."""
+        """Return the pods with these labels once `count` run, without pods that are about to end."""
 
         def runs(pod: Mapping[str, Any]) -> bool:
             return pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]

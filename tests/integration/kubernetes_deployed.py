@@ -146,7 +146,7 @@ def _print_logs(kubernetes: Kubernetes) -> None:
     for app in ("sparkpace-master", "sparkpace-agent"):
         try:
             print(kubernetes.kubectl("logs", "--selector", f"app={app}", "--tail=1000"))
-        except Unavailable as problem:  # the logs of a test that passed matter to no one
+        except Unavailable as problem:  # the logs of a test that passed are not needed
             print(problem)
 
 

@@ -2,7 +2,7 @@
 
 The test image holds no Spark, so pod templates show it this host's and do what the entry point of Spark's own images does. In
 the one-node cluster nothing resolves the name of a driver's service, so executors have its address in a file of theirs.
-What a job of users needs of Sparkpace comes by settings alone. Not covered: what is asserted about jobs (the tests).
+A user's job gets all of Sparkpace by settings only. Not covered: the assertions about jobs (the tests).
 """
 
 from __future__ import annotations

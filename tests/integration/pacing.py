@@ -22,9 +22,9 @@ def deadline_for(alone_s: float) -> float:
 
 
 def contest(alone_s: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the options of two jobs that each take `alone_s` alone: one of low priority, late by half of that, so that it
-    asks for all that it can use, and one of high priority with an easy deadline. Neither is refused on a machine that has
-    become slower."""
+    """Return the options of two jobs that each take `alone_s` by themselves: one of low priority, late by half of that, so
+    that it asks for all that it can use, and one of high priority with an easy deadline. Neither is refused on a machine that
+    has become slower."""
     low = ("--name", "squeezed", "--priority", "low", "--deadline", f"{0.5 * alone_s:.1f}s", "--force")
     easy = f"{1.12 / AIM_SHARE * alone_s:.1f}s"
     return low, ("--name", "first", "--priority", "high", "--deadline", easy, *AIM, "--force")

@@ -215,7 +215,7 @@ def _is_executor(process: psutil.Process, driver: int) -> bool:
 
 
 def test_a_stock_job_without_our_settings_knows_nothing_of_us(adopting: LocalCluster, tmp_path: Path) -> None:
-    """The plugin by itself, without `spark.pace.master`, says nothing and asks no one."""
+    """The plugin by itself, without `spark.pace.master`, says nothing and makes no call."""
     jar = adopting.command("jar").stdout.strip()
     conf = {"spark.plugins": "org.sparkpace.bridge.PacePlugin", "spark.jars": jar, "spark.ui.enabled": "false"}
     python = Path(sys.executable)

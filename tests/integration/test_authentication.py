@@ -1,4 +1,4 @@
-"""Spark's own authentication on real Spark: who has not the application's secret is refused, and nothing tells the secret.
+"""Spark's own authentication on real Spark: a peer without the application's secret is refused, and nothing shows the secret.
 
 In containers with the installed Spark, as processes with Spark 3.5 and encryption. Not covered: what reads the memory of a
 process of the same user.
@@ -103,7 +103,7 @@ def check(cluster: LocalCluster, python: Path, stop_file: Path, tmp_path: Path, 
 
 
 class Peer:
-    """An executor that no one ordered, started like the agent's: `line` is the command of one of those."""
+    """An executor that the master did not order, started like the agent's: `line` is the command of one of the agent's."""
 
     def __init__(self, python: Path, line: list[str], folder: Path) -> None:
         home, java = os.environ.get("JAVA_HOME"), shutil.which("java")

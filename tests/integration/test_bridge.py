@@ -1,4 +1,4 @@
-"""The bridge on real Spark: what it tells, what it does with wrong answers, and that the job goes on without a master.
+"""The bridge on real Spark: its reports, its reaction to wrong answers, and that the job goes on without a master.
 
 One driver run per Spark version carries the whole story, since starting driver and executor takes most of the time.
 Not covered: the real master and agent (other files of this folder).
@@ -114,7 +114,7 @@ def written(control: Path) -> int:
     return 0 if progress is None else progress.sequence
 
 
-def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
+def test_a_job_is_right_and_fully_reported_whatever_the_master_answers(
     python: str, jar: Path, tmp_path: Path, drivers: list[subprocess.Popen[str]]
 ) -> None:
     lines, stop = tmp_path / "lines.txt", tmp_path / "stop"
@@ -237,11 +237,11 @@ def test_a_job_is_right_and_fully_told_whatever_the_master_answers(
     assert any(stage.parents for stage in stages)
     assert isinstance(peer.events[max(peer.events)], ApplicationEnd)
     assert peer.syncs[-1].killed == ("2",)
-    assert peer.syncs[-1].wanted["0"].count == 2, "three more, less the one that was killed on request"
+    assert peer.syncs[-1].wanted["0"].count == 2, "three more, less the executor that was killed on request"
     assert [sync.ended for sync in peer.syncs].index(True) == len(peer.syncs) - 1
 
 
-def test_a_starved_executor_is_given_no_task_unless_nobody_else_takes_any(
+def test_a_starved_executor_gets_no_task_unless_no_other_executor_takes_any(
     python: str, jar: Path, tmp_path: Path, drivers: list[subprocess.Popen[str]]
 ) -> None:
     lines, stop = tmp_path / "lines.txt", tmp_path / "stop"

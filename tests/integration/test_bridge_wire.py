@@ -92,7 +92,7 @@ def test_a_failing_master_is_no_question_of_versions(server: Server, classes: st
 
 
 @pytest.mark.parametrize("dressed", ["plainly", "of another CA"])
-def test_who_squats_the_port_learns_no_token_and_is_refused(dressed: str, classes: str, tmp_path: Path) -> None:
+def test_a_program_that_squats_the_port_learns_no_token_and_is_refused(dressed: str, classes: str, tmp_path: Path) -> None:
     ours, other = Home(tmp_path / "ours"), Home(tmp_path / "other")
     for home in (ours, other):
         home.create()
@@ -122,7 +122,7 @@ def test_a_ca_file_that_is_missing_or_damaged_is_named(classes: str, tmp_path: P
 def test_a_token_may_be_roots_file_for_a_group_of_the_drivers_as_a_pod_sees_a_secret(classes: str, tmp_path: Path) -> None:
     token = tmp_path / "submit.token"
     token.write_text("a-token\n")
-    # another user, who is let through the folders above all the same
+    # another user, who may pass the folders above all the same
     nobody = ("--reuid", "65534", "--regid", "65534", "--clear-groups")
     through = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
     command = ["setpriv", *nobody, *through, "java", "-cp", classes, "org.sparkpace.bridge.TokenHarness", str(token)]

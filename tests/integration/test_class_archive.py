@@ -1,5 +1,5 @@
-"""Class archives of drivers and executors on real JVMs: they map theirs and say nothing of it, and a damaged one harms no
-job."""
+"""Class archives of drivers and executors on real JVMs: they map theirs and print nothing about it, and a damaged one harms
+no job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def mapped(engine: Engine, container: Container) -> str:
     return maps
 
 
-def test_driver_and_executors_map_those_that_up_has_made(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
+def test_driver_and_executors_map_archives_that_up_has_made(cluster: LocalCluster, engine: Engine, stop_file: Path) -> None:
     made = archives()
     job = cluster.submit("--name", "archived", "rounds.py", str(stop_file))
     view = cluster.running("archived")
@@ -46,7 +46,7 @@ def test_driver_and_executors_map_those_that_up_has_made(cluster: LocalCluster, 
     [archive] = [archive for archive in made if str(archive) in mapped(engine, containers[0])]
     assert str(archive) in mapped(engine, containers[1])
     stop_file.touch()
-    assert "[cds" not in job.finish().ok().err, "the driver says nothing of it"
+    assert "[cds" not in job.finish().ok().err, "the driver prints nothing about it"
     for stdout in (cluster.home.runs / view.application_id / "executors").glob("*/stdout"):
         assert "warning" not in stdout.read_text()
 
@@ -65,12 +65,12 @@ def copied(cluster: LocalCluster, docker_engine: Any, tmp_path: Path) -> Iterato
 
 
 @pytest.mark.slow
-def test_a_damaged_one_harms_no_job_and_is_made_anew(copied: LocalCluster, stop_file: Path) -> None:
+def test_a_damaged_archive_harms_no_job_and_is_made_again(copied: LocalCluster, stop_file: Path) -> None:
     assert archives()
     for archive in archives():
         archive.chmod(0o600)
         with archive.open("r+b") as file:
-            # a JVM looks at the header alone and would crash on this
+            # a JVM looks only at the header and would crash on this
             file.seek(archive.stat().st_size // 2)
             file.write(bytes(1 << 20))
     stop_file.touch()

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 
 Facts = dict[str, Any]
 DRIVER = {"TZ": "Asia/Kolkata", "LANG": "C.UTF-8", "LC_NUMERIC": "C", "DRIVERS_OWN": "here only", "JDK_JAVA_OPTIONS": ""}
-"""Variables of the driver's environment; the tests' own options of Java would reach Spark's executors and not ours."""
+"""Variables of the driver's environment; the tests' own options of Java would reach Spark's executors and not Sparkpace's."""
 WORDS = (
     *("--conf", "spark.executorEnv.MINE=yes", "--conf", "spark.executor.extraJavaOptions=-Dmy.own=1"),
     *("--conf", "spark.ui.enabled=false", "--conf", "spark.executor.memory=512m"),
@@ -133,7 +133,7 @@ def test_pods_show_tasks_the_same_with_and_without_us(
     plain = without.finish().ok().answer
     assert differences(ours, plain) == set()
     names = "SPARK_APPLICATION_ID|SPARK_EXECUTOR_POD|SPARK_DRIVER|HOSTNAME|PYTHON_WORKER_FACTORY_SECRET"
-    drawn = f"{names}|SPARK_JAVA_OPT"  # Spark's settings, which differ by ours
+    drawn = f"{names}|SPARK_JAVA_OPT"  # Spark's settings, which differ by those of Sparkpace
     assert variables(ours, drawn) == variables(plain, drawn)
 
 

@@ -65,7 +65,7 @@ def _cluster(place: Path, runtime: str) -> Iterator[LocalCluster]:
 
 
 def said(stderr: str, *parts: str) -> None:
-    """Assert that stderr has one sentence of ours, which names the parts, and no traceback."""
+    """Assert that stderr has one sentence of Sparkpace, which names the parts, and no traceback."""
     [line] = [line for line in stderr.splitlines() if line.startswith("sparkpace: ")]
     assert "Traceback" not in stderr
     assert_names(line, *parts)
@@ -121,7 +121,7 @@ def test_up_starts_just_what_died_and_the_job_goes_on(mortal: LocalCluster, stop
         after = parts(mortal)
         assert {name for name in before if after[name] != before[name]} == (replaced or set(before))
 
-    # a child alone is its supervisor's: `up` waits until that has brought another
+    # only the child has died: `up` waits until its supervisor has started another
     before = parts(mortal)
     kill(mortal, "child w1")
     out = mortal.restore()
@@ -232,7 +232,7 @@ def test_down_removes_a_container_whose_application_ended_without_an_agent(
 
 @pytest.mark.slow
 @pytest.mark.docker
-def test_down_removes_containers_that_no_master_told_their_agent_to_stop(
+def test_down_removes_containers_that_no_master_has_listed_as_stopped(
     mortal_docker: LocalCluster, docker_engine: Any, stop_file: Path
 ) -> None:
     engine, job = one_in_docker(mortal_docker, docker_engine, stop_file)

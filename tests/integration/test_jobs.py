@@ -129,7 +129,7 @@ def test_a_pyspark_rdd_job_teaches_then_keeps_its_deadline_in_hardened_paced_con
         assert (host["CapDrop"], host["CapAdd"], host["Privileged"]) == (["ALL"], None, False)
         assert any("no-new-privileges" in option for option in host["SecurityOpt"])
         assert host["CpuPeriod"] == 100_000
-        # alone on its worker: heap, overhead, Python, and all the rest as off-heap memory
+        # by itself on its worker: heap, overhead, Python, and all the rest as off-heap memory
         assert host["Memory"] == host["MemorySwap"] == memory_mb << 20
         assert config["User"] == f"{os.getuid()}:{os.getgid()}"
         labels = {k: v for k, v in config["Labels"].items() if k.startswith("sparkpace.")}

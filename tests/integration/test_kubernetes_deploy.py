@@ -63,7 +63,7 @@ def _paced_groups(kubernetes: Kubernetes) -> list[Group]:
     return groups
 
 
-def test_a_job_whose_driver_is_a_pod_is_paced_by_settings_and_secrets_alone(
+def test_a_job_whose_driver_is_a_pod_is_paced_only_by_settings_and_secrets(
     inside: InMaster, kubernetes: Kubernetes, settings: dict[str, str], executor_image: str
 ) -> None:
     name = "in-a-pod"
@@ -118,7 +118,7 @@ def processes(pod: Mapping[str, Any]) -> list[psutil.Process]:
 
 @contextmanager
 def stopped(pod: Mapping[str, Any]) -> Iterator[None]:
-    """Suspend the pod's processes: it takes connections and answers no one."""
+    """Suspend the pod's processes: it takes connections and answers none."""
     held = processes(pod)
     assert held
     for process in held:
@@ -157,10 +157,10 @@ def test_an_agents_successor_in_a_new_pod_goes_on_while_the_master_is_away(
     sampled = eventually(partial(inside.sampled, "held", more_than=Counter()), "a sample of each")
     [agent] = kubernetes.running("app=sparkpace-agent", 1)
     with stopped(inside.pod):
-        with stopped(agent):  # so it cannot let go of anybody
+        with stopped(agent):  # so it cannot let go of any executor
             kubernetes.kubectl("delete", "pod", agent["metadata"]["name"], "--force", "--grace-period=0")
             eventually(lambda: not processes(agent), "the end of the agent")
-        # no one here knows its deadline
+        # its deadline is not known here
         eventually(lambda: all(quota(group) > 0.25 for group in groups), "more than its law gives it for each")
         [successor] = kubernetes.running("app=sparkpace-agent", 1)
         assert successor["metadata"]["uid"] != agent["metadata"]["uid"]

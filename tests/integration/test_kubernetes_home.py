@@ -1,4 +1,5 @@
-"""The quick version of an experiment with executors in pods: it runs through, they are paced, and nothing of it stays."""
+"""The quick version of an experiment with executors in pods: it runs through, they are paced, and no pod or namespace
+stays."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ AWAY_S = 105
 """Seconds that the deadline leaves for the time without daemons, and for their start."""
 
 
-def test_a_job_in_pods_is_paced_by_conf_alone_also_when_the_agent_is_killed_and_while_daemons_of_the_cluster_are_away(
+def test_a_job_in_pods_is_paced_only_by_conf_also_when_the_agent_is_killed_and_while_daemons_of_the_cluster_are_away(
     adopting: LocalCluster, kubernetes_alone: Kubernetes, executor_image: str, tmp_path: Path
 ) -> None:
     """A period is a second, and each executor has a sample of it. The job does not end before the daemons are back. Spark 3.5
@@ -86,7 +86,7 @@ def test_a_job_in_pods_is_paced_by_conf_alone_also_when_the_agent_is_killed_and_
     adopting.restore()
     go_by(3)
     ours = (STATE / "kubelet.pid").exists()
-    if ours:  # else another started this cluster, so it is not ours to harm
+    if ours:  # else another user started this cluster, so the test must not harm it
         for daemon in DAEMONS:
             os.kill(int((STATE / f"{daemon}.pid").read_text()), signal.SIGKILL)
         go_by(AWAY_PERIODS)

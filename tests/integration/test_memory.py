@@ -273,7 +273,7 @@ def shrink_while_it_sorts(scene: Scene, first: str) -> None:
     scene.await_acknowledged(first, ALONE)
 
 
-def test_by_need_leaves_the_cache_to_whom_uses_it(docker_engine: Any, tmp_path: Path) -> None:
+def test_by_need_leaves_the_cache_to_the_application_that_uses_it(docker_engine: Any, tmp_path: Path) -> None:
     with (
         small_cluster(docker_engine, tmp_path, "--memory-policy", "by-need") as cluster,
         watched(cluster, docker_engine, None, tmp_path) as scene,

@@ -1,4 +1,5 @@
-"""Outcomes of applications on real Spark: the driver decides, whoever sees it end, and `--after APP:success` follows."""
+"""Outcomes of applications on real Spark: the driver's end decides, whichever part sees it, and `--after APP:success`
+follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program of somebody else's takes the machine's memory: the job of low priority makes room, the important one is not
+"""A program outside of Sparkpace takes the machine's memory: the job of low priority makes room, the important one is not
 touched and is on time, and afterwards the low one has its cores again.
 
 The cluster is the test's own, because the limit is given when it starts. The test takes a few gigabytes at most, however many

@@ -54,7 +54,7 @@ def test_a_deadline_is_kept_and_executor_cores_cap_the_slots(process_cluster: Lo
     eventually(lambda: not executors_of(view.application_id), "the end of the executors")
 
 
-def test_a_program_that_sets_a_master_of_its_own_runs_and_is_told_so(
+def test_a_program_that_sets_a_master_of_its_own_runs_and_its_terminal_says_so(
     process_cluster: LocalCluster,
 ) -> None:
     done = process_cluster.run("--name", "tutorial", "--deadline", "60s", "own_master.py").ok()

@@ -152,7 +152,7 @@ def test_a_job_that_fills_output_and_disk_is_bounded_and_ends_with_the_reason(ar
     assert max(sizes["stdout"], sizes["stderr"]) <= sizes["stderr.1"] == LOG_FILE_BYTES
 
 
-def test_who_takes_the_masters_port_hears_no_token_and_is_not_obeyed(arena: Arena) -> None:
+def test_a_program_that_takes_the_masters_port_gets_no_token_and_is_not_obeyed(arena: Arena) -> None:
     home = arena.cluster.home
     port = arena.cluster.cluster().port
     arena.cluster.kill_master()
@@ -203,7 +203,7 @@ def listening_ports(pid: int) -> set[int]:
     LISTEN)."""
     lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()]
     local = [words[1] for words in lines if len(words) > 3 and words[3] == "0A"]
-    # the engine's own resolver listens on 127.0.0.11 alone
+    # the engine's own resolver listens only on 127.0.0.11
     return {int(address.split(":")[1], 16) for address in local if not address.startswith("0B00007F")}
 
 
@@ -217,7 +217,7 @@ def is_free(port: int) -> bool:
 
 @contextlib.contextmanager
 def service(host: str = "0.0.0.0", port: int = 0) -> Iterator[int]:
-    """Serve on this host and answer whoever reaches it; provide the port."""
+    """Serve on this host and answer every caller; provide the port."""
     with socket.create_server((host, port)) as listening:
 
         def serve() -> None:

@@ -22,8 +22,8 @@ Start = Callable[[Path, Sequence[str]], Job]
 
 @pytest.fixture
 def spark_submit(process_cluster: LocalCluster, tmp_path: Path) -> Start:
-    """Provide a function that starts `spark-submit` with these words, for a user who has ours before that of a Python on
-    PATH."""
+    """Provide a function that starts `spark-submit` with these words, for a user who has Sparkpace's before that of a Python
+    on PATH."""
     process_cluster.command("shim", str(tmp_path / "shim"))
 
     def start(python: Path, words: Sequence[str]) -> Job:

@@ -67,7 +67,7 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
     stale.parent.mkdir(parents=True)
     stale.touch()
     crashed = standalone(folder, workers=1, cores_each=CORES)
-    crashed.__enter__()  # no one closes it before the next start
+    crashed.__enter__()  # nothing closes it before the next start
     before = {one["Id"] for one in containers(docker_engine, folder)}
     assert len(before) == 2
     with standalone(folder, workers=2, cores_each=CORES) as cluster:
@@ -82,7 +82,7 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
         assert cluster.begun() <= cluster.asking() <= {"long"}
         assert not stale.exists()
 
-        # both Workers are taken, so the short job gets one only when the long one has lost it
+        # both Workers are taken, so the short job gets a Worker only when the long job has lost it
         cluster.submit("test", short, executors=1)
         eventually(lambda: "short" in cluster.asking(), "the short job's driver")
         assert "short" not in cluster.begun()
@@ -93,7 +93,7 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
 
         (apps / "stop-short").touch()
         eventually(lambda: "short" in cluster.ended(), "the short job's end")
-        assert joined(cluster, "long") == 2, "an executor came back that no one had asked for"
+        assert joined(cluster, "long") == 2, "an executor came back without a request"
         cluster.resize("long", 2)
         eventually(lambda: joined(cluster, "long") == 3, "the executor that comes back")
         # it gets an executor when the long one has ended
@@ -107,7 +107,7 @@ def test_an_executor_is_killed_and_comes_back_and_nothing_is_left(docker_engine:
         assert lost.summary["lost_core_s"] > 0 == kept.summary["lost_core_s"]
         assert cluster.core_s() > 0
 
-        # one that still runs when the block ends is ended with it
+        # a job that still runs when the block ends is ended with it
         eventually(lambda: joined(cluster, "left") == 1, "the last job's executor")
         left = cluster.jobs["left"].process
     assert left.poll() is not None

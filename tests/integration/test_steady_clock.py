@@ -85,7 +85,7 @@ def a_long_task(jvm: Jvm) -> int:
     return launched
 
 
-def test_a_long_tasks_launch_is_told_from_a_later_moment_by_its_run_time(jvm: Jvm) -> None:
+def test_a_long_tasks_launch_is_distinguished_from_a_later_moment_by_its_run_time(jvm: Jvm) -> None:
     launched = a_long_task(jvm)
     finish = jvm.steady(jvm.wall_ms)
     assert jvm.steady(launched, finish - 2 * HOUR_MS) == pytest.approx(60_000, abs=ROUNDING_MS)

@@ -42,7 +42,7 @@ def test_a_full_disk_under_the_home(on_small_disk: LocalCluster, home_disk: Smal
     killed_id = cluster.running("doomed", executors=1).application_id
     executors = set(executors_of(application_id))
     with home_disk.kept_full():
-        # what the driver tells is taken in, and executors are paced by it
+        # the driver's reports are taken in, and executors are paced by them
         before = stages_done(cluster, application_id)
         eventually(lambda: stages_done(cluster, application_id) >= before + 3, "three more stages on a full disk")
         # so does an agent whose child has to be started again

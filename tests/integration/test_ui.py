@@ -90,7 +90,7 @@ def test_a_job_is_watched_from_its_start_to_its_end_and_kept(
         summary = process_cluster.summary("watched")
         wait_for_figure(tab, "state", "^succeeded$")
         assert_shown(figure(tab, "elapsed_s"), figure(tab, "distance"), summary)
-        # The driver has gone; also who comes now sees it.
+        # The driver has gone; a viewer that comes now sees it, too.
         for _ in range(2):
             rows(tab, "Changes of CPU quotas").first.wait_for()
             rows(tab, ATTEMPTS).nth(ALL - 1).wait_for()

@@ -69,7 +69,7 @@ def test_a_wheel_has_one_name_at_its_top_and_carries_what_is_no_python(wheel: Pa
     }
 
 
-def test_other_programs_find_none_of_our_packages(python: Path, tmp_path: Path) -> None:
+def test_other_programs_find_no_package_of_sparkpace(python: Path, tmp_path: Path) -> None:
     find = f"import sparkpace, importlib.util as u; print([name for name in {OURS} if u.find_spec(name)])"
     assert run([str(python), "-c", find], tmp_path) == "[]\n"
 

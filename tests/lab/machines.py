@@ -19,7 +19,7 @@ INSIDE = "/opt/sparkpace/tests/lab/inside"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine of the lab. `run` returns a command's end, `out` the output of one that succeeds."""
+    """A machine of the lab. `run` returns a command's end, `out` the output of a command that succeeds."""
 
     name: str
     address: str

@@ -23,7 +23,7 @@ NEWCOMER = Container(key=B, fixed_mb=1000, floor_mb=64, wanted_mb=3000)
 NOTHING = Moves((), ())
 
 
-def test_what_is_as_wanted_is_left_alone() -> None:
+def test_a_container_as_wanted_stays_as_it_is() -> None:
     assert moves([SETTLED], 8000) == NOTHING
 
 
@@ -78,7 +78,7 @@ def test_a_newcomer_starts_with_what_is_free_once_its_least_container_fits() -> 
     assert moves([done, NEWCOMER], 8000).take == (GiveOrder(B, BudgetOrder(1, 3000)), Begin(B, 4000))
 
 
-def test_one_that_waits_for_room_is_not_overtaken() -> None:
+def test_an_executor_that_waits_for_room_is_not_overtaken() -> None:
     small = replace(NEWCOMER, key=C, fixed_mb=100, floor_mb=None, wanted_mb=None)
     growing = replace(SETTLED, order=BudgetOrder(3, 6000), answer=Answer(3, 6000), limit_mb=7000)
     assert moves([growing, replace(NEWCOMER, fixed_mb=2000), small], 8000) == NOTHING
@@ -111,7 +111,7 @@ def test_a_wish_below_the_floor_is_the_floor() -> None:
     assert moves([replace(least, order=BudgetOrder(4, 64), answer=Answer(4, 64), limit_mb=1064)], 8000) == NOTHING
 
 
-def test_without_enforced_limits_what_was_told_and_given_up_counts() -> None:
+def test_without_enforced_limits_the_ordered_and_the_given_up_memory_counts() -> None:
     free = replace(SETTLED, limit_mb=None, wanted_mb=3000, order=BudgetOrder(4, 3000))
     assert moves([replace(free, answer=Answer(4, 7000)), NEWCOMER], 8000) == NOTHING
     assert moves([replace(free, answer=Answer(4, 3000)), NEWCOMER], 8000).take == (
@@ -125,11 +125,11 @@ def test_without_enforced_limits_what_was_told_and_given_up_counts() -> None:
     assert moves(twins, 9000).take == (GiveOrder(A, BudgetOrder(5, 4000)),)
 
 
-def test_a_limit_that_somebody_lowered_is_raised_again() -> None:
+def test_a_limit_that_was_lowered_from_outside_is_raised_again() -> None:
     assert moves([replace(SETTLED, limit_mb=6000)], 8000).take == (SetLimit(A, 8000),)
 
 
-def test_it_shrinks_as_long_as_it_has_more_than_it_was_told() -> None:
+def test_it_shrinks_as_long_as_it_has_more_than_its_order() -> None:
     assert not SETTLED.shrinks
     assert replace(SETTLED, order=BudgetOrder(4, 3000)).shrinks
     assert not replace(SETTLED, order=BudgetOrder(4, 3000), answer=Answer(4, 3000)).shrinks

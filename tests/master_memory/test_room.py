@@ -55,7 +55,7 @@ def test_it_may_join_where_each_keeps_as_much_as_its_h() -> None:
     assert not newcomer().ever(there(1063))
 
 
-def test_those_of_lower_priority_are_squeezed_and_who_is_not_there_counts_no_more() -> None:
+def test_executors_of_lower_priority_are_squeezed_and_missing_ones_no_longer_count() -> None:
     assert newcomer().squeezed(there(3999, LOW)) == ("low/1",)
     assert newcomer().squeezed(there(3999, HIGH)) is None
     assert newcomer(priority=0).squeezed(there(3999, LOW)) is None

@@ -1,5 +1,5 @@
-"""The split of one worker's memory and who may join: numbers by hand; and however applications differ, memory is never
-promised twice, none falls below its floor, and their order does not matter."""
+"""The split of one worker's memory and the newcomers that may join: numbers by hand; and however applications differ, memory
+is never promised twice, none falls below its floor, and their order does not matter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def need(key: str, fixed: int = 1000, floor: int | None = 64, **measured: int) -
 
 
 class TestEqual:
-    def test_one_alone_holds_all_off_heap_memory(self) -> None:
+    def test_a_single_application_holds_all_off_heap_memory(self) -> None:
         assert equal(8000, [need("a")]) == {"a": 7000}
 
     def test_the_papers_formula(self) -> None:
@@ -32,7 +32,7 @@ class TestEqual:
     def test_who_chose_his_own_size_keeps_it_and_gets_no_budget(self) -> None:
         assert equal(8000, [need("a", 1000), need("b", 3000, None)]) == {"a": 4000}
 
-    def test_nobody_gets_less_than_the_floor(self) -> None:
+    def test_no_application_gets_less_than_the_floor(self) -> None:
         assert equal(2300, [need("a", floor=200), need("b", floor=64)]) == {"a": 200, "b": 100}
         assert equal(100, [need("a")]) == {"a": 64}
 
@@ -44,7 +44,7 @@ class TestByNeed:
     def test_who_uses_little_gives_way(self) -> None:
         busy = need("a", budget_mb=3000, storage_mb=3000)
         idle = need("b", budget_mb=3000, storage_mb=400)
-        # needs 3000 * 1.25 = 3750 and 400 * 1.25 = 500; the other 1750 are needed by no one and go half and half
+        # needs 3000 * 1.25 = 3750 and 400 * 1.25 = 500; no application needs the other 1750, which go half and half
         assert HEADROOM == 1.25
         assert by_need(8000, [busy, idle]) == {"a": 3750 + 875, "b": 500 + 875}
 
@@ -66,7 +66,7 @@ class TestByNeed:
         assert by_need(8000, [a, b]) == {"a": 3000, "b": 3000}
 
     def test_memory_that_became_free_is_handed_out_however_small_the_moves(self) -> None:
-        # alone again: 6400 of 7000, and a sixteenth of those is 437
+        # by itself again: 6400 of 7000, and a sixteenth of those is 437
         assert by_need(8000, [need("a", budget_mb=6400, storage_mb=100)]) == {"a": 7000}
 
 
@@ -90,7 +90,7 @@ class TestAdmission:
     def test_fixed_sizes_need_no_share_but_leave_one(self) -> None:
         fixed = need("f", 3000, None)
         assert admits(6000, [fixed], need("g", 3000, None))
-        # 6000 - 1000 - 3000 = 2000 for the one that is elastic
+        # 6000 - 1000 - 3000 = 2000 for the elastic one
         assert admits(6000, [need("a")], fixed)
         assert not admits(4999, [need("a")], fixed)
 
@@ -131,7 +131,7 @@ def test_a_newcomer_names_those_of_lower_priority_that_make_room() -> None:
     assert victims(5800, present, of("c", 100)) == ("a",)
     assert victims(5800, present, of("c", 50)) == ("a",)
     assert victims(5800, present, of("c", 0)) is None
-    # somebody of its own priority would have too little
+    # an application of its own priority would have too little
     assert victims(4000, present, of("c", 50)) is None
     # even with all others at their floor: 3 * 1000 and 2 * 100 and its own floor do not fit
     assert victims(3299, present, of("c", 100)) is None
@@ -140,7 +140,7 @@ def test_a_newcomer_names_those_of_lower_priority_that_make_room() -> None:
     assert victims(3300, present, of("c", 100)) == ("b",)
 
 
-def test_where_nobody_must_give_there_are_no_victims() -> None:
+def test_where_no_application_must_give_there_are_no_victims() -> None:
     assert victims(9000, [of("a", 0), of("b", 50)], of("c", 100)) == ()
 
 
@@ -209,9 +209,7 @@ def test_by_need_settles(memory: int, asked: list[Need]) -> None:
 
 
 @given(st.integers(1, 60_000), needs(), st.integers(1, 5000), st.integers(1, 500))
-def test_whoever_is_admitted_beside_others_leaves_each_at_least_its_h(
-    memory: int, present: list[Need], fixed: int, floor: int
-) -> None:
+def test_an_admitted_newcomer_leaves_each_at_least_its_h(memory: int, present: list[Need], fixed: int, floor: int) -> None:
     newcomer = Need("new/1", fixed, floor)
     if not admits(memory, present, newcomer):
         return

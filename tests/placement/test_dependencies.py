@@ -60,7 +60,7 @@ def test_a_chain_may_be_as_long_as_there_are_applications() -> None:
         check_acyclic("a0", [After("a19999")], known)
 
 
-def test_nobody_comes_after_more_than_a_hundred() -> None:
+def test_no_job_comes_after_more_than_a_hundred() -> None:
     assert len(parse_after(",".join(f"a{number}" for number in range(100)))) == 100
     with pytest.raises(BadInput, match=r"101.* 100"):
         parse_after(",".join(f"a{number}" for number in range(101)))

@@ -44,7 +44,7 @@ def test_a_request_becomes_a_type_rounded_up() -> None:
     assert str(kind) == "1 cores, 256 MiB, gpu=1, disk=ssd,zone=a"
 
 
-def test_a_type_holds_what_needs_no_more() -> None:
+def test_a_type_holds_needs_up_to_its_own() -> None:
     large = WorkerType(2, 1024, ResourceSet.of(gpu=1), (("zone", "a"),))
     assert large.holds(POD2)
     assert not POD2.holds(large)
@@ -78,7 +78,7 @@ def test_an_infeasible_request_starts_one_worker_however_often_it_is_asked() -> 
     assert step(growth, 2.0) == [StartWorker("grown-2", POD3)]
 
 
-def test_one_that_is_larger_and_on_its_way_will_do() -> None:
+def test_a_larger_worker_on_its_way_will_do() -> None:
     growth = Growth(Limits())
     growth.want(POD3, 0.0)
     step(growth, 0.0)
@@ -95,7 +95,7 @@ def test_a_worker_that_joined_and_was_taken_does_not_stand_in_the_way_of_the_nex
     assert step(growth, 6.0, "grown-1") == [StartWorker("grown-2", POD2)]
 
 
-def test_a_type_has_a_core_at_least_and_no_more_than_may_be_started() -> None:
+def test_a_type_has_a_core_at_least_and_at_most_the_cores_that_may_be_started() -> None:
     growth = Growth(Limits(cores=4))
     assert [growth.sized(WorkerType(cores, 512)).cores for cores in (0.1, 2, 9)] == [1.0, 2, 4]
     assert Growth(Limits(cores=0.5)).sized(POD2).cores == 0.5
@@ -145,7 +145,7 @@ def test_pieces_count_over_all_started_workers() -> None:
     assert step(growth, 2.0, "grown-1") == []
 
 
-def test_what_nobody_wants_any_more_is_not_started_when_there_is_room() -> None:
+def test_a_type_that_is_no_longer_wanted_is_not_started_when_there_is_room() -> None:
     growth = Growth(Limits(workers=1))
     growth.want(POD2, 0.0)
     growth.want(POD3, 0.0)
@@ -154,7 +154,7 @@ def test_what_nobody_wants_any_more_is_not_started_when_there_is_room() -> None:
     assert step(growth, 1.0) == []
 
 
-def test_one_that_never_joins_is_ended() -> None:
+def test_a_worker_that_never_joins_is_ended() -> None:
     growth = Growth(Limits(join_s=60))
     growth.want(POD2, 0.0)
     step(growth, 0.0)
@@ -166,7 +166,7 @@ def test_one_that_never_joins_is_ended() -> None:
     assert step(growth, 63.0) == [StartWorker("grown-2", POD2)]
 
 
-def test_one_that_joined_and_is_heard_of_no_more_is_ended_and_replaced() -> None:
+def test_a_worker_that_joined_and_no_longer_reports_is_ended_and_replaced() -> None:
     growth = Growth(Limits(workers=1, join_s=60))
     growth.want(POD2, 0.0)
     step(growth, 0.0)
@@ -175,7 +175,7 @@ def test_one_that_joined_and_is_heard_of_no_more_is_ended_and_replaced() -> None
     assert step(growth, 71.0) == [EndWorker("grown-1", "it was not seen within 60 s")]
 
 
-def test_one_that_was_not_ended_is_told_again() -> None:
+def test_a_worker_that_was_not_ended_is_ended_again() -> None:
     growth = Growth(Limits(join_s=60, retry_s=30))
     growth.want(POD2, 0.0)
     step(growth, 0.0)

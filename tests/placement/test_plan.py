@@ -1,4 +1,4 @@
-"""Spillover: local, available, total, infeasible; filters and scores; who makes room; who waits for its input."""
+"""Spillover: local, available, total, infeasible; filters and scores; making room; waiting for input."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_no_worker_without_room_for_its_cores_is_taken_while_another_has_it(
     assert "w0" not in roomy or outcome.worker_id == "w0"
 
 
-def test_where_nothing_is_free_it_waits_for_those_that_are_large_enough() -> None:
+def test_where_nothing_is_free_it_waits_for_workers_that_are_large_enough() -> None:
     full = occupied(worker("full"), 1.0, least_mb=950)
     assert decided(request(), full, worker("tiny", memory_mb=50)) == Wait(("full",))
 
@@ -195,7 +195,7 @@ REQUIREMENTS = st.builds(Requirement, st.sampled_from("xy"), st.sampled_from((No
     PIECES,
     st.booleans(),
 )
-def test_it_waits_for_those_that_no_lasting_filter_refuses_unless_one_is_free(
+def test_it_waits_for_workers_that_no_lasting_filter_refuses_unless_one_is_free(
     offered: list[tuple[dict[str, str], dict[str, int], int]],
     labels: list[Requirement],
     pieces: dict[str, int],
@@ -241,7 +241,7 @@ def test_a_worker_that_one_ahead_could_use_is_left_to_it() -> None:
 # ---------------------------------------------------------------- who makes room
 
 
-def test_the_fewest_of_lower_priority_are_squeezed_but_nobody_on_a_worker_that_is_kept() -> None:
+def test_the_fewest_of_lower_priority_are_squeezed_but_none_on_a_worker_that_is_kept() -> None:
     two = occupied(worker("a"), 1.0, 1.0, priority=0, least_mb=500)
     one = occupied(worker("b"), 1.0, priority=0, least_mb=1000)
     room = Room(400, floors_mb=dict.fromkeys((*two.occupants, *one.occupants), 250))
@@ -257,7 +257,7 @@ def test_evict_ends_the_fewest_where_squeezing_is_not_enough() -> None:
     assert decided(request(priority=0, evict=True), low) == Wait(("a",))
 
 
-def test_nobody_more_is_evicted_where_enough_are_ending() -> None:
+def test_no_further_executor_is_evicted_where_enough_are_ending() -> None:
     low = occupied(worker("a"), 1.0, priority=0, least_mb=0, ports=(80,), ending=True)
     both = fleet(low, occupied(worker("b"), 1.0, priority=50, ports=(80,)))
     assert place(request(ports=(80,), evict=True), both, Room()) == Wait(("a",))
@@ -269,7 +269,7 @@ WAITS = DataWait(from_s=10.0, expected=2.0, move_s=30.0)
 
 
 def patience(wait: str | float = 60.0, elapsed_s: float = 12.5, last: DataWait | None = None, **more: float) -> Patience:
-    """Make the patience of an application with four tasks at first; those that run take 100 s."""
+    """Make the patience of an application with four tasks at first; running tasks take 100 s."""
     return Patience(wait, more.get("move_s", 30.0), 4, more.get("deadline_s"), elapsed_s, last, lambda _: 100.0, lambda: ())
 
 

@@ -41,12 +41,12 @@ def test_an_executor_that_stays_gives_no_way() -> None:
     assert fewest([one], 100, needs(500)) is None
 
 
-def test_the_lowest_priority_goes_first_and_nobody_in_vain() -> None:
+def test_the_lowest_priority_goes_first_and_no_executor_in_vain() -> None:
     a = holding("a", (50, 500), (0, 400), (10, 100))
     victims = fewest([a], 100, needs(400))
     assert victims is not None
     assert [one.key for one in victims.occupants] == ["a2/1"]
-    # 100 of priority 10 would come before 500 of priority 50, but helps no one then
+    # 100 of priority 10 would come before 500 of priority 50, but does not help then
     victims = fewest([a], 100, needs(900))
     assert victims is not None
     assert [one.key for one in victims.occupants] == ["a2/1", "a1/1"]

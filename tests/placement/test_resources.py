@@ -76,7 +76,7 @@ def test_more_than_one_and_not_whole_is_no_amount_of_pieces() -> None:
         Pool(3).find(15_000)
 
 
-def test_a_piece_that_was_taken_away_while_somebody_holds_it_is_nobodys() -> None:
+def test_a_held_piece_that_was_taken_away_is_free_for_no_executor() -> None:
     held = [{0: SCALE, 1: SCALE}]
     assert (Pool(2, held).free_units, Pool(1, held).free_units) == (0, 0)
     assert Pool(1, held).find(1) is None

@@ -56,7 +56,7 @@ class Driver:
 
 
 class World(Scene):
-    """A master to which things happen; `which` is the place of an application among those that have not ended."""
+    """A master to which things happen; `which` is the place of an application among the applications that have not ended."""
 
     def __init__(self, path: Path) -> None:
         self.drivers: dict[str, Driver] = {}

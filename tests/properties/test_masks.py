@@ -44,7 +44,7 @@ cases = secrets.flatmap(lambda hidden: st.tuples(st.just(hidden), mounts(hidden)
 
 
 def seen(path: Path, binds: list[Bind], real: dict[Path, Path]) -> Path | None:
-    """Return the path that really lies at `path` in the container; None where a mask or nothing of the host is."""
+    """Return the path that really lies at `path` in the container; None where a mask lies, or no file of the host."""
     shown = {bind.path: True for bind in binds}
     tops = {**{mask.path: False for bind in binds for mask in bind.masks}, **shown}
     top = max((one for one in tops if path.is_relative_to(one)), key=lambda one: len(one.parts), default=None)

@@ -95,7 +95,7 @@ def seen(name: str, state: str, forecast_end_s: float | None) -> list[JobLook]:
 
 
 @given(looks)
-def test_what_is_told_has_happened(course: list[tuple[float, tuple[str, float | None], tuple[str, float | None]]]) -> None:
+def test_reported_events_did_happen(course: list[tuple[float, tuple[str, float | None], tuple[str, float | None]]]) -> None:
     watch, now_s = EventWatch(), 0.0
     over, late_since = set[str](), dict[str, float]()
     told, at_risk_s = Counter[str](), dict[str, float]()

@@ -104,7 +104,7 @@ def test_it_goes_only_where_it_may_be_and_has_room(scene: Scene, request: Reques
     assert outcome.worker_id not in request.kept
     assert all(worker.pools[name].find(units) for name, units in request.pieces.items())
     assert sum(one.least_mb for one in [*scene.needs[outcome.worker_id], need]) <= worker.memory_mb
-    # where no one is squeezed more than before, it has room, too
+    # where no executor is squeezed more than before, it has room, too
     given_up = outcome.keys if isinstance(outcome, Squeeze) else ()
     assert memory.squeezed(worker) == given_up or (memory.now(worker) and not given_up)
 
@@ -133,7 +133,7 @@ def test_it_is_infeasible_only_if_no_worker_could_ever_take_it_and_else_waits_fo
 
 
 @given(SCENES, REQUESTS, NEEDS, REQUESTS, NEEDS)
-def test_nobody_goes_to_a_worker_that_one_ahead_could_use(
+def test_no_executor_goes_to_a_worker_that_one_ahead_could_use(
     scene: Scene, request: Request, size: tuple[int, bool], first: Request, first_size: tuple[int, bool]
 ) -> None:
     ahead_need = need_of(first, first_size)
@@ -151,7 +151,7 @@ def test_nobody_goes_to_a_worker_that_one_ahead_could_use(
 
 
 @given(SCENES, REQUESTS, NEEDS)
-def test_without_those_that_are_evicted_it_has_room(scene: Scene, request: Request, size: tuple[int, bool]) -> None:
+def test_without_the_evicted_executors_it_has_room(scene: Scene, request: Request, size: tuple[int, bool]) -> None:
     memory = scene.newcomer(need_of(request, size))
     outcome = place(request, scene.fleet, memory)
     if isinstance(outcome, Evict):

@@ -23,7 +23,7 @@ RIGHT_WITHIN = 0.1
 """Share of all the work of the program."""
 PER_TASK = {"map": 1.0, "sort": 2.0, "join": 4.0}
 STEPS = [Step(name, tasks, work * tasks) for name, work in PER_TASK.items() for tasks in (1, 2, 4)]
-"""Steps of which those that nothing distinguishes take as much."""
+"""Steps: two steps that no trait distinguishes take the same time."""
 CACHES = [Step(name, 2, 6.0, shared=True) for name in ("cache1", "cache2")]
 
 few = settings(max_examples=15, deadline=None, derandomize=True, phases=(Phase.explicit, Phase.generate))

@@ -91,7 +91,7 @@ def test_overlapping_stages_share_the_cpu_by_their_tasks() -> None:
     assert job.stages[1].parents == ()
 
 
-def test_a_run_folder_is_read_and_one_that_tells_nothing_is_refused(tmp_path: Path) -> None:
+def test_a_run_folder_is_read_and_one_without_samples_is_refused(tmp_path: Path) -> None:
     made = recorded()
     write_summary(tmp_path, made.summary)
     with pytest.raises(BadInput):

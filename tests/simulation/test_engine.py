@@ -24,7 +24,7 @@ def stages(*works: tuple[float, ...], **changes: float) -> SimJob:
 
 
 def test_tasks_share_an_executors_quota_and_a_task_has_a_core_at_most() -> None:
-    # 3 tasks of 1 on 2 slots and 1 core: two at half speed until 2, then one alone at full speed until 3
+    # 3 tasks of 1 on 2 slots and 1 core: two at half speed until 2, then a single one at full speed until 3
     app = ran(stages((1.0, 1.0, 1.0)), cores=1.0)
     assert app.end_s == pytest.approx(3.0)
     # on 2 cores: two until 1, one until 2, during which half of what is allocated goes unused
@@ -158,7 +158,7 @@ def test_any_free_executor_may_get_a_task_and_the_seed_draws_which() -> None:
 
 
 def test_tasks_are_handed_out_round_by_round() -> None:
-    # two tasks on two executors of two slots: one each, whoever is drawn first
+    # two tasks on two executors of two slots: one each, in any order of drawing
     app = ran(stages((1.0, 1.0)), count=2, cores=1.0, slots=2)
     assert [e.counters[0].done for e in app.executors] == [1, 1]
 
@@ -173,7 +173,7 @@ def test_a_hidden_wait_passes_while_the_quota_holds_the_task_back(cores: float, 
 
 
 def test_what_a_waiting_task_cannot_use_the_others_have() -> None:
-    # 0.75 cores for a task that can use 0.25 and one that can use 0.5 of the core that it would have
+    # 0.75 cores for a task that can use 0.25 and a task that can use 0.5 of the core that it would have
     job = SimJob((SimStage((1.0,), hidden_wait_s=3.0, parents=()), SimStage((1.0,), parents=())))
     app = Engine(workers(1, 1.0, 2), [SimSubmission(job)], Fixed(lambda _: 0.75)).run()[0]
     assert app.stage_ends_s == pytest.approx({0: 4.0, 1: 2.0})
@@ -186,7 +186,7 @@ def test_the_background_of_an_executor_uses_its_quota_with_tasks_or_without() ->
     assert app.end_s == pytest.approx(2.5 + 2 + 2.5)
     assert app.used_core_s == pytest.approx(2.0 + 0.1 * 7)
     record = pre_run(chain(2, gap_s=2.0), workers(1, 1.0), effects=effects)[1]
-    # a container's CPU while a task runs is the stage's, whoever used it
+    # a container's CPU while a task runs is the stage's, whichever process used it
     assert [stage.work_core_s for stage in record.stages] == pytest.approx([1 / 0.9] * 2, rel=1e-3)
 
 

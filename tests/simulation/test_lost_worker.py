@@ -1,6 +1,6 @@
 """Agents and a master that speak by its real API, in virtual time: one is cut off for longer than it may be, and comes back.
 
-The executors are the fake runtime's. What Spark does with those that are lost is for tests on real Spark to show.
+The executors are the fake runtime's. Tests on real Spark show what Spark does with lost ones.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def test_an_agent_that_was_cut_off_for_too_long_ends_what_was_given_up(world: Wo
     assert (world.running("w2"), world.gone) == (late, set())
     world.pass_by(LOST_S + 1, "w2")
     assert world.gone == {key.executor_id for key in late}
-    assert world.running("w2") == late, "it goes on where no one can end it"
+    assert world.running("w2") == late, "it goes on where nothing can end it"
     if restarts:
         world.workers["w2"].worker.restart()
     world.pass_by(8)

@@ -36,7 +36,7 @@ class Plugin:
 
 
 class World:
-    """A world in which a second is a period; each party hears of the others once in it."""
+    """A world in which a second is a period; each party gets a message of the others once in it."""
 
     def __init__(self, place: Path) -> None:
         self.spark = spark_in(place)
@@ -95,7 +95,7 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(world: Wo
     first = world.submit("first")
     world.until({first: ALONE}, 4)
     second = world.submit("second")
-    # order, answer, limit and start, answer: a period each, and one until the master hears
+    # order, answer, limit and start, answer: a period each, and one until the report reaches the master
     world.until({first: SHARED, second: SHARED}, 6)
     assert world.view(first).memory_mb == world.view(second).memory_mb == H + SHARED
     world.cluster.driver(second, ended=True)

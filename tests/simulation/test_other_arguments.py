@@ -90,7 +90,7 @@ def test_what_a_daily_job_keeps_melts_after_a_few_days() -> None:
     nothing_kept = error_pct(12, 1.5, daily(1), None)
     errors = [error_pct(12, 1.5, daily(runs), ("today",)) for runs in (1, 2, 4, 6)]
     assert errors == sorted(errors)
-    # what all cores make of it, while one day says nothing of how days differ
+    # the time with all cores, because a single day does not show how days differ
     assert errors[0] == pytest.approx(100 / 1.5 - 100, abs=1)
     assert errors[-1] == pytest.approx(nothing_kept, abs=3)
 

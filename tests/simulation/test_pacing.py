@@ -77,7 +77,7 @@ def test_equals_both_keep_deadlines_that_fit_together() -> None:
     assert min(errors) > -4
 
 
-def test_an_infeasible_newcomer_is_refused_its_deadline_and_harms_nobody() -> None:
+def test_an_infeasible_newcomer_is_refused_its_deadline_and_harms_no_job() -> None:
     asked = [SimSubmission(job(5, "first"), deadline_s=50.0), SimSubmission(job(6, "late"), at_s=1.0, deadline_s=45.0)]
     pacing = Pacing({s.job.name: known(s.job, TWO) for s in asked}, admit=True)
     first, late = Engine(TWO.workers, asked, pacing).run()

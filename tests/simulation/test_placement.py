@@ -21,7 +21,7 @@ def test_a_run_is_the_same_again_and_does_no_more_than_the_workers_can(policy: s
     assert first.slowdown >= 1
 
 
-def test_a_task_alone_takes_its_own_time() -> None:
+def test_a_task_by_itself_takes_its_own_time() -> None:
     row = spillover.simulate_spillover((Node(cores=4, memory_mb=8000),), KINDS, "random", 0.25, 3, 500.0)
     assert row.slowdown == pytest.approx(1.0)
     assert row.waited == 0.0

@@ -36,7 +36,7 @@ def test_fifo_starts_the_next_with_what_is_left() -> None:
     assert second.end_s == pytest.approx(4.0)
 
 
-def test_reserved_cores_are_nobody_elses() -> None:
+def test_reserved_cores_go_to_no_other_queue() -> None:
     # the long one has 6 cores, though no job is there for the other 4
     (alone,) = ran(Queued(RESERVE), SimSubmission(job(12, 1.0), kind="long", cores=10))
     assert alone.end_s == pytest.approx(2.0)

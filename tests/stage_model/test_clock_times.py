@@ -56,7 +56,7 @@ def test_summer_time_counts_by_the_clock_on_the_wall() -> None:
         at = next_time("by 07:00", evening, option="--deadline")
         assert at is not None
         assert at - evening.astimezone(UTC) == timedelta(hours=hours)
-    assert told("by 02:30", spring) == "Sun 31 Mar 03:30 +0200", "no clock shows 2:30, so the one that shows an hour more"
+    assert told("by 02:30", spring) == "Sun 31 Mar 03:30 +0200", "no clock shows 2:30, so the time an hour later counts"
     assert told("by 02:30", autumn) == "Sun 27 Oct 02:30 +0200", "the first of two"
     between = datetime(2030, 10, 27, 2, 45, tzinfo=BERLIN)
     assert told("by 02:30", between) == "Mon 28 Oct 02:30 +0100"

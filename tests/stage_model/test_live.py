@@ -46,14 +46,14 @@ def test_cpu_time_is_the_second() -> None:
 def test_how_far_running_tasks_are_goes_by_what_ended_ones_took() -> None:
     # 4 tasks took 3 core-seconds each where the profile says 2; they tell four times as much as it does
     assert live(cpu_core_s=13.0, cpu_running_core_s=1.0).task_core_s == pytest.approx((2 + 4 * 3) / 5)
-    # where tasks take half of the profile, those that have used a quarter of it are half-way
+    # where tasks take half of the profile, tasks that have used a quarter of it are half-way
     cheap = live(done=8, cpu_core_s=9.0, cpu_running_core_s=1.0)
     assert cheap.task_core_s == pytest.approx((2 + 8 * 1) / 9)
     assert cheap.running_parts()[0] == pytest.approx(0.5 / cheap.task_core_s, rel=0.01)
 
 
 @pytest.mark.parametrize("cv", [0.1, 0.3, 0.5])
-def test_what_running_tasks_still_need_is_the_mean_of_those_that_are_not_over_yet(cv: float) -> None:
+def test_running_tasks_still_need_the_mean_of_tasks_that_are_not_over_yet(cv: float) -> None:
     rng, sigma = random.Random(1), math.sqrt(math.log1p(cv * cv))
     works = [math.exp(rng.gauss(-sigma * sigma / 2, sigma)) for _ in range(50_000)]
     for used in (0.0, 0.5, 0.9, 1.1, 1.3):

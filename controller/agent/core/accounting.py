@@ -18,7 +18,7 @@ from stage_model.progress import Progress, StageProgress
 
 STAGES_KEPT = 512
 """Stage attempts kept per executor, the last touched ones: the master adds up all that agents report, and a hostile file may
-name new ones all the time."""
+name new attempts all the time."""
 
 
 class _Stage(OwnStage):
@@ -145,7 +145,7 @@ class Account(Struct, frozen=True):
 
 
 def _sum(before: float | None, more: float | None, share: float) -> float | None:
-    """Return the sum, None for ever once a part is not known: a sum without that part would be too small."""
+    """Return the sum, None from then on once a part is not known: a sum without that part would be too small."""
     return None if before is None or more is None else before + more * share
 
 

@@ -1,9 +1,9 @@
 """Division of a worker's cores among executors this period (docs/control.md, "From law to quota"). Pure.
 
 Floors first; then demands by priority; within a priority the applications that can still make their deadline (earliest
-first), then those past it or beyond saving (largest debt first), then those without one. Cores that no executor asks for stay
-unallocated. Everything is counted in whole quanta, so no sum drifts. Not covered: the demands (the laws) and the writing of
-quotas (`step`).
+first), then applications past it or beyond saving (largest debt first), then applications without a deadline. Cores that no
+executor asks for stay unallocated. Everything is counted in whole quanta, so no sum drifts. Not covered: the demands (the
+laws) and the writing of quotas (`step`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def arbitrate(requests: Sequence[CoreRequest], capacity: float, quantum: float, 
 
     Grants are multiples of `quantum`: demands and floors are rounded up to it, the capacity down. Only where the sum of the
     floors exceeds the capacity do all shrink alike, in quanta if that leaves each at least one, else in hundredths of a core;
-    below 0.01 core each nothing can be kept and every one gets 0.01 (admission prevents that). The outcome does not depend on
-    the order of the requests. Deadlines closer than `period_s` are equal, because the laws cannot tell them apart.
+    below 0.01 core each, nothing can be kept and every executor gets 0.01 (admission prevents that). The outcome does not
+    depend on the order of the requests. Deadlines closer than `period_s` are equal, because the laws cannot tell them apart.
     """
     total = max(0, _floor(capacity, quantum))
     ordered = sorted(requests, key=lambda request: request.key)

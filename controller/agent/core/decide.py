@@ -21,7 +21,7 @@ from stage_model.plan import ApplicationPlan
 from stage_model.settings import QuotaSettings
 
 SILENT_S = 10.0
-"""Age beyond which a plan is of a master that is away: a master sends one every two seconds."""
+"""Age of a plan beyond which the master is away: a master sends a plan every two seconds."""
 
 
 class OwnStage(Struct):
@@ -98,8 +98,8 @@ def live_stages(plan: ApplicationPlan, executor: ObservedExecutor) -> list[Stage
 
 
 START_CORES = 1.0
-"""An executor that starts before there is work for it is one busy thread most of the time; more cores would be taken from
-others for nothing. Once up, it needs no cores until there is work."""
+"""An executor that starts before there is work for it is one busy thread most of the time; other executors would lose further
+cores for nothing. Once up, it needs no cores until there is work."""
 
 
 def decide_demand(

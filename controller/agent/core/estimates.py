@@ -18,7 +18,7 @@ and cores once counted as theirs would never come back. Beyond it the kernel's w
 class ClaimedCpu(Struct, frozen=True):
     """CPU of one executor that only the executor itself reports: `cpu_s` is the core-seconds that count.
 
-    The claim comes from user code, so it is believed only as far as the executor's quota allows: each second brings as much
+    The claim comes from user code, so it counts only as far as the executor's quota allows: each second brings as much
     as the quota, and unused seconds are kept for a while, because reports arrive late. Claims beyond that are counted later,
     at the pace of the quota. Counting begins with the first report; a counter that starts again takes nothing back.
 
@@ -46,8 +46,8 @@ class ClaimedCpu(Struct, frozen=True):
 class OtherLoad(Struct, frozen=True):
     """Load of a machine besides the executors that are paced here: `cores` that other programs use.
 
-    It is the machine's busy time less that of our executors. It moves, so it is smoothed: cores that others take from one
-    period to the next are theirs anyway, because nothing holds them back.
+    It is the machine's busy time less that of our executors. It moves, so it is smoothed: other programs keep the cores that
+    they take from one period to the next anyway, because nothing holds them back.
 
     `busy_s`, `own_s`: CPU seconds of the machine and of our executors, at the last look."""
 

@@ -137,8 +137,8 @@ class Relief(Struct, frozen=True):
     moved_s: float = -math.inf
 
     def after(self, machine: Machine, residents: Mapping[str, Resident], now_s: float) -> Relief:
-        """Return the relief after a look at `now_s`, which moves by one step at most. Steps that concern no one any more are
-        dropped."""
+        """Return the relief after a look at `now_s`, which moves by one step at most. Steps that no longer concern an
+        application are dropped."""
         order, had = relief_steps(residents), set(self.taken)
         taken = tuple(step for step in order if step in had)
         why = machine.shortage

@@ -53,7 +53,7 @@ class TimedPlan(Struct, frozen=True):
 class ExecutorInput(Struct, frozen=True):
     """One executor in this period. `observed` None: it has not started, or is gone. `progress` None: it reported nothing that
     can be believed. `waits`: it is not there yet and may not start. `floor`: cores that it must have. `silent`: its last
-    report is too old to go by. `pressed`: the machine's shortage, as a clause, for which the executor gets only its floor;
+    report is too old to rely on. `pressed`: the machine's shortage, as a clause, for which the executor gets only its floor;
     empty without one."""
 
     slots: int
@@ -231,7 +231,7 @@ class _Period:
                     decision = self._by_plan(look, look.timed, others.get(key, ()))
             except Exception as error:  # noqa: BLE001 - the shell reports it
                 self.troubles[key] = error
-            # cores that it cannot have are left to others
+            # other executors get the cores that it cannot have
             look.decision = structs.replace(decision, demand=min(decision.demand, look.seen.most_cores))
 
     def _others(self) -> dict[ExecutorKey, list[Mapping[StageKey, OwnStage]]]:
@@ -260,7 +260,7 @@ class _Period:
 
     def divide(self) -> dict[ExecutorKey, float]:
         """Return the cores that the arbiter gives each executor that asks; each node has its own. A watched executor has what
-        it can use, and the others share the cores as if it were not there: it cannot be held back for them."""
+        it can use, and the others share the cores as if it were not there: nothing holds it back for them."""
         requests = defaultdict[str, list[CoreRequest]](list)
         grants: dict[ExecutorKey, float] = {}
         for key, look in self._looks.items():
@@ -299,8 +299,8 @@ class _Period:
         return tuple(samples)
 
     def _ordered(self, look: _Look, change: QuotaChange | None) -> tuple[OrderedQuota, ...]:
-        """Return the quotas ordered since the last sample. The reason of a change is the law's, and says so if others came
-        first or the machine is under pressure."""
+        """Return the quotas ordered since the last sample. The reason of a change is the law's; it also says if other
+        executors came first or the machine is under pressure."""
         decision = look.decision
         if look.timed is None or decision is None or change is None:
             return look.before.ordered

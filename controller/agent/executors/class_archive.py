@@ -33,8 +33,8 @@ CLASS_LIST = Path(__file__).with_name("executor_classes.txt.gz")
 TIMEOUT_S = 120.0
 """Longest time to make an archive: an executor waits for it."""
 LEAST_CORES, LEAST_BYTES = 0.5, 1 << 30
-"""Least place for making an archive, which has that of the executor waiting for it: with less, it would take minutes or might
-not fit."""
+"""Least cores and memory for making an archive, which uses those of the executor that waits for it: with less, it would take
+minutes or might not fit."""
 MOST_BYTES = 1 << 30
 """Size of the largest file that can be an archive of ours."""
 COMPRESSED_HEAP_MB = 32 << 10
@@ -67,7 +67,7 @@ class ClassArchives:
         self._sound: dict[Path, tuple[int, ...]] = {}
 
     def add_to(self, launch: Launch, java: JavaProgram) -> Launch:
-        """Return `launch` with its archive, which is made now if it is missing; unchanged where no archive can be had."""
+        """Return `launch` with its archive, which is made now if it is missing; unchanged where no archive can be made."""
         class_path = class_path_of(launch.argv)
         if class_path is None:
             return launch

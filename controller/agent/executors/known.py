@@ -5,8 +5,8 @@ word: it is checked, and errors in it are noted, not obeyed.
 
 The file comes from a container, so it is hostile input. It is opened without following links, and must be a regular file of
 the executor's user, at most `progress.MAX_BYTES` and `progress.MAX_STAGES`, of the schema, for that executor; counters may
-not be negative. Anything else is no progress at all, with the reason. Claimed progress is bounded further at its use: by
-tasks (`stage_model.live`) and by container CPU (`accounting`).
+not be negative. Any other file counts as no progress, and the reason is noted. Claimed progress is bounded further at its
+use: by tasks (`stage_model.live`) and by container CPU (`accounting`).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class KnownExecutors:
             known.complaint = ""
         except (ProgressRefused, OSError) as error:
             now_s = self._launcher.clock()
-            # a file that is wrong in another way each time must not fill the logs
+            # a file with a new error each time must not fill the logs
             if str(error) != known.complaint and seen.running and now_s - known.complained_s > COMPLAINT_S:
                 known.complaint, known.complained_s = str(error), now_s
                 self._note(f"{error}; its container CPU is used instead")

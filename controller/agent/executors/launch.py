@@ -1,9 +1,9 @@
 """The step from the master's `ExecutorSpec` to a `Launch` on this worker: fills placeholders, checks mounts.
 
 A token holder can register any path, so the agent decides. Each path is opened once, with the submitter's rights on files,
-and held: all checks are of the held file, and so is the bind. Paths that the user asked for must lie in allowed roots; Spark
-and a Python environment are always read-only, and so is the bridge jar, of which the agent's own copy is shown. Secrets in
-any of these are masked (`controller.agent.executors.masks`).
+and held: all checks look at the held file, and the bind shows it. Paths that the user asked for must lie in allowed roots;
+Spark and a Python environment are always read-only, and so is the bridge jar, of which the agent's own copy is shown. Secrets
+in any of these are masked (`controller.agent.executors.masks`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def make_launch(spec: ExecutorSpec, site: Site, java: str, cores: float, memory_
     own = [(site.local_dir(key), True), (site.log_dir(key), True)]
     if _has_orders(spec):
         own.append((site.orders_dir(key), False))
-    # once each: a path that is named twice means the same both times
+    # each path once: a path that is named twice means the same both times
     opened = cache(partial(open_as, spec))
     wanted = [Wanted(path, path.resolve(), ShowReason.OWN, writable) for path, writable in own]
     shown = [mount for mount in spec.mounts if site.mounts or _reason(mount, spec) is ShowReason.NEEDED]
@@ -155,7 +155,7 @@ def resource_file(resources: Mapping[str, Sequence[str]]) -> bytes:
 
 
 def _write_credentials(path: Path, credentials: bytes, spec: ExecutorSpec) -> None:
-    """Write the file so that only the submitter can ever read it; the folder is the agent's own. Raise `OSError`."""
+    """Write the file so that only the submitter can ever read it; the agent owns the folder. Raise `OSError`."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o400)
     with os.fdopen(descriptor, "wb") as file:

@@ -105,7 +105,7 @@ class Launcher:
 
     def start(self, start: Start) -> None:
         with self._lock:
-            # a start may wait long behind others: it then begins with the newest grant, not with that of the first asking
+            # a start may wait long behind other starts: it then begins with the newest grant, not with the first one
             self._grants[start.key] = start.cores
             if start.key in self._under_way or start.key in self._refused:
                 return
@@ -121,7 +121,7 @@ class Launcher:
                 self._given.pop(key, None)
 
     def withdraw(self, key: ExecutorKey) -> None:
-        """Leave out a waiting start of an executor that is not wanted any more."""
+        """Leave out a waiting start of an executor that is no longer wanted."""
         self._grants.pop(key, None)
 
     def stop(self, key: ExecutorKey) -> None:
@@ -191,7 +191,7 @@ class Launcher:
         except (RuntimeFailed, OSError) as error:
             log.warning("executor %s did not start, next try in %.0f s: %s", key.text, self._later(key, error), error)
         except Exception as error:
-            # an unforeseen error is this executor's trouble, not that of all those after it
+            # an unforeseen error concerns this executor, and not the executors after it
             wait_s = self._later(key, error)
             log.exception("executor %s did not start, next try in %.0f s", key.text, wait_s)
         finally:
@@ -199,8 +199,8 @@ class Launcher:
                 self._under_way.discard(key)
 
     def _left(self, start: Start) -> float:
-        """Return the cores that a start may take: its newest grant, less what others that are not seen yet have taken beyond
-        their newest grants."""
+        """Return the cores that a start may take: its newest grant, less the cores that other executors, which are not seen
+        yet, have taken beyond their newest grants."""
         others = [given - self._grants.get(key, 0.0) for key, given in list(self._given.items()) if key != start.key]
         return self._grants.get(start.key, start.cores) - math.fsum(max(0.0, beyond) for beyond in others)
 

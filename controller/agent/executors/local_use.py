@@ -1,10 +1,10 @@
 """Bytes that applications keep on this worker's disk, measured on a thread next to the control loop.
 
 The kernel is asked about the whole disk first, which costs nothing; files are walked through only where an application may
-have passed the limit (`controller.asks.local_limit`), and only until it has. The files are the application's: links are not
-followed. A file counts with its blocks (holes do not), once for each of its names, and with one block at least: so a walk
-ends after limit / 4 KiB files. Not seen: files that have lost their name and are still open, anything below `MOST_LEVELS`,
-folders that this agent may not read.
+have passed the limit (`controller.asks.local_limit`), and only until it has. The files are the application's: the walk
+follows no links. A file counts with its blocks, without its holes, once for each of its names, and with one block at least:
+so a walk ends after limit / 4 KiB files. Not seen: files that have lost their name and are still open, anything below
+`MOST_LEVELS`, folders that this agent may not read.
 """
 
 from __future__ import annotations

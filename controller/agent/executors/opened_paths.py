@@ -136,7 +136,7 @@ def _become(uid: int, gid: int) -> None:
 
 
 def groups_of_user(uid: int, gid: int) -> list[int]:
-    """Return the user's groups in this machine's user database, and `gid`. A driver does not get to name groups."""
+    """Return the user's groups in this machine's user database, and `gid`. A driver cannot name groups."""
     try:
         return os.getgrouplist(pwd.getpwuid(uid).pw_name, gid)
     except KeyError:

@@ -97,7 +97,7 @@ def secret_places(homes: Mapping[Path, bool], sparkpace: Iterable[Path], engine:
 def _places(path: Path) -> Iterator[Place]:
     """Yield the real place of `path`, then the targets of the links in that folder; nothing if it does not exist."""
     try:
-        path.lstat()  # mostly there is nothing, which is known at once
+        path.lstat()  # most places have nothing, which shows at once
     except PermissionError:
         pass
     except OSError:

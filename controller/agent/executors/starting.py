@@ -1,6 +1,6 @@
 """The ways in which an executor starts on this worker: launched here, or adopted after another cluster manager started it.
 
-All of this runs on a thread of the launcher's, which decides when, counts failures and tries again.
+All of this runs on a thread of the launcher's, which decides when to start, counts failures and tries again.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LaunchingStarter:
         """Images that were here at the last look."""
 
     def start(self, start: Start, cores: Callable[[], float], wanted: Callable[[], bool]) -> None:
-        """Start the executor unless it is not `wanted` any more; `cores` gives the newest grant. Raise `RuntimeRefused`,
+        """Start the executor unless it is no longer `wanted`; `cores` gives the newest grant. Raise `RuntimeRefused`,
         `RuntimeFailed` and `OSError`."""
         spec = start.spec
         assert isinstance(spec, ExecutorSpec)

@@ -1,9 +1,9 @@
 """An agent's runtime, and the guard around it: nothing is written for an executor of an application that is only watched.
 
-Such an executor keeps the quota and the memory limit that it starts with, or those that its cluster manager gave it. No one
-writes others through this runtime: neither the loop, nor the opening of quotas at a stop. The launcher's record of an
-executor says whether it is watched; the record is there before the executor starts or is taken over. Not covered: memory
-orders (`resizing`), and taking over an executor without writing, which is the runtime's own part (`Adoption.watched`).
+Such an executor keeps the quota and the memory limit that it starts with, or with which its cluster manager started it.
+Neither the loop nor the opening of quotas at a stop writes another quota or limit through this runtime. The launcher's record
+of an executor says whether it is watched; the record is there before the executor starts or is taken over. Not covered:
+memory orders (`resizing`), and taking over an executor without writing, which is the runtime's own part (`Adoption.watched`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def make_runtime(options: AgentOptions, cluster_id: str) -> Watching:
 
 
 def end_executors(options: AgentOptions, cluster_id: str) -> None:
-    """End and remove the executors that outlived their agent. Raise `PaceError` for those that cannot be removed."""
+    """End and remove the executors that outlived their agent. Raise `PaceError` for executors that cannot be removed."""
     owner = Owner(cluster_id, options.worker_id, Home(options.home).agent(options.worker_id))
     RUNTIMES[options.runtime].load().end_all(owner)
 

@@ -1,7 +1,7 @@
 """Limits of how much calls may bring and how fast, before their content is looked at: a master has one memory and one loop
 for all.
 
-`Allowance` is pure; `Bodies` reads by it. What may be in a body is said by its type (`controller.wire`).
+`Allowance` is pure; `Bodies` reads by it. A body's type says what may be in it (`controller.wire`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ LARGE: dict[type[Message], int] = {
 BODY_S = 20.0
 """The time within which all of a body must be there; clients have less patience."""
 AT_ONCE, EACH_S = 64 * MIB, 4 * MIB
-"""Bytes that each owner of connections (`connections`) may bring at once, and a second in the long run: some 7,000 ended
-tasks."""
+"""Bytes that each owner of connections (`connections`) may bring at once, and bytes per second in the long run: some 7,000
+ended tasks."""
 OWNERS = 1000
-"""Most owners that are remembered before those that may bring all again are forgotten."""
+"""Number of remembered owners above which owners that may bring `AT_ONCE` again are forgotten."""
 
 
 class Allowance:

@@ -52,8 +52,8 @@ class Guests(Generic[T]):
         return len(self._of)
 
     def add(self, one: T, owner: str) -> T | None:
-        """Note that `one` is here for `owner`, and for no other any more. Return the guest that has to go for it, if any has:
-        the oldest of that owner, or of the owner with the most."""
+        """Note that `one` belongs to `owner` from now on, and to no other owner. Return the guest that has to go for it, if
+        any has: the oldest of that owner, or of the owner with the most."""
         if self._of.get(one) == owner:
             return None
         self.leave(one)
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
         self._http = H11Protocol(server.config, server.server_state, {"connection": self})
         self._over, self._calls = False, 0
         self._welcome: asyncio.Task[None] | None = None
-        self._transport: asyncio.Transport | None = None  # None until hands are shaken
+        self._transport: asyncio.Transport | None = None  # None until the TLS handshake is over
         self._timer: asyncio.TimerHandle | None = None
         self.is_of(f"address {address}")
 
@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
         self._limit(waits=not self._calls)
 
     def _limit(self, *, waits: bool) -> None:
-        """Let time run while the peer has to do something; what it does bit by bit does not begin it again."""
+        """Let time run while the peer has to do something; a part of its work does not begin the time again."""
         if self._timer is not None:
             self._timer.cancel()
         runs = waits and not self._over
@@ -168,7 +168,7 @@ class Connection(asyncio.Protocol):
 
 
 def _watched(app: ASGIApp) -> ASGIApp:
-    """Return the same application, of whose calls each `Connection` learns."""
+    """Return the same application, and let each `Connection` know of its calls."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         connection: Connection = scope["state"]["connection"]

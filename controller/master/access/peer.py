@@ -90,7 +90,7 @@ def find_peer(other: Address, here: Address) -> OtherEnd | None:
         for table, keys in (("tcp", _keys(other, here, 4)), ("tcp6", _keys(other, here, 6))):
             with suppress(OSError):
                 found = _line_with(keys, (PROC / "net" / table).read_text()) if keys else None
-                # an end that no process has any more is said to be root's
+                # the kernel names root for an end that no process has any longer
                 if found is not None and int(found[INODE]):
                     return OtherEnd(int(found[UID]), int(found[INODE]))
     return None

@@ -71,7 +71,7 @@ class Gatekeeper:
 
     def _check(self, token: str, accepted: tuple[str, ...], scope: str) -> None:
         given = digest(token)
-        # every hash is compared, so the time taken tells nothing
+        # every hash is compared, so the time taken reveals nothing
         if sum(hmac.compare_digest(given, hash_) for hash_ in accepted) == 0:
             what = "no token was given" if not token else "the token given is not valid here"
             raise Denied(f"{what}; give the {scope} token of this cluster")

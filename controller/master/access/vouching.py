@@ -3,7 +3,8 @@ them.
 
 For a driver on the master's host the kernel does: the other end of its connection is a socket of that uid, and its process
 has that gid. A user's own token, which an admin makes, vouches for a driver that the kernel here cannot see. The submit token
-by itself vouches for no one, and root is believed of the kernel only. What the kernel shows: `controller.master.access.peer`.
+by itself vouches for no one, and only the kernel is believed about root. What the kernel shows:
+`controller.master.access.peer`.
 """
 
 from __future__ import annotations

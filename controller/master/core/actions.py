@@ -1,10 +1,11 @@
 """Deadlines of single jobs in a long-lived session: `sc.setLocalProperty("spark.pace.deadline", "60s")`.
 
 An *action* is a job, or all jobs of one SQL execution (AQE starts several), that was submitted with the property set; its
-deadline counts from its first job's start. Several may be under way at once, each with its own. Read from
-job events, so a restart of the master replays it. Properties leak: a query's jobs carry all settings of its session, and the
-threads of a PySpark pool share one set of properties, in which queries that run at once leave their settings to later jobs.
-So a value that equals the application's counts for no job. Not covered: what follows for stages and cores (`planning`).
+deadline counts from its first job's start. Several actions may be under way at once, each with a deadline of its own.
+Deadlines are read from job events, so a restart of the master replays them. Properties leak: a query's jobs carry all
+settings of its session, and the threads of a PySpark pool share one set of properties, in which queries that run at once
+leave their settings to later jobs. So a value that equals the application's counts for no job. Not covered: what follows for
+stages and cores (`planning`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from stage_model.units import parse_deadline, parse_priority
 Number = TypeVar("Number", int, float)
 
 MOST_AIMS = 16
-"""Most actions under way whose deadlines are looked after, those that are due first: each is work in every period."""
+"""Most actions under way whose deadlines count, the actions that are due first: each is work in every period."""
 DEADLINE = "spark.pace.deadline"
 PRIORITY = "spark.pace.priority"
 EQUAL_S = 0.001
@@ -62,7 +63,8 @@ class Actions:
     by_key: dict[str, Action] = field(default_factory=dict)
     _of_job: dict[int, Action] = field(default_factory=dict)
     _due: list[tuple[float, int, str]] = field(default_factory=list)
-    """A heap of actions under way, and of some that were: when each is due, in order of beginning where that is the same."""
+    """A heap of actions under way, and of some that have ended: the time when each is due; actions due at one time are in
+    order of beginning."""
 
     def apply(self, event: AnyEvent) -> str:
         """Fold one event in; return a sentence for the user when a property cannot be read."""

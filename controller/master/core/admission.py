@@ -1,6 +1,6 @@
 """The judgement of what asks to be admitted, on the cluster as it is: executors that fit, limits of users.
 
-What is wrong with a registration by itself is `arrival`'s; a deadline is judged alongside others by `promised`. The shell
+`arrival` checks a registration by itself, and `promised` judges a deadline alongside others. The shell
 reads the profile in between (`controller.master.admitting`)."""
 
 from __future__ import annotations

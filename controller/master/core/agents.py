@@ -34,7 +34,7 @@ class Agents:
         self.registry, self.lifecycle, self._divide = registry, lifecycle, POLICIES[memory_policy]
 
     def take(self, worker_id: str, sync: WorkerSync, now_s: float) -> None:
-        """Take an agent's report in. Raise `Denied` for a report of another worker than the one whose agent sent it."""
+        """Take an agent's report in. Raise `Denied` if the agent of another worker sent it."""
         if sync.worker.worker_id != worker_id:
             raise Denied(
                 f"the token of {worker_id} cannot report for worker {sync.worker.worker_id!r:.80}; give that worker's token"
@@ -83,7 +83,7 @@ class Agents:
     def _strays(self, worker_id: str, reports: Iterable[ExecutorReport], now_s: float) -> Iterator[ExecutorKey]:
         """Yield the reported executors that no one here will ever want again: those of applications that have ended, and
         those of unknown applications that have exited, once the drivers had time to register again. An executor of an unknown
-        application that still runs is kept: it may be all that a lost memory has left of a job."""
+        application that still runs is kept: it may be all that is left of a job after the master has lost its memory."""
         for report in reports:
             application = self.registry.applications.get(report.application_id)
             executor = application.executors.get(report.executor_id) if application else None

@@ -60,7 +60,8 @@ class Notices:
     _sent: int = 0
 
     def add(self, line: str) -> None:
-        """Add a line that is not there yet. After `limits.NOTICES` lines one says that further ones are left out."""
+        """Add a line that is not there yet. After `limits.NOTICES` lines, one last line says that further lines are left
+        out."""
         line = line[: limits.NOTICE_LENGTH]
         if len(self.lines) == limits.NOTICES:
             line = f"there were {limits.NOTICES} lines like these; further ones are left out"
@@ -100,7 +101,7 @@ class Application:
     again."""
     notices: Notices = field(default_factory=Notices)
     faults: int = 0
-    """Number of failures to take in or do something for the application (`guard`)."""
+    """Number of failures in the master's work for the application (`guard`)."""
     unlogged: list[tuple[str, Exception | None]] = field(default_factory=list)
     """Faults that are still to be logged, with their errors."""
 
@@ -123,7 +124,7 @@ class Application:
 
     @property
     def uid(self) -> int:
-        """The user that it counts for."""
+        """The user for whom the application counts."""
         return self.record.registration.uid
 
     @property
@@ -272,8 +273,8 @@ class Application:
         return least_waiting(self.present_executors())
 
     def slots(self, worker_id: str | None = None) -> int:
-        """Return the slots of its executors; `worker_id`: of those that the agent there divides demands among: its own, and
-        those that are not starved."""
+        """Return the slots of its executors. With `worker_id`, only executors among which the agent there divides demands
+        count: the agent's own executors, and executors that are not starved."""
         starved = {} if worker_id is None else self.starved()
         here = (e.record for e in self.present_executors())
         return sum(r.slots for r in here if r.executor_id not in starved or r.worker_id == worker_id)
@@ -285,7 +286,7 @@ class Application:
 
     def late_since_s(self) -> float | None:
         """Return the time since when a forecast of the application has been past its deadline without a break, seconds after
-        submission; None if no forecast is."""
+        submission; None if no forecast is past it."""
         since = (e.record.late_since_s for e in self.executors.values() if e.present or self.ended)
         return min((one for one in since if one is not None), default=None)
 

@@ -1,5 +1,5 @@
-"""An application as it arrives: what can be wrong with its registration by itself, its record, and what its profile lets
-expect, which is looked up again at a restart of the master."""
+"""An application as it arrives: the errors of its registration by itself, its record, and the estimate from its profile,
+which is looked up again at a restart of the master."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def new_record(
     registration: Registration, arrival: Arrival, boot_id: str, default_law: str, *, observe: bool = False
 ) -> ApplicationRecord:
     """Return the record of an application that registers in the boot `boot_id` of the machine; `default_law` is that of
-    applications that name none, and with `observe` every one is only watched. Raise `BadInput` for settings that cannot be
-    read."""
+    applications that name no law, and with `observe` every application is only watched. Raise `BadInput` for settings that
+    cannot be read."""
     # a bridge that outlived the master's memory keeps its id and the executors that agents show, with new numbers for new
     # ones; what runs already is not judged again
     outlived, age_s = registration.application_id is not None, registration.age_s
@@ -75,7 +75,7 @@ def checked_id(given: str) -> str:
     """Return an id that a bridge says it has; it becomes part of paths and names. Raise `BadInput` for an id that is not
     ours."""
     if not ID.fullmatch(given):
-        raise BadInput(f"application id {given[:60]!r} is not one of ours; give the id of the registration")
+        raise BadInput(f"application id {given[:60]!r} is not an id that a master gives; give the id of the registration")
     return given
 
 
@@ -132,7 +132,7 @@ def make_application(
     *,
     restored: bool = False,
 ) -> Application:
-    """Return the application of a record with what its profile lets expect. Raise the error of an unusable profile; a
+    """Return the application of a record with the estimate from its profile. Raise the error of an unusable profile; a
     `restored` application goes on without it."""
     registration, error = record.registration, found.error
     key, profile, what = found.key, found.profile, found.estimate

@@ -2,8 +2,8 @@
 
 The driver says which executors live and what they have done; each goes to the worker whose agent sees its process. No such
 executor is started, ended or placed here. An executor that no agent sees goes on as it would without us, and its user is
-informed. Pods of Kubernetes go to the agent of their node, if there is one, else to one that paces the pods of the whole
-cluster; never to both.
+informed. The agent of a pod's node gets the pod; without such an agent, an agent that paces the pods of the whole cluster
+gets it. Two agents never get the same pod.
 """
 
 from __future__ import annotations

@@ -37,19 +37,17 @@ def slots_on(cores: float, most: int | None) -> int:
 
 
 def expected_worker(kind: WorkerType) -> WorkerInfo:
-    """Return a worker that is not there yet, as far as capacity looks at it."""
+    """Return a worker that is not there yet, with the fields that capacity needs."""
     return WorkerInfo(worker_id="", host="", cores=kind.cores, memory_mb=kind.memory_mb, runtime="", pid=0, boot_id="")
 
 
 def asked_capacity(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> Capacity:
     """Return the capacity that the settings of an attached application without executors yet ask for, as a cluster manager
-    would share these workers out: a number of cores (spark.cores.max), or executors of a number of cores; without either,
-    all there are."""
-    per = _whole(conf, "spark.executor.cores")
-    instances = most_executors(conf, _whole(conf, "spark.executor.instances"))
-    left = min(_whole(conf, "spark.cores.max") or math.inf, math.inf if instances is None or per is None else instances * per)
-    shares = []
-    for cores in sorted((w.cores / w.nodes for w in workers for _ in range(w.nodes)), reverse=True):
+    would share these workers out: a number of cores (spark.cores.max), or executors of a number of cores; without either
+    setting, all cores.""" per = _whole(conf, "spark.executor.cores") instances = most_executors(conf, _whole(conf,
+    "spark.executor.instances")) left = min(_whole(conf, "spark.cores.max") or math.inf, math.inf if instances is None or per
+    is None else instances * per) shares = [] for cores in sorted((w.cores / w.nodes for w in workers for _ in
+    range(w.nodes)), reverse=True):
         slots = int(min(left, math.ceil(cores)))
         if not slots:
             break

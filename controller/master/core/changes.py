@@ -14,12 +14,12 @@ class Changes:
 
     def __init__(self) -> None:
         self.dirty_applications: set[str] = set()
-        """Applications whose places in the queue, or the workers that they want, may be others."""
+        """Applications whose places in the queue, or whose wanted workers, may have changed."""
         self.dirty_workers: set[str] = set()
-        """Workers of which an occupant may be another."""
+        """Workers whose occupants may have changed."""
         self.lacking: dict[str, Application] = {}
-        """Applications that may lack executors: those noted since they were last looked at, and those that lacked some
-        then."""
+        """Applications that may lack executors: applications noted since the last look, and applications that lacked
+        executors then."""
         self.version = 0
         """Number of changes of applications and executors that were noted."""
         self._noted: dict[str, Application] = {}
@@ -79,8 +79,8 @@ class Changes:
         return effects
 
     def take_lacking(self, noted: list[Application]) -> list[Application]:
-        """Return the applications of which executors are to be brought about: those noted, and where there may be room, all
-        that lack some. Each of them counts as complete from now on."""
+        """Return the applications whose executors are to be brought about: the noted applications and, where there may be
+        room, all applications that lack executors. Each of them counts as complete from now on."""
         room, self._room = self._room, False
         found = list(self.lacking.values()) if room else noted
         for application in found:

@@ -4,8 +4,8 @@ forecast has passed its deadline. The verdicts are `feasibility`'s.
 An application runs on the workers that are there while further ones start. It waits for these until it could have an executor
 on each, or a worker would come after the deadline. Until then later deadlines are judged as if the further workers were only
 its own (`promised`), unless one has failed to come. It asks once for each need: a worker that it then does not use goes back
-as any other. Backfills, watched and attached applications, and those that wait for their user's share get none. Times `*_s`
-are monotonic seconds unless they are said to count from submission."""
+as any other. Backfills, watched and attached applications, and applications that wait for their user's share get no further
+workers. Times `*_s` are monotonic seconds unless they are said to count from submission."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from stage_model.errors import InfeasibleDeadline
 LATE_S = 5.0
 """Seconds that a forecast must have been past the deadline: a shorter time may be noise."""
 AGAIN_S = 30.0
-"""Seconds until further workers are looked for again: it takes that long until a forecast shows those that have come."""
+"""Seconds until the next search for further workers: a forecast takes that long to show the workers that have come."""
 
 
 class DeadlineGrowth:
@@ -102,7 +102,7 @@ class DeadlineGrowth:
         self.registry.changes.log(f"{application.id}: {sentence}")
 
     def look(self, now_s: float) -> None:
-        """Take in which of the awaited workers have joined, and which deadlines wait for none any more."""
+        """Take in which of the awaited workers have joined, and which deadlines no longer wait for a worker."""
         self.placing.refresh(now_s)
         for application in self.registry.applications.values():
             further = application.placement.further
@@ -111,7 +111,7 @@ class DeadlineGrowth:
                     self._look(application, further, now_s)
 
     def _look(self, application: Application, further: FurtherWorkers, now_s: float) -> None:
-        """Look at one application. No further worker is to be started any more where all are there, the deadline is another
+        """Look at one application. No further worker is to be started once all are there, the deadline is another
         one, or a worker would come after it."""
         state, deadline_s = application.placement, application.options.deadline_s
         missing = further.total - len(self.placing.ever(application))

@@ -1,10 +1,10 @@
 """Applications that start after others: found by id or name, held back until those have ended, or serve
 (`placement.dependencies`).
 
-A name means the newest job that has it, or was submitted with it, when it is first found; that job is kept to. The name of a
-service means the newest live application of the same user that serves, else the newest that may yet serve. A job that was not
-submitted yet is waited for. The driver of a submission starts only after all of these (`submissions`); an application whose
-driver was started otherwise gets no executors before."""
+A name means the newest job that has it, or was submitted with it, when the name is first found; later looks keep to that job.
+The name of a service means the newest live application of the same user that serves, else the newest that may yet serve. A
+job that was not submitted yet is waited for. The driver of a submission starts only after all of these (`submissions`); an
+application whose driver was started otherwise gets no executors before then."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STARTING_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """An application that ended, of which only this is kept."""
+    """The facts that are kept of an application that has ended."""
 
     name: str
     succeeded: bool
@@ -80,7 +80,7 @@ class WaitingJob:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names by which others find the job; none once it has ended, because it was never an application."""
+        """Names that other jobs may use for this one; empty once it has ended, because it was never an application."""
         return () if self.ended else (self.name,)
 
 
@@ -89,8 +89,8 @@ Job = Application | WaitingJob
 
 @dataclass(frozen=True, slots=True)
 class KnownJobs:
-    """All that a job may come after: `applications` by id, what is left of `past` ones, and the `waiting` by submission. The
-    master began at `begun_s`."""
+    """All that a job may come after: `applications` by id, the kept facts of `past` applications, and the `waiting` jobs by
+    submission. The master began at `begun_s`."""
 
     applications: Mapping[str, Application]
     past: Mapping[str, Past]
@@ -107,8 +107,8 @@ class KnownJobs:
         return named[-1] if named else ""
 
     def first(self, job: Job, after: After) -> str:
-        """Return the id of the job that another one comes `after`; empty if it was not submitted yet. A job that was found
-        before is kept to, unless it is a service that has come again under its name."""
+        """Return the id of the job that another one comes `after`; empty if it was not submitted yet. The answer stays the
+        job that was found before, unless that is a service which has come again under its name."""
         found_before = job.comes_after.get(after.application, "")
         if after.up:
             return self._service(after.application, job.uid, job.id) or found_before
@@ -117,9 +117,8 @@ class KnownJobs:
     def _service(self, word: str, uid: int, but: str = "") -> str:
         """Return the id of the application that is to serve a job of that user; empty without such an application. An id is
         returned as it is. A name stands for the newest live application that serves, else for the newest live job, except
-        for `but`, the job that asks. Only the user's own jobs count by name: other users could take the name, and would be
-        sent what is meant for the service."""
-        if word in self.applications or word in self.past or word in self.waiting:
+        for `but`, the job that asks. Only the user's own jobs count by name: other users could take the name, and would get
+        the data that are meant for the service.""" if word in self.applications or word in self.past or word in self.waiting:
             return word
         live = (one for one in self.present() if not one.ended and one.uid == uid and one.id != but)
         named = (one for one in live if word in one.names)

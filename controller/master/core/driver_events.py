@@ -3,8 +3,8 @@
 Every event and snapshot is stored as it came, except for the deadline of a single job (`actions`) that its user's share does
 not allow: the event is stored without it, so that a restart of the master does not judge it again. While nothing can be
 stored, the master takes reports in and does not acknowledge them: the driver keeps them, goes on behind the last one,
-and sends all of them again when they can be stored. An event that cannot be read or applied is left out, alike each time
-(`guard`).
+and sends all of them again when they can be stored. An event that cannot be read or applied is left out, in the same way each
+time (`guard`).
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ def replay(
     registry: Registry,
     now_s: float,
 ) -> None:
-    """Take in again what an earlier life of the master had stored: numbered events, and snapshots with the event that each
-    came behind and the number behind it."""
+    """Take in again what an earlier life of the master had stored: numbered events, and snapshots. Each snapshot has the
+    number of the event before it and the number after it."""
     for seq, data in events:
         while snapshots and snapshots[0][0] < seq:
             _stored_snapshot(application, *snapshots.pop(0)[1:], registry, now_s)

@@ -57,7 +57,7 @@ class Drivers:
                         executors.take_over(application, worker.info, report, self.registry)
 
     def check_number(self, uid: int) -> None:
-        """Raise `TooMuch` where as many applications run or wait as may."""
+        """Raise `TooMuch` where the most applications allowed run or wait already."""
         live = [one.uid for one in self.registry.applications.values() if not one.ended]
         for number, most, whose in ((len(live), APPLICATIONS, ""), (live.count(uid), OF_A_USER, f" of uid {uid}")):
             if number >= most:
@@ -72,9 +72,9 @@ class Drivers:
         return application
 
     def _take_clock(self, application: Application, sync: DriverSync, now_s: float) -> None:
-        """Take in when the driver's clock says that the application was submitted. What a message takes on its way makes its
-        sender look younger, so the oldest look is the best. A restart of this machine takes a time that only its wall clock
-        would tell."""
+        """Take in the time of submission by the driver's clock. The time that a message needs on its way makes its sender
+        look younger, so the earliest time of submission is the best. After a restart of this machine, the new time counts:
+        only the wall clock measured the restart."""
         if sync.steady_ms is None:
             return
         started_s = now_s - application.since_submission(sync.steady_ms)
@@ -85,7 +85,7 @@ class Drivers:
             self.registry.changes.order(application)
 
     def take_levels(self, application: Application, sync: DriverSync, now_s: float) -> None:
-        """Take in what the driver says whole each time."""
+        """Take in the facts that the driver repeats in full each time."""
         record, changes = application.record, self.registry.changes
         killed = application.executors.keys() & set(sync.killed)
         if application.placement.wanted != sync.wanted or not killed <= application.placement.unwanted:
@@ -126,8 +126,8 @@ class Drivers:
         self.registry.save(application)
 
     def reply(self, application: Application, sync: DriverSync, *, storing: bool) -> DriverReply:
-        """Return the answer to a report that was taken in and followed up. `storing` False: nothing can be stored now, so
-        that events were taken in which the driver must send once more."""
+        """Return the answer to a report that was taken in and followed up. `storing` False: nothing can be stored now, so the
+        driver must send the events once more that were taken in."""
         stops = application.record.cut_off is not None and not application.succeeded and not sync.ended
         ends = tuple(e.record.gone for e in application.executors.values() if e.record.gone is not None)
         near, starved = None, dict[str, int]()

@@ -93,7 +93,7 @@ def executor_memory(conf: dict[str, str], wish: ExecutorWish, slots: int, *, pyt
         else:
             off_heap = _size(conf, "spark.memory.offHeap.size", wish.off_heap_mb, unit_mb=False) or 0
             least = _pages_mb(conf, slots, LEAST_PAGE)
-            # 0 is said by Spark's own profile where the bridge switched off-heap memory on after it was made
+            # Spark's own profile says 0 where the bridge switched off-heap memory on after the profile was made
             if 0 < off_heap < least:
                 raise BadInput(
                     f"spark.memory.offHeap.size is {off_heap} MiB, less than {PAGES_PER_SLOT} pages for each of {slots} "

@@ -25,8 +25,8 @@ from stage_model.progress import Progress
 STARVED = 4.0
 """An executor is starved where its cores times this are less than it asks for."""
 RECOVERED_S = 10.0
-"""An executor stays starved until it has been given enough for this long: cores that others leave at the end of a stage they
-take back at once."""
+"""An executor stays starved until it has had enough for this long: other executors leave cores at the end of a stage and take
+them back at once."""
 SURETY = 4.0
 """A starved executor gets a task where this many times as many wait as the others may end while it ends one: tasks differ,
 and cores may become fewer still."""
@@ -94,7 +94,7 @@ class ExecutorRecord(msgspec.Struct, kw_only=True):
 
 @dataclass(slots=True)
 class Executor:
-    """An executor: its stored part and the last report of it."""
+    """An executor: its stored part and its last report."""
 
     record: ExecutorRecord
     report: ExecutorReport | None = None

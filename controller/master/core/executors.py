@@ -44,7 +44,7 @@ def reconcile(application: Application, registry: Registry, placing: Placing, ob
         if executor and executor.live and not executor.record.planned_end:
             executor.record.planned_end = True
             registry.save_executor(application, executor)
-    # which packets are let through is settled before an executor starts; it takes Spark some 0.1 s
+    # the rules for packets are settled before an executor starts; this takes Spark some 0.1 s
     opening = application.record.registration.ports == () and any(
         info.own_networks for info in registry.workers.starting(now_s).values()
     )
@@ -88,7 +88,7 @@ def _add_missing(
         application.placement.waiting = f"it has had {EXECUTORS} executors, as many as an application may"
         return
     fresh = registry.workers.starting(now_s)
-    # an executor on a worker that is silent takes no place of those on fresh workers
+    # an executor on a silent worker takes no place from executors on fresh workers
     missing = len(fresh) - sum(e.record.worker_id in fresh for e in live if e.record.profile_id == profile_id)
     missing = missing if wish.count is None else min(missing, wish.count - have)
     if missing > 0 and registry.shares.limited:
@@ -197,7 +197,8 @@ def gone(application: Application, executor: Executor, code: int | None, reason:
     planned = executor.record.planned_end or application.ended
     executor.record.gone = last_word(executor, code, reason)
     lived_s = application.elapsed_s(now_s) - executor.record.created_s
-    changes.log(f"{application.id} executor {executor.record.executor_id} ended with code {code} {reason}")
+    ended = ("ended" if code is None else f"ended with code {code}") + (f": {reason}" if reason else "")
+    changes.log(f"{application.id} executor {executor.record.executor_id} {ended}")
     if not planned and not application.attached:
         application.placement.fail(steady=lived_s > STEADY_S)
 

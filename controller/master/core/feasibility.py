@@ -1,10 +1,10 @@
 """The verdict on the deadline of a run to come: by itself, alongside what was promised to others, and with further workers
 where the present ones cannot keep it (document 000, section 3.3).
 
-The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.forecast`). A running application is `remaining`'s.
-Workers take time to start. With further workers, a deadline is judged on all workers together, with that much less time. Work
-that the present workers do meanwhile is not counted on, so it is a reserve. Not covered: which workers may be started
-(`deadline_growth`, `placement.growth`).
+The formulas are in docs/control.md (`stage_model.deadlines`, `stage_model.forecast`). `remaining` judges running
+applications. Workers take time to start. With further workers, a deadline is judged on all workers together, with that much
+less time. Work that the present workers do meanwhile is not counted on, so it is a reserve. Not covered: which workers may be
+started (`deadline_growth`, `placement.growth`).
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def rounded_up(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The further workers that one application could have, in the order in which it would get them: those that are on their
-    way first, then workers of `kind` that may still be started.
+    """The further workers that one application could have, in the order in which it would get them: workers on their way
+    first, then workers of `kind` that may still be started.
 
     `grown[n - 1]` is the most that the application can get with n of them. `start_s`: expected seconds from a worker's
     request to its first report. `limit` is a clause that says why there are no more. `claimed`: the workers that deadlines of

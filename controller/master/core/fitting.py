@@ -21,9 +21,9 @@ from stage_model.errors import BadInput
 
 
 def check_executors(application: Application, placing: Placing, growing: Growing | None, now_s: float) -> None:
-    """Raise `BadInput` for executors that cannot be, or that fit no worker there is and none that could be started.
-    Labels may still be given to a worker: an application that asks for a label without a worker waits, where no worker
-    can be started. All applications wait, just after a restart, for workers that have not reported yet."""
+    """Raise `BadInput` for impossible executors, and for executors that fit neither a present worker nor a worker that could
+    be started. Labels may still be given to a worker: an application that asks for a label without a worker waits, where no
+    worker can be started. All applications wait, just after a restart, for workers that have not reported yet."""
     there = placing.registry.workers
     registration, wishes = application.record.registration, application.placement.wanted or {"0": ExecutorWish()}
     for profile_id, wish in wishes.items():

@@ -1,6 +1,6 @@
 """The workers that are started and given back: what `placement.growth` needs to know of applications and workers, and what
-follows from its answers. Programs that start workers are the shell's (`controller.master.providing`); for which deadlines
-further workers are wanted is `deadline_growth`'s.
+follows from its answers. Programs that start workers are the shell's (`controller.master.providing`); `deadline_growth`
+decides for which deadlines further workers are wanted.
 
 A worker is stored before it is asked for, so that a restarted master gives it back. Times are monotonic seconds."""
 

@@ -72,8 +72,8 @@ class Lifecycle:
         return found
 
     def turns(self, dead: Collection[str], now_s: float) -> None:
-        """Do what only time brings about, for each application: its driver may have died, its record may be written. `dead`
-        are those of the `silent` applications whose drivers' processes have ended."""
+        """Do what only time brings about, for each application: its driver may have died, its record may be written. `dead`:
+        the `silent` applications whose drivers' processes have ended."""
         for application in list(self.registry.applications.values()):
             with guarded(application, "its turn in a pass"):
                 self._turn(application, dead, now_s)

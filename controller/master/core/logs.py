@@ -1,4 +1,4 @@
-"""Logs of executors that people read: where each log is, and that its worker's agent is to send the end of it.
+"""Logs of executors that people read: the place of each log, and the wish that its worker's agent sends the end of the log.
 
 The wish is a level, like everything that an agent gets: it stands in the worker's desired state until the shell has the
 answer, or has waited long enough (`controller.master.log_calls`).
@@ -32,8 +32,8 @@ class Logs:
         return tuple(map(self._place, sorted(records, key=lambda record: (record.created_s, record.executor_id))))
 
     def place(self, application_id: str, executor_id: str, records: Iterable[ExecutorRecord]) -> ExecutorPlace:
-        """Return where an executor is, or was. Raise `BadInput` for an unknown one, and for one whose log another cluster
-        manager has."""
+        """Return where an executor is, or was. Raise `BadInput` for an unknown executor, and for an executor whose log
+        another cluster manager has."""
         known = {record.executor_id: record for record in records}
         if executor_id not in known:
             names = nearest_names(executor_id, known)
@@ -66,7 +66,7 @@ class Logs:
         self.lifecycle.wake((place.worker_id,))
 
     def unwant(self, key: ExecutorKey, worker_id: str) -> None:
-        """Have the log sent no longer."""
+        """End the wish for the log."""
         worker = self.registry.workers.by_id.get(worker_id)
         if worker is not None and key.text in worker.wanted_logs:
             worker.wanted_logs.discard(key.text)

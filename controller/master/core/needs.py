@@ -18,7 +18,8 @@ from master_memory.split import Need
 
 
 def needs(there: Iterable[Resident]) -> list[Need]:
-    """Return the needs of executors on a worker that count; the memory of adopted ones is their cluster manager's affair."""
+    """Return the needs of executors on a worker that count; their cluster manager accounts for the memory of adopted
+    executors."""
     return [
         _need(application, executor, executor.record.spec)
         for application, executor in there
@@ -46,8 +47,8 @@ def counts(application: Application, executor: Executor) -> bool:
 
 
 def _need(application: Application, executor: Executor, spec: ExecutorSpec) -> Need:
-    """Return the need of an executor, whose claims to hold memory are believed up to its container's limit. A watched one
-    that runs keeps all that its container has, so no one else can count on it."""
+    """Return the need of an executor, whose claims to hold memory are believed up to its container's limit. A watched
+    executor that runs keeps all memory of its container, so no other executor can count on it."""
     key, report = ExecutorKey(application.id, executor.record.executor_id).text, executor.report
     if spec.watched and report is not None and report.memory_limit_mb:
         return Need(key, report.memory_limit_mb, priority=application.priority())

@@ -1,8 +1,8 @@
-"""Jobs that have one end together: each one's deadline, split again when one of them comes or ends.
+"""Pipelines, which are jobs with one end together: the deadline of each job, split again when a job comes or ends.
 
 A pipeline is the jobs of one user that name it and its end: applications that have not ended, and submissions that wait for
-others. The newest job's end is that of all. Whether a split fits alongside other applications is judged for a job that comes,
-not for those that run. The arithmetic is `stage_model.forecast.pipeline`.
+others. The newest job's end is that of all. A split must fit alongside other applications when a job comes; running jobs are
+not judged again. The arithmetic is `stage_model.forecast.pipeline`.
 """
 
 from __future__ import annotations
@@ -72,9 +72,8 @@ class Pipelines:
         return "" if found.feasible else _refusal(job.pipeline, _left_s(job, now_s), 0.0, found)
 
     def split_again(self, now_s: float) -> None:
-        """Split the time of each pipeline that is not the same as when its time was last split, a few at a time, those first
-        whose last split is longest ago. After a restart, nothing is split on the cores of some workers while others may
-        report."""
+        """Split the time of each pipeline that has changed since its last split, a few at a time; the pipeline with the
+        oldest split comes first. After a restart, nothing is split on the cores of some workers while others may report."""
         if not self.registry.workers.all_heard(now_s):
             return
         members = self._members()

@@ -41,8 +41,8 @@ class FurtherWorkers:
     """Further workers that a deadline, `deadline_s` after submission, asks for: of `kind`, until `total` workers could take
     an executor. `waiting` is the reason to wait for them, for people.
 
-    `awaited` are those that the deadline counts on and that have not joined, in the order in which they come; empty once one
-    has failed to come. They are expected at `comes_s` (monotonic)."""
+    `awaited`: the workers that the deadline counts on and that have not joined, in the order in which they come; empty once a
+    worker has failed to come. They are expected at `comes_s` (monotonic)."""
 
     kind: WorkerType
     total: int
@@ -71,7 +71,8 @@ class PlacementState:
     further_judged_s: float = -math.inf
     """Time at which further workers were last looked for, or had come."""
     evicting: set[str] = field(default_factory=set)
-    """Workers on which others end for the application: kept for it until it is there, wants no more, or may have no more."""
+    """Workers on which other executors end for the application. Each worker is kept for the application until it has an
+    executor there, or wants or may have no further executor."""
     over_share: bool = False
     """True if its user has no memory left for a further executor of it."""
     waiting: str = ""

@@ -89,8 +89,8 @@ class Placing:
     def needed_type(
         self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float, *, labels: bool = True
     ) -> WorkerType | None:
-        """Return the worker that an executor of the application needs, if none that is there could ever take one. `labels`
-        False: whatever labels workers have. Raise `BadInput` for an executor that cannot be on any."""
+        """Return the worker that an executor of the application needs, if no present worker could ever take one. `labels`
+        False: whatever labels workers have. Raise `BadInput` for an executor that can be on no worker."""
         cached = self._cached(application, profile_id, wish)
         if labels and cached.ever:
             return None
@@ -155,7 +155,7 @@ class Placing:
         return known
 
     def _wants(self, application: Application) -> Workers:
-        """Return the workers where it may go sooner or later; an application that waits for its input wants no others
+        """Return the workers where it may go sooner or later; an application that waits for its input wants no other workers
         meanwhile."""
         each = [self._cached(application, *wish).ever for wish in application.placement.wanted.items()]
         ever = each[0] if len(each) == 1 else Workers().union(*each)

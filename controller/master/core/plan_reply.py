@@ -47,10 +47,9 @@ def plan_reply(
     promised: Promised = NOTHING_PROMISED,
     profiles: Sequence[str] = (),
 ) -> PlanReply:
-    """Answer `sparkpace plan` for a profile (None: none is known); `profiles` are the keys of all there are, for a hint.
-    Whether a deadline can be met is the same under every law; the cores that it takes, and the stages' deadlines, are its
-    law's. Raise `BadInput` for an unusable profile, law or constant, more cores than there are, or an empty cluster that does
-    not grow."""
+    """Answer `sparkpace plan` for a profile (None: no profile is known); `profiles` are all known keys, for a hint. The
+    verdict on a deadline is the same under every law; the job's law decides the cores and the stages' deadlines. Raise
+    `BadInput` for an unusable profile, law or constant, more cores than there are, or an empty cluster that does not grow."""
     law, workers = asked_law(request, cluster.default_law), cluster.workers
     most = planned_capacity(request, workers)
     if profile is None:

@@ -21,8 +21,8 @@ from stage_model.forecast.promises import Claim, Promised
 
 
 def promised(registry: Registry, now_s: float, but: str = "", *, attached: bool = False) -> Generator[None, None, Promised]:
-    """Return what the running applications, but one, were promised: those that share workers with an application that is
-    `attached`, or is not. The work pauses where other work may have its turn."""
+    """Return the promises to the running applications, but one, that share workers with an application that is `attached`, or
+    is not. The work pauses where other work may have its turn."""
     claims: list[Claim] = []
     claimed = Counter[WorkerType]()
     # a worker that several deadlines wait for counts for the first of the highest priority
@@ -48,7 +48,7 @@ def _with_own(claim: Claim, own: Counter[WorkerType], start_s: float) -> Claim:
 
 
 def claim_of(application: Application, most: Capacity, now_s: float) -> Claim | None:
-    """Return what the application's deadline would be promised, also if it asks to be admitted by force; None without a
+    """Return the promise that the application's deadline would get, also if it asks to be admitted by force; None without a
     deadline, a profile or a worker."""
     options = application.options
     if options.deadline_s is None or application.estimate is None or most.cores <= 0:

@@ -1,4 +1,4 @@
-"""The records of runs that have ended: when each is tried to be written, and when that is given up.
+"""The records of runs that have ended: the tries to write each record, and the end of trying.
 
 `RunEnding` says what is written; that is done off the master's loop (`controller.master.recording`)."""
 
@@ -19,8 +19,8 @@ from controller.wire.basis import Untaught
 BACK_OFF = BackOff(first_s=1.0, most_s=60.0)
 """Waits between two tries to write a record."""
 MOST_TRIES = 20
-"""A record that cannot be written in a quarter of an hour is given up: nothing may wait for it for ever. Only a full disk is
-waited for: it passes, and a fault in what the record is made of would not."""
+"""A record that cannot be written in a quarter of an hour is given up: nothing may wait for a record for ever. A full disk is
+the only fault that is waited for, because it passes; a fault in the record's data would not."""
 
 
 @dataclass(slots=True)

@@ -63,12 +63,12 @@ class Registry:
         self.shares = UserShares(limits, self.applications, self.workers, self.changes)
         self.tally = Tally()
         self.past: dict[str, Past] = {}
-        """Remains of the applications that ended, in order of submission."""
+        """Kept facts of the applications that ended, in order of submission."""
         self.waiting: dict[str, WaitingJob] = {}
         """Submissions whose drivers are still to start (`submissions`)."""
         self.jobs = KnownJobs(self.applications, self.past, self.waiting, life.begun_s)
         self.untaught: dict[str, tuple[str, Untaught]] = {}
-        """The last run by the key of its profile, and why it taught nothing; without those whose last run taught."""
+        """The last run by the key of its profile, and why it taught nothing; profiles whose last run taught have no entry."""
         self.submitted: dict[str, float] = {}
         """The time of the last submission by the key of its profile, in seconds since the epoch."""
         self._on: dict[str, list[Resident]] = {}
@@ -124,7 +124,8 @@ class Registry:
         self.changes.application(application)
         with guarded(application, "saying what it was planned from"):
             application.record.basis = basis_of(application)
-        self.changes.log(f"{application.id} ended after {ended_s:.1f} s {application.record.end_reason}")
+        because = f": {application.record.end_reason}" if application.record.end_reason else ""
+        self.changes.log(f"{application.id} ended after {ended_s:.1f} s{because}")
         if cut_off in (Outcome.KILLED, Outcome.STOPPED):  # no report of its driver changes that
             self.settle(application, now_s)
         self.save(application)
@@ -139,7 +140,7 @@ class Registry:
         with guarded(application, "saying why it is late"):
             record.lateness = lateness_of(application, self.workers.capacity(application, now_s))
         self.tally.take(outcome, record.ended_s or 0.0, application.options.deadline_s)
-        self.changes.log(f"{application.id}: outcome {outcome} {record.end_reason}")
+        self.changes.log(f"{application.id}: outcome {outcome}" + (f" ({record.end_reason})" if record.end_reason else ""))
         self.save(application)
 
     def save(self, application: Application) -> None:

@@ -1,8 +1,8 @@
 """Workers that do not report: after `STALE_S` people learn of it and plans no longer count on them, and later they are lost.
 
-The executors of a lost worker count as gone, so their driver has the tasks run elsewhere and gets others. One that is still
-there when its agent reports again has to end (`Agents.desired`). Until it has, it keeps its place, so that two executors
-never have one place.
+The executors of a lost worker count as gone, so their driver has the tasks run elsewhere and gets others. An executor that is
+still there when its agent reports again has to end (`Agents.desired`). Until it has ended, it keeps its place, so that two
+executors never have one place.
 
 Three silences say nothing of a worker, and no executor is given up for them:
 - A master that stood still has heard nothing: time counts from its next pass on. The same holds for drivers that it cannot

@@ -65,7 +65,7 @@ class Submissions:
         return True
 
     def forget(self, now_s: float) -> None:
-        """Drop submissions that do not ask any more, and those whose drivers had the time to register."""
+        """Drop submissions that no longer ask, and submissions whose drivers had the time to register."""
         for job in list(self.waiting.values()):
             gone = job.let_go_s is None and now_s - job.heard_s > SILENT_S
             if gone or (job.let_go_s is not None and now_s - job.let_go_s > STARTING_S):

@@ -67,7 +67,7 @@ def forecast_end_s(application: Application) -> float | None:
 
 
 def demanded_and_granted(application: Application) -> tuple[float, float]:
-    """Return the cores that its running executors ask for, and those that they have."""
+    """Return the cores that its running executors ask for, and the cores that they have."""
     reports = [executor.report for executor in _running(application) if executor.report is not None]
     return sum(report.demand_cores for report in reports), sum(report.quota_cores for report in reports)
 

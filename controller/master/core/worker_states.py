@@ -84,7 +84,7 @@ class WorkerStates:
 
     def _occupant(self, application: Application, executor: Executor, now_s: float) -> Occupant:
         """Return an executor as an occupant. An executor that is being ended holds its pieces and ports to its last moment,
-        but counts no more for memory and cores."""
+        but no longer counts for memory and cores."""
         options, counts, spec = application.options.placement, needs.counts(application, executor), executor.record.spec
         assert spec is not None, "executors that are adopted are on workers that nothing is placed on"
         cores = float(spec.slots)
@@ -106,5 +106,6 @@ class WorkerStates:
 
 
 def own_group(application: Application) -> str:
-    """Return the name that others want to be apart from: the group that the application names, else its own name."""
+    """Return the name from which other applications may want to be apart: the group that the application names, else its own
+    name."""
     return application.options.placement.group or application.name

@@ -55,7 +55,7 @@ class Worker:
         self.reports: tuple[ExecutorReport, ...] = ()
         """The last reports: applications that are not known here may register again."""
         self.strays: frozenset[ExecutorKey] = frozenset()
-        """Executors in its last report that belong to no application here any more."""
+        """Executors in its last report that no longer belong to an application here."""
         self.sends_logs = False
         """True if its agent's release sends logs."""
         self.wanted_logs: set[str] = set()
@@ -198,13 +198,14 @@ class Workers:
         return now_s - self._begun_s >= STALE_S or all(worker.seen_s > -math.inf for worker in self.by_id.values())
 
     def known(self, now_s: float) -> list[WorkerInfo]:
-        """Return the workers that have reported and, until all have had the time to, those of before the master's restart."""
+        """Return the workers that have reported and, until all have had the time to report, the workers known before the
+        master's restart."""
         settled = self.all_heard(now_s)
         return [w.info for w in self.by_id.values() if w.seen_s > -math.inf or not settled]
 
     def expected(self, now_s: float, *, adopts: bool = False) -> list[WorkerInfo]:
-        """Return the fresh workers that start, or adopt; just after the master's restart, before any has reported, those it
-        knew before."""
+        """Return the fresh workers that start, or adopt; just after the master's restart, before any worker has reported, the
+        workers known before."""
         fresh = self.adopting(now_s) if adopts else list(self.starting(now_s).values())
         return fresh or [w.info for w in self.by_id.values() if w.seen_s == -math.inf and w.info.adopts == adopts]
 
@@ -227,8 +228,8 @@ class Workers:
         return bool(there) and all(there)
 
     def capacity(self, application: Application, now_s: float, further: Sequence[WorkerInfo] = ()) -> Capacity:
-        """Return the most an application can get: of the workers that it has executors on, without silent ones, else of all
-        that are there; and of `further` ones in addition. An application that has ended had all of them."""
+        """Return the most an application can get: from the workers that it has executors on, without silent workers, else
+        from all present workers; and from `further` workers in addition. An application that has ended had all of them."""
         mine = [e for e in application.executors.values() if e.present or application.ended]
         names = dict.fromkeys(e.record.worker_id for e in mine)
         infos = [self.by_id[name].info for name in names if name in self.by_id]

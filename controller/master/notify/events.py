@@ -35,8 +35,9 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     after its deadline; `late_since_s`: since when that is expected. `outcome` is one of `controller.wire.states.Outcome`;
     `error_pct` is the deadline error of an application that succeeded, in percent of the deadline (negative: early);
     `lateness` is the sentence that says why it is late, `squeezed_by` the applications that had its cores, if that is the
-    reason; `waits_for`: the reason why it lacks executors. `command` may help, for the reason `advice`. By `expected_by`,
-    seconds since the epoch, a job usually was there that did not come. Fields that do not apply are None."""
+    reason; `waits_for`: the reason why it lacks executors. `command` may help, for the reason `advice`. `expected_by`,
+    seconds since the epoch, is the time by which a job that did not come usually was there. Fields that do not apply are
+    None."""
 
     event: Kind
     name: str

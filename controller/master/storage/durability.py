@@ -1,7 +1,8 @@
 """No answer leaves the master before the data that it rests on are on the disk.
 
 A commit by itself reaches the kernel, and a loss of power takes that with it. One thread brings commits to the disk, all that
-there are by then at once, and answers wait for it off the loop: a thousand applications cost no more syncs than it can do.
+there are by then at once, and answers wait for it off the loop: a thousand applications cost no more syncs than the disk can
+do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run folders on the master's disk: samples as they come, the summary at the end, old runs removed.
 
-The content of a folder is `controller.runs.run_folder`'s; its figures are `summary`'s.
+`controller.runs.run_folder` says what is in a folder; `summary` works out its figures.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MOST_UNWRITTEN = 100_000
 
 class Recorder:
     """The writer of run folders. `keep_runs`: finished runs kept, the newest ones. Samples that a full disk does not take are
-    written when it does."""
+    written once it has room."""
 
     def __init__(self, runs: Path, keep_runs: int) -> None:
         self.runs, self.keep_runs = runs, keep_runs
@@ -79,8 +79,8 @@ class Recorder:
         return (self.folder(application_id) / SUMMARY).exists()
 
     def add(self, application_id: str, samples: Sequence[Sample]) -> bool:
-        """Append samples to the run's table; those of a removed run are dropped. Return False if the table is as large as it
-        may be, and they are left out. Raise `OSError` if some of them are lost."""
+        """Append samples to the run's table; samples of a removed run are dropped. Return False if the table is as large as
+        it may be, and they are left out. Raise `OSError` if some of them are lost."""
         with self._lock:
             kept = self._unwritten.pop(application_id, [])
             folder = self.folder(application_id)

@@ -1,10 +1,11 @@
-"""The runtime `adopt`: paces executors that other services have started, and starts and ends none.
+"""The runtime `adopt`: it paces executors that other services have started, and neither starts nor ends an executor.
 
-Spark standalone, YARN or Kubernetes starts an executor; from then on its CPU quota is ours. Where the executor has a control
-group of its own (YARN, a pod), only that group's quota is written: groups below it would keep its owner from removing it.
-Elsewhere it gets a child group only for CPU below its owner's group, which goes with it, so whatever holds its owner holds
-it, too. Where neither is possible it is paced by signals if the operator allows that, else refused with the reason. A record
-for each executor lets the next agent go on. Not here: which process it is (`claimed_process`), files of groups (`cgroup`).
+Spark standalone, YARN or Kubernetes starts an executor; from then on, this runtime writes its CPU quota. Where the executor
+has a control group of its own (YARN, a pod), only that group's quota is written: groups below it would keep its owner from
+removing it. Elsewhere it gets a child group only for CPU below its owner's group, which goes with it, so whatever holds its
+owner holds it, too. Where neither is possible it is paced by signals if the operator allows that, else refused with the
+reason. A record for each executor lets the next agent go on. Not here: which process it is (`claimed_process`), files of
+groups (`cgroup`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class _Known:
 
 class AdoptRuntime(Adopter):
     """Runtime for executors that other services start. `state_dir` holds the records. `signals`: pacing by SIGSTOP and
-    SIGCONT is allowed where no group can be had."""
+    SIGCONT is allowed where no group can be used."""
 
     def __init__(
         self,
@@ -149,7 +150,8 @@ class AdoptRuntime(Adopter):
     def _is_its_own(self, directory: Path, process: Process) -> bool:
         """Return True if the executor's group holds only what the executor has started, and what has started the executor and
         is not Java (an init of a container, the shell of YARN; a standalone Worker is Java and may start others)."""
-        # the group first: what begins later is not in it, and what has ended by then is no other's process
+        # the group first: processes that begin later are not in it, and processes that have ended by then belong to no other
+        # executor
         inside = self._cgroups.pids_in(directory)
         its = set(process_tree.descendants(process))
         others = [pid for pid in inside if pid not in its and proc.start_ticks(pid, zombie=False) is not None]
@@ -177,10 +179,10 @@ class AdoptRuntime(Adopter):
         )
 
     def stop(self, key: ExecutorKey, grace_s: float = 0.0) -> None:  # noqa: ARG002 - nothing is ended
-        """Let the executor go: its quota is what it was, it goes on, and here it counts as ended."""
+        """Let the executor go: it gets back its former quota and goes on, and here it counts as ended."""
         known = self._known.get(key)
         if known is not None and self._look(known).running:
-            self._let_go(known, "it is paced no more")
+            self._let_go(known, "it is no longer paced")
 
     def _let_go(self, known: _Known, reason: str) -> None:
         """Let the executor go. Raise `RuntimeFailed` when its group stays; an ended executor's group is tried again by
@@ -304,7 +306,7 @@ class AdoptRuntime(Adopter):
 
 
 def check(namespace: str | None) -> str:  # noqa: ARG001 - Kubernetes' only
-    """Return nothing: `adopt` works everywhere. What it can do about an executor is known when there is one."""
+    """Return nothing: `adopt` works everywhere. Each executor shows for itself whether `adopt` can pace it."""
     return ""
 
 

@@ -152,7 +152,7 @@ def removed(directory: Path) -> bool:
 
 
 def move_all(source: Path, target: Path) -> None:
-    """Move all processes from one group to another, also those that are forked meanwhile."""
+    """Move all processes from one group to another, also processes that are forked meanwhile."""
     for _ in range(ROUNDS):
         pids = (text_of(f"{source}/cgroup.procs") or "").split()
         for pid in pids:

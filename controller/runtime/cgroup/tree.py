@@ -187,8 +187,8 @@ class CgroupTree:
 
     @staticmethod
     def undivided(group: Group) -> Group:
-        """Return the group that was there before `create_below` made `group`, if it did: an earlier agent may have left
-        one."""
+        """Return the group that was there before `create_below` made `group`, if there is one: an earlier agent may have left
+        it."""
         ups = 1 if group.cpu.name == REST else 2 if group.cpu.parent.name == ADOPTED else 0
         for _ in range(ups):
             # of a version with hierarchies apart nothing was made for memory
@@ -235,8 +235,8 @@ class CgroupTree:
         return self._files.write_quota(group, cores)
 
     def quota_above(self, group: Group) -> float:
-        """Return the least quota of the groups above, in cores: v1 refuses more, on v2 more has no effect. inf without
-        one."""
+        """Return the least quota of the groups above, in cores: v1 refuses a higher one, on v2 a higher one has no effect.
+        inf without a quota above."""
         least = math.inf
         for above in group.cpu.parents:
             if above == self._root:
@@ -260,7 +260,7 @@ class CgroupTree:
         return all(write_text(directory / "cgroup.procs", str(pid)) for directory in group.directories())
 
     def kill_all(self, group: Group) -> bool:
-        """Send SIGKILL to every process of the group, also those forked meanwhile; return True when none is left to
+        """Send SIGKILL to every process of the group, also processes forked meanwhile; return True when no process is left to
         signal."""
         if (group.cpu / "cgroup.kill").exists():
             return write_text(group.cpu / "cgroup.kill", "1")

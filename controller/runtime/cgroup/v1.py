@@ -119,7 +119,8 @@ class V1:
         """Do nothing: each group has its hierarchy's controller."""
 
     def delegated(self, outer: Group) -> bool:
-        """Return True if this process may make groups below `outer`, which holds processes: whoever may write there may."""
+        """Return True if this process may make groups below `outer`, which holds processes: write access to `outer` is
+        enough."""
         return os.access(outer.cpu, os.W_OK)
 
     def divide(self, outer: Group) -> None:

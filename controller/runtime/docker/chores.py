@@ -1,10 +1,10 @@
 """Background work for the engine: keyed jobs on a few threads, tried again until they succeed.
 
-A key waits once, however often it is asked for, and is never under way twice; asked for while it is under way, it is done
-once more. A job that fails is tried again with back-off. When a job raises `NoAnswer` the engine is away: all jobs wait while
-one thread knocks, with back-off, and go on together once the engine answers. So an engine that hangs is not buried under
-requests which it would carry out later. An unforeseen error is logged with its stack, and the job is tried again: no thread
-ends by it.
+A key waits once, however often it is asked for, and is never under way twice; if it is asked for while it is under way, its
+job is done once more. A job that fails is tried again with back-off. When a job raises `NoAnswer` the engine is away: all
+jobs wait while one thread knocks, with back-off, and go on together once the engine answers. So an engine that hangs is not
+buried under requests which it would carry out later. An unforeseen error is logged with its stack, and the job is tried
+again: no thread ends because of an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from controller.machine.back_off import BackOff
 
 BACK_OFF = BackOff(first_s=0.25, most_s=30.0)
 KNOCKING = BackOff(first_s=0.25, most_s=2.0)
-"""Waits between two knocks. The longest says how soon the engine, once it answers again, is informed of everything."""
+"""Waits between two knocks. The longest wait bounds how soon the engine, once it answers again, gets all updates."""
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Chores:
 
     @property
     def alive(self) -> bool:
-        """True if what is asked for will be done: a watchdog's question."""
+        """True if the jobs that wait will be done: a watchdog's question."""
         return not self._started or all(thread.is_alive() for thread in self._threads)
 
     def ask(self, key: Hashable, job: Callable[[], None], *, delay_s: float = 0.0) -> None:
@@ -102,7 +102,7 @@ class Chores:
             return not self._waiting and not self._under_way
 
     def close(self, then: Callable[[], None]) -> None:
-        """Drop the jobs that wait; those under way are not waited for. `then` is called when they have ended, too."""
+        """Drop the jobs that wait, and return at once. `then` is called when the jobs under way have ended."""
         with self._lock:
             self._closed = True
             self._then = then
@@ -177,7 +177,7 @@ class Chores:
             if error is None:
                 self._tries.pop(key, None)
                 self._knocks = 0
-            elif not self._closed:  # what was under way at the end may fail as its connection went
+            elif not self._closed:  # a job that was under way at the end may fail because its connection went
                 self._tell(key, error)
                 self._retry(key, chore)
             if not self._under_way:

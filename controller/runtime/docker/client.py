@@ -24,7 +24,7 @@ from controller.runtime.docker.chores import NoAnswer, NotYet
 from stage_model.errors import RuntimeFailed, Unavailable, Unusable
 
 REQUEST_TIMEOUT_S = 30
-"""Time-out for what starts containers and builds images, which takes time."""
+"""Time-out for calls that start containers or build images, which take time."""
 QUICK_TIMEOUT_S = 5
 """Time-out for everything else."""
 
@@ -70,7 +70,7 @@ def engine_place(environment: Mapping[str, str] = os.environ) -> EnginePlace:
     if name == "default":
         return EnginePlace(settings, "the default socket")
     context: Context | None = None
-    # the package would look below the working directory, which may be anybody's
+    # the package would look below the working directory, which may belong to any user
     if find_config_file():
         try:
             context = Context.load_context(name)

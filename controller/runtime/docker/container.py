@@ -38,7 +38,7 @@ PIDS_LIMIT = 4096
 bomb is stopped."""
 LEAST_FILES, MOST_FILES = 16_384, 65_536
 """Limits for the open files of one process: a shuffle opens one for each of its parts, and some programs walk through all
-that they may have, which newer engines put at a milliard."""
+files that they may have open, for which newer engines allow a thousand million."""
 PROGRAM_TMP_MB = 64
 PROGRAM_LOG = "1m"
 """Size of a program's output that the engine keeps."""
@@ -173,7 +173,7 @@ def run_program(
 ) -> str:
     """Run a program in a throw-away container without network. Raise `RuntimeRefused` when it does not run to a good end.
 
-    `tags` are its labels: containers that have them are what an earlier agent left behind, and go first.
+    `tags` are its labels: an earlier agent left containers with the same labels behind, and these go first.
     """
     where = f"in image {image}"
     clear(client, tags)
@@ -206,7 +206,7 @@ def run_program(
         errors = client.logs(created, stdout=False, tail=LAST_LINES).decode(errors="replace")
     except APIError as error:
         raise launching.does_not_run(program, where, str(error.explanation or error)) from error
-    except (ReadTimeout, NoAnswer) as error:  # where it is the engine that went away, so does the removal
+    except (ReadTimeout, NoAnswer) as error:  # where the engine went away, the removal fails, too
         raise launching.does_not_run(program, where, f"no end within {program.timeout_s:g} s") from error
     finally:
         if created is not None:

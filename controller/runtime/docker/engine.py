@@ -36,7 +36,7 @@ from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 LIST_EVERY_S = 10.0
 RLIMIT = "setting rlimit"
-"""Words of an engine that may not have as much of something as it was to allow."""
+"""Words of an engine that may not have as much of something as it should give a container."""
 CLOSE_S = 3.0
 """Longest wait at the end for the updates that the engine is still to get."""
 
@@ -168,7 +168,7 @@ class DockerRuntime(Starter):
             self._see_that_shown(launch)
 
     def _see_that_shown(self, launch: Launch) -> None:
-        """End at once an executor that sees something else than what was checked. Raise `RuntimeRefused`."""
+        """End at once an executor that sees another file than the checked one. Raise `RuntimeRefused`."""
         known = self._known.by_key.get(launch.key)
         bind = changed(launch.binds, known.process.pid) if known is not None and known.process is not None else None
         if known is not None and bind is not None:
@@ -180,8 +180,8 @@ class DockerRuntime(Starter):
             )
 
     def _clear_name(self, name: str, key: ExecutorKey) -> bool:
-        """Free the container name that is taken: return False if this very executor has it and runs; else remove what is left
-        of it."""
+        """Free the container name that is taken: return False if this very executor has the name and runs; else remove the
+        container that has it."""
         client = self._engine.patient()
         try:
             found = client.inspect_container(name)

@@ -60,8 +60,8 @@ def exists(client: docker.APIClient, image: str) -> bool:
 def ensure_executor_image(client: docker.APIClient, base_image: str | None) -> str:
     """Return the executor image's name; build the image if it is missing (about half a minute and 250 MB on top of the base).
 
-    The agents of one user build one after another; two users' build the same. Raises `RuntimeRefused` when it cannot be
-    built, `RuntimeFailed` when the engine goes away meanwhile.
+    The agents of one user build one after another; agents of two users build the same image. Raises `RuntimeRefused` when it
+    cannot be built, `RuntimeFailed` when the engine goes away meanwhile.
     """
     base = choose_base(client, base_image)
     tag = tag_of(base)

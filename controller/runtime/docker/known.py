@@ -102,14 +102,14 @@ class KnownContainers:
             self._recall()
 
     def _recall(self) -> None:
-        """Take over what an earlier runtime knew."""
+        """Take over the containers that an earlier runtime knew."""
         for _, record in executor_record.read_all(self._records, ContainerRecord, self._cluster_id, self._worker_id):
             pid = record.process.pid if record.process else None
             last = Observed(record.key, True, None, 0.0, 0, pid=pid)
             known = self.by_key[record.key] = KnownContainer(record.container, last, record.process)
             if known.lives() and pid is not None:
                 known.group = self._cgroups.group_of(pid, must_contain=known.id)
-                if known.group is None:  # nothing says that it is the container's process
+                if known.group is None:  # the process may not be the container's
                     known.process, known.last = None, replace(last, pid=None)
 
     def name_of(self, key: ExecutorKey) -> str:

@@ -1,7 +1,7 @@
 """Time zone, character set and language of a program in a container, as a process of the host would have them.
 
 An image has a time zone of its own, and of the host's locales mostly C.UTF-8 only. Where a locale is missing, libc, Python
-and Java fall back to ASCII and to English without a word. Not covered: processes of the host, which inherit all this.
+and Java fall back to ASCII and to English without a message. Not covered: processes of the host, which inherit all this.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ ROUTES = Path("/proc/net/route")
 RESOLVER_FILES = (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf"))
 """Files of name servers that an engine may give containers."""
 MOST_TRIES = 64
-"""Number of subnets that are tried: the engine may refuse one because it knows of something there."""
+"""Number of subnets that are tried: the engine may refuse a subnet that it knows to be in use."""
 TURN_S = 60.0
 """Longest wait for the other agents of the home; each call to the engine and to iptables has a time-out of its own."""
 IN_USE, GONE = 403, 404
@@ -116,8 +116,8 @@ class DockerNetworks:
         )
 
     def _why_not(self) -> str:
-        """Return the reason why no packet rules can be set, empty where they can. That they can is remembered; the reason why
-        they cannot may pass."""
+        """Return the reason why no packet rules can be set, empty where they can. A positive answer is remembered; the reason
+        against packet rules may pass."""
         why = "" if self._can_filter else packet_filter.why_not()
         self._can_filter = not why
         return why

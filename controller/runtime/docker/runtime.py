@@ -1,4 +1,5 @@
-"""The row `docker`: executors in containers. The row ends those that outlived their agent, and any others by their labels."""
+"""The row `docker`: executors in containers. The row ends the executors that outlived their agent, and finds other containers
+by their labels."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def _lock(owner: Owner) -> Path:
 def end_all(owner: Owner) -> int:
     ended = end_containers({docker_container.CLUSTER: owner.cluster_id, docker_container.WORKER: owner.worker_id})
     with _answering("its networks") as client:
-        # of all its workers here, as each network is; those that others are in are left
+        # the networks of all its workers here, because they share them; networks with other containers are left
         DockerNetworks(owner.cluster_id, parse_pool(DEFAULT_POOL), _lock(owner)).clear(client)
     return ended
 

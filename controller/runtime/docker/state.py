@@ -97,7 +97,7 @@ class ContainerStates:
                 known.over("the container was removed from outside")
                 self._known.lost(known)
                 return
-        if not found.running:  # the kernel's counters went with the group: the last that were read are kept
+        if not found.running:  # the kernel's counters went with the group: the last readings are kept
             last = known.last
             known.last = replace(found, cpu_s=last.cpu_s, memory_bytes=last.memory_bytes, throttled_s=last.throttled_s)
         elif known.process is None:
@@ -135,7 +135,7 @@ class ContainerStates:
             except RuntimeFailed:
                 known.memory_bytes = before
                 raise
-        if known.writable() is None:  # found out just now
+        if known.writable() is None:  # the engine's answer may have shown that just now
             return self._have_limited(known, memory_bytes)
         self.inform(known, "memory")
         return True
@@ -197,7 +197,8 @@ class ContainerStates:
             self.inform(known, what, AGAIN_S)
 
     def _put_right(self, known: KnownContainer) -> None:
-        """Write the newest values again where the engine has written older ones, also of what it was not asked to change."""
+        """Write the newest values again where the engine has written older ones, also values that it was not asked to
+        change."""
         with known.lock:
             group = known.writable()
             if group is None:

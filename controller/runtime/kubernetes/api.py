@@ -1,8 +1,8 @@
 """The API server of a Kubernetes cluster: its pods of Spark executors, and the moving of their CPU limits.
 
-The only module that talks to the server. It needs `list` and `watch` of pods and `patch` of `pods/resize`. lightkube finds it
-and the credentials. Every call has a time-out, a watch too: the server ends a watch after `WATCH_S`, so a watch that is
-silent for longer hangs. A patch says the whole limit of one container, so a lost patch is simply sent again.
+This module is the only one that talks to the server. It needs `list` and `watch` of pods and `patch` of `pods/resize`.
+lightkube finds it and the credentials. Every call has a time-out, a watch too: the server ends a watch after `WATCH_S`, so a
+watch that is silent for longer hangs. A patch says the whole limit of one container, so a lost patch is simply sent again.
 
 A patch has three outcomes: the server accepts it, or this pod is tried later (`PodLater`), or the server is (`ServerLater`).
 """

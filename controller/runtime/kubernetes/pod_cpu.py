@@ -1,7 +1,7 @@
 """A Spark executor's pod as it describes itself and its CPU, from the API server's JSON, and the search for it. Pure.
 
-Any user who may create pods writes most of this, so it is hostile input: what does not fit its type makes no `PodCpu`. Cores
-are whole thousandths here, as Kubernetes counts them ("250m" is 250), because sums of floats drift.
+Any user who may create pods writes most of this, so it is hostile input: a pod with a field of another type makes no
+`PodCpu`. Cores are whole thousandths here, as Kubernetes counts them ("250m" is 250), because sums of floats drift.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PodCpu:
 
 
 def parse_cores_m(quantity: object) -> int | None:
-    """Return thousandths of a core, rounded up; None for what is no amount of CPU."""
+    """Return thousandths of a core, rounded up; None for a value that is no amount of CPU."""
     found = _QUANTITY.fullmatch(str(quantity)) if isinstance(quantity, str | int | float) else None
     cores_m = math.ceil(Decimal(found[1]).scaleb(_EXPONENT[found[2]])) if found else None
     return cores_m if cores_m is not None and cores_m <= MOST_CORES_M else None
@@ -70,7 +70,7 @@ def shortened(words: str) -> str:
 
 
 def pod_cpu(pod: Mapping[str, Any]) -> PodCpu | None:
-    """Return the pod; None for what is no pod with a container."""
+    """Return the pod; None for data that describe no pod with a container."""
     try:
         return msgspec.convert(_fields(pod), PodCpu)
     except (msgspec.ValidationError, AttributeError, LookupError, TypeError, ValueError):

@@ -1,14 +1,15 @@
-"""An executor's pod and its CPU limit, in thousandths of a core: which patch is due, and what is to be said. Pure.
+"""An executor's pod and its CPU limit, in thousandths of a core: the patch that is due, and the sentences for people. Pure.
 
 The limit follows the grant and is always above the pod's request. The request is never patched, so a resize needs no room on
 a node, counts for no quota of requests, and gives away nothing that the job has. The QoS class stays the same: the CPU limit
 of a Burstable pod never equals its CPU request, because the memory limit of Spark's pods equals their memory request. A
 Guaranteed pod, whose limit and request are equal, is refused. A patch never names memory.
 
-What the cluster allows at most (a quota, a LimitRange) is not asked for: a limit that it refused is approached by halves.
+The runtime does not ask for the most that the cluster allows (a quota, a LimitRange): it approaches a refused limit by
+halves.
 
-After each failure the wait is longer. A failure is reported once it has lasted: a server that has just started denies what it
-allows a moment later.
+After each failure the wait is longer. A failure is reported once it has lasted: a server that has just started denies a call
+that it allows a moment later.
 """
 
 from __future__ import annotations
@@ -126,8 +127,8 @@ class Bound:
 
 @dataclass(slots=True)
 class PacedPod:
-    """An executor with its pod as last seen. `quota`: the newest one, in cores; `parting`: it has been let go, and its pod is
-    given back what it had; `ended`: why it is paced no more. `sent_m` and `sent_s`: the last patch of its pod; `unsure`: its
+    """An executor with its pod as last seen. `quota`: the newest one, in cores; `parting`: it has been let go, and its pod
+    gets back what it had; `ended`: why it is no longer paced. `sent_m` and `sent_s`: the last patch of its pod; `unsure`: its
     outcome is not known. `late_s`: since when the limit in force has not followed; `other_s`: when another writer's limit was
     seen last; `due_s`: when to look for a patch."""
 
@@ -163,7 +164,7 @@ class PacedPod:
         if self.record.watched or pod is None or pod.leaving or (untouched and pod.limit_m is None):
             self._over(LEFT)
             return
-        # what becomes of a patch that is under way delays no giving back
+        # a patch that is under way does not delay giving back
         self.parting, self.pause, self.sent_m = True, Pause(), None
         self.look(now_s)
 
@@ -191,8 +192,8 @@ class PacedPod:
     # ---------------------------------------------------------------- patches
 
     def wanted_m(self) -> int | None:
-        """Return the limit that the pod should have; None if it is left as it is. What is let go gets what it had. A pod
-        that had no limit gets one for all its slots, because no limit can be taken away."""
+        """Return the limit that the pod should have; None if it is left as it is. An executor that is let go gets its former
+        limit. A pod that had no limit gets one for all its slots, because no limit can be taken away."""
         if self.pod is None:
             return None
         if self.parting:
@@ -261,7 +262,7 @@ class PacedPod:
     # ---------------------------------------------------------------- what is said
 
     def refusal(self) -> str:
-        """Return the cluster's words if it has refused what the pod should have; else ""."""
+        """Return the cluster's words if it has refused the limit that the pod should have; else ""."""
         wanted_m = self.wanted_m()
         return self.bound.words if self.bound and wanted_m is not None and wanted_m >= self.bound.limit_m else ""
 

@@ -283,7 +283,7 @@ class KubernetesRuntime(Adopter):
 
 
 def check(namespace: str | None) -> str:
-    """Return nothing. Raise `Unavailable` where no server answers, or one that shows none of these pods."""
+    """Return nothing. Raise `Unavailable` where no server answers, or the server may not show these pods."""
     with contextlib.closing(_connect(namespace)) as api:
         try:
             api.pods()

@@ -3,9 +3,9 @@
 Each executor is a session of its own, paced and counted by a control group where those are writable, else by `pacer`.
 It outlives the agent; a record per executor lets the next agent adopt it (its exit code is then unknown). Weaker than
 docker: no file system of its own, so nothing is masked; no memory limit without control groups. The whole tree ends
-with its first process, as in a container; without control groups only what stayed in its session. Linux only. One thread
-may start and stop while another observes, paces and removes. Not here: record files (`executor_record`), signals
-(`pacer`, `process_tree`).
+with its first process, as in a container; without control groups, only the processes that stayed in its session end. Linux
+only. One thread may start and stop while another observes, paces and removes. Not here: record files (`executor_record`),
+signals (`pacer`, `process_tree`).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class ProcessRuntime(Starter):
         self._known[launch.key] = known
 
     def _refuse(self, launch: Launch) -> None:
-        """Raise `RuntimeRefused` for what no later try can mend."""
+        """Raise `RuntimeRefused` for a fault that no later try can mend."""
         reason: str | None = None
         program = Path(launch.argv[0])
         if program.is_absolute() and not (program.is_file() and os.access(program, os.X_OK)):
@@ -324,7 +324,7 @@ def _home(uid: int) -> dict[str, str]:
 
 
 def _identity(uid: int, gid: int, groups: Sequence[int] = ()) -> dict[str, Any]:
-    """Return Popen's arguments to become the submitter; none when that is who we are."""
+    """Return Popen's arguments to become the submitter; empty when this process runs as that user already."""
     if os.geteuid() != 0 or uid == os.geteuid():
         return {}
     return {"user": uid, "group": gid, "extra_groups": groups}

@@ -84,7 +84,7 @@ function howEnded(view) {
   return `${percentage > 0 ? "late" : "early"} by ${Math.abs(percentage).toFixed(1)}%${why}`;
 }
 
-// The name of each application: one that several have gets the end of the id.
+// Return the name of each application; a name that several of them have gets the end of the id.
 function labels(applications) {
   const times = new Map();
   for (const { name } of applications) times.set(name, (times.get(name) ?? 0) + 1);
@@ -669,7 +669,7 @@ class HistoryPage {
       if (runs.some((run) => run.observed)) this.showSavings(await call("savings"));
       say(this.problem, "");
     } catch (failure) {
-      this.finished = undefined; // asked again with the next look
+      this.finished = undefined; // the next look asks again
       say(this.problem, failure.message);
     }
   }
@@ -774,7 +774,7 @@ class WhatIfPage {
       say(this.none, keys.size ? "" : "No run that is kept has a profile: the first run of a job that does all its work makes one.");
       this.known.replaceChildren(...[...keys].reverse().slice(0, MOST_ROWS).map((key) => element("option", { value: key })));
     } catch {
-      this.finished = undefined; // asked again with the next look
+      this.finished = undefined; // the next look asks again
     }
   }
 

@@ -1,7 +1,7 @@
 """A production master with many applications on many workers, and what one planning pass of it costs.
 
-The drivers and agents are made up: they say what those of running applications say, through the same messages, as the bytes
-that came over the wire. Not covered: HTTP, and how the agents use the answers.
+The drivers and agents are made up: they send the messages of running applications, as the bytes that come over the wire. Not
+covered: HTTP, and how the agents use the answers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TASKS_HELD = 2
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """An application that ran before: its name, its driver's events, how long it took."""
+    """An application that ran before: its name, its driver's events, its duration."""
 
     name: str
     events: list[AnyEvent]
@@ -99,7 +99,7 @@ class Crowd:
             self._tell(driver, self.rng.randrange(stages - STAGES_LEFT))
 
     def close(self) -> None:
-        """End the master; nothing is written into its folder any more."""
+        """End the master; nothing is written into its folder afterwards."""
         self.state.close()
 
     def _woken(self, worker_ids: Collection[str]) -> None:
@@ -173,7 +173,8 @@ class Crowd:
         return self._events(driver, begins[0] + 1 if begins else len(events) - 1)
 
     def report(self, worker_id: str) -> bytes:
-        """Return what a worker's agent posts each period: two tasks of each executor run, one sample of each is new."""
+        """Return the report that a worker's agent posts each period: two tasks of each executor run, one sample of each is
+        new."""
         reports, samples = [], []
         for driver, executor_id in self.on_worker[worker_id]:
             touched = list(driver.uses[executor_id].values())[-3:]

@@ -176,7 +176,7 @@ class _Scene:
 
     @property
     def stages(self) -> int:
-        """The number of stages of every application."""
+        """The number of stages of each application."""
         return math.ceil(self.length_s / self.stage_s) + 1
 
     @property
@@ -193,7 +193,7 @@ class _Scene:
 
     @contextmanager
     def agent_replaced(self, out: Path) -> Iterator[subprocess.Popen[bytes]]:
-        """Stop the agent, and let one under the profiler take its place."""
+        """Stop the agent, and let an agent under the profiler take its place."""
         old = psutil.Process(self.agent_pid())
         options = AgentOptions(
             home=self.home.path,

@@ -1,4 +1,4 @@
-"""The own time of a profile by module: where time goes."""
+"""The time of a profile by module, each with only the time of its own code."""
 
 from __future__ import annotations
 

@@ -320,7 +320,7 @@ class TestTroubleOfOne:
         assert all(0.5 <= cores < 0.6 for cores in busy.quotas().values())
         return busy
 
-    def test_a_plan_that_nothing_can_be_decided_by_opens_its_own_executor_alone(self, two: FakeWorker) -> None:
+    def test_an_unusable_plan_opens_only_its_own_executor(self, two: FakeWorker) -> None:
         two.want([spec(), spec("other")], [plan(law="of a later release"), plan("other")])
         report = two.tick(0.0)
         # it asks for both of its slots, and gets what the other, which has a deadline, leaves
@@ -330,7 +330,7 @@ class TestTroubleOfOne:
         assert ["executor 1 of app" in note for note in report.notes] == [True]
         assert two.tick(0.0).notes == report.notes
 
-    def test_an_error_nobody_thought_of_leaves_the_others_their_quotas(self, two: FakeWorker) -> None:
+    def test_an_unforeseen_error_leaves_the_others_their_quotas(self, two: FakeWorker) -> None:
         two.host.faults["set_quota", KEY], before = ValueError("what is this?"), two.quotas()[KEY]
         two.want([spec(), spec("other")], [plan(left_s=50.0), plan("other", left_s=50.0)])
         report = two.tick(0.0)

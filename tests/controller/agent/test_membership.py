@@ -59,7 +59,7 @@ def adopted(options: AgentOptions) -> Adopted:
     return leave
 
 
-def test_without_a_master_and_without_executors_nobody_knows(options: AgentOptions) -> None:
+def test_without_a_master_and_without_executors_the_cluster_is_not_known(options: AgentOptions) -> None:
     with pytest.raises(Unavailable):
         find_cluster(options, alone=True)
     assert recall_cluster(options, lambda: True) == ""
@@ -74,7 +74,7 @@ def test_while_no_master_answers_living_executors_say_it_and_no_file_has_it(opti
     assert not (Home(options.home).agent(options.worker_id) / "cluster_id").exists()
 
 
-def test_beside_another_agent_they_say_nothing_as_they_may_be_its_own(options: AgentOptions, adopted: Adopted) -> None:
+def test_next_to_another_agent_they_say_nothing_because_they_may_be_its_own(options: AgentOptions, adopted: Adopted) -> None:
     adopted("mine")
     with pytest.raises(Unavailable):
         find_cluster(options, alone=False)
@@ -118,7 +118,7 @@ def groups(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return tmp_path
 
 
-def test_the_second_agent_is_told_for_as_long_as_the_first_lives(groups: Path) -> None:
+def test_the_second_agent_has_no_claim_as_long_as_the_first_lives(groups: Path) -> None:
     first = subprocess.Popen([sys.executable, "-c", HOLD, groups], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert first.stdin is not None
     assert first.stdout is not None
@@ -130,6 +130,6 @@ def test_the_second_agent_is_told_for_as_long_as_the_first_lives(groups: Path) -
     assert claim_machine(CgroupTree(groups))
 
 
-def test_without_control_groups_nobody_is_told(tmp_path: Path) -> None:
+def test_without_control_groups_no_agent_is_reported(tmp_path: Path) -> None:
     assert CgroupTree(tmp_path).cpu_root() is None
     assert claim_machine(CgroupTree(tmp_path))

@@ -83,7 +83,7 @@ def told(cpu_s: float, running: int = 2) -> Progress:
     return Progress(schema=SCHEMA, executor="1", sequence=1, stages=(stage,), cpu_s=cpu_s)
 
 
-def test_what_the_master_is_told_of_its_cores(worker: PodsWorker) -> None:
+def test_the_report_of_its_cores_to_the_master(worker: PodsWorker) -> None:
     info = worker.agent.worker
     assert (info.cores, info.nodes, info.adopts, info.everywhere) == (6.0, 3, True, True)
 
@@ -145,7 +145,7 @@ def test_its_cpu_is_what_it_tells_within_its_quota(worker: PodsWorker) -> None:
     assert report_of(worker.tick(), KEY).cpu_core_s <= before + 0.4 + 0.5 * 6
 
 
-def test_one_that_is_no_pod_of_the_cluster_is_told_with_the_reason(worker: PodsWorker) -> None:
+def test_an_executor_without_a_pod_of_the_cluster_is_reported_with_the_reason(worker: PodsWorker) -> None:
     pod = worker.pod()
     world_ip = pod.ip
     worker.want(PodCpu(**{name: getattr(pod, name) for name in pod.__slots__} | {"ip": "192.0.2.9"}))

@@ -44,7 +44,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 
 
 @pytest.mark.parametrize("kind", [KeyError, SystemExit])
-def test_what_a_thread_raises_is_told_and_counted_and_its_work_begun_again(rig: Rig, kind: type[BaseException]) -> None:
+def test_an_error_of_a_thread_is_reported_and_counted_and_its_work_begins_again(rig: Rig, kind: type[BaseException]) -> None:
     def work(beat: Beat) -> None:
         raise kind("no one thought of this")
 
@@ -53,7 +53,7 @@ def test_what_a_thread_raises_is_told_and_counted_and_its_work_begun_again(rig: 
     assert_names(rig.notes[2], "starts", "failure 3", kind.__name__, "no one thought of this")
 
 
-def test_pauses_grow_to_their_limit_and_begin_anew_after_a_long_life() -> None:
+def test_pauses_grow_to_their_limit_and_start_over_after_a_long_life() -> None:
     now_s, lives = 0.0, 0
     pauses: list[float | None] = []
 

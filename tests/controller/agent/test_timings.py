@@ -33,7 +33,7 @@ def test_each_phase_has_its_own_time() -> None:
     assert timings.took_s == {"look": 0.125, "decide": 0.0}
 
 
-def test_a_period_that_takes_too_long_is_told_with_its_phases_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_period_that_takes_too_long_is_logged_with_its_phases_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     timings = PeriodTimings(clock)
     period(timings, clock, look=0.75, decide=0.25)

@@ -33,7 +33,7 @@ def test_its_samples_have_what_it_holds_and_what_the_law_would_ask_for(worker: F
 
 
 def test_neither_a_new_agent_nor_the_opening_of_quotas_changes_the_quota_that_is_there(worker: FakeWorker) -> None:
-    worker.runtime.set_quota(KEY, 1.5)  # by somebody else
+    worker.runtime.set_quota(KEY, 1.5)  # from outside
     worker.restart()
     for _ in range(3):
         worker.tick(10.0)  # the master is away

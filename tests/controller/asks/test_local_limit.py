@@ -23,7 +23,7 @@ GIB = 1 << 30
         # 45 of 45 + 5 GiB are 90%
         ("90%", Disk(100 * GIB, 5 * GIB), 45 * GIB),
         ("50%", Disk(100 * GIB, 40 * GIB), 40 * GIB),
-        # full, and somebody else's: a tenth of the disk harms no one
+        # another program has filled the disk: a tenth of it harms no other job
         ("90%", Disk(100 * GIB, 0), 10 * GIB),
         ("none", Disk(100 * GIB, 0), math.inf),
     ],

@@ -27,7 +27,7 @@ def test_what_is_written_is_read_back(settings: dict[str, str]) -> None:
     assert parse_properties(format_properties(settings)) == settings
 
 
-def test_two_halves_of_a_character_make_one_and_one_alone_none() -> None:
+def test_two_halves_of_a_character_make_one_and_a_single_half_makes_no_character() -> None:
     assert parse_properties(r"spark.a=\ud83d\ude00 \ud83d") == {"spark.a": "\N{GRINNING FACE} \N{REPLACEMENT CHARACTER}"}
 
 

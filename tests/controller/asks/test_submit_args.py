@@ -8,7 +8,7 @@ from controller.asks.submit_args import REFUSED, SPARK_VALUES, split_arguments
 from stage_model.errors import BadInput
 
 
-def test_ours_sparks_and_the_applications_words_are_told_apart() -> None:
+def test_sparkpaces_sparks_and_the_applications_words_are_distinguished() -> None:
     split = split_arguments(
         ["--deadline", "90s", "--conf", "a.b=c=d", "-v", "--executor-memory=2g", "--force", "app.py", "--deadline", "5", "-v"]
     )

@@ -65,6 +65,6 @@ def test_each_value_has_the_options_name_before_it() -> None:
     assert " ".join(option_words(given)) == "--floor 0.1 --allow-mount /data --allow-mount /more --grow 0 --utilisation 0.0"
 
 
-def test_a_flag_is_its_name_alone_and_what_was_left_out_is_not_said() -> None:
+def test_a_flag_is_only_its_name_and_an_option_without_a_value_is_left_out() -> None:
     given = {"evict": True, "detach": False, "image": None, "labels": "", "allow-mount": ()}
     assert option_words(given) == ("--evict",)

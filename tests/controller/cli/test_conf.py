@@ -20,7 +20,7 @@ def conf(home: Path, *words: str, master: str | None = None) -> Result:
     return run("conf", "--home", str(home), *words, SPARKPACE_MASTER=master)
 
 
-def test_the_file_is_its_users_alone_and_what_is_printed_holds_no_secret(tmp_path: Path) -> None:
+def test_only_its_user_can_read_the_file_and_the_output_holds_no_secret(tmp_path: Path) -> None:
     file = tmp_path / "pace.conf"
     seen = []
     for _ in range(2):
@@ -60,7 +60,7 @@ IN_CLUSTER = "https://sparkpace-master.sparkpace.svc:7070"
 OPERATORS = Path(__file__).resolve().parents[3] / "deploy/kubernetes/jobs/spark-operator.yaml"
 
 
-def test_a_driver_in_a_pod_has_its_files_from_secrets_alone(tmp_path: Path) -> None:
+def test_a_driver_in_a_pod_has_its_files_only_from_secrets(tmp_path: Path) -> None:
     printed = conf(tmp_path, "--attach", "--kubernetes", master=IN_CLUSTER)
     settings = parse_properties(printed.stdout)
     assert settings["spark.pace.master"] == "sparkpace://sparkpace-master.sparkpace.svc:7070"
@@ -81,7 +81,7 @@ def test_a_master_that_pods_do_not_reach_is_refused(tmp_path: Path, host: str) -
     assert_refused(conf(tmp_path, "--attach", "--kubernetes", master=f"https://{host}:7070"), 2, host.strip("[]"))
 
 
-def test_kubernetes_alone_means_nothing(tmp_path: Path) -> None:
+def test_kubernetes_without_attach_means_nothing(tmp_path: Path) -> None:
     assert_refused(conf(tmp_path, "--kubernetes", master=IN_CLUSTER), 2, "--attach --kubernetes")
 
 

@@ -120,7 +120,7 @@ def test_only_logs_of_this_machine_are_followed_which_is_said(both: Both) -> Non
     assert "not followed" in shown.stderr
 
 
-def test_one_that_has_printed_nothing_yet(both: Both) -> None:
+def test_an_executor_that_has_printed_nothing_yet(both: Both) -> None:
     with both.far.reporting():
         assert_refused(run("logs", both.job, both.there), 2, f"executor {both.there}", "worker m2")
 

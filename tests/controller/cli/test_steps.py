@@ -56,7 +56,7 @@ def test_others_get_plain_lines_of_what_takes_long(term: str | None) -> None:
     assert file.getvalue() == "sparkpace: executor image ...\nsparkpace: executor image took 21s\n"
 
 
-def test_others_hear_nothing_of_what_is_short() -> None:
+def test_short_steps_are_not_shown_elsewhere() -> None:
     shown = console(None)
     with shown_steps(shown, delay_s=NEVER_S) as step:
         for name in ("a", "b"):

@@ -88,7 +88,7 @@ def test_a_driver_starts_when_what_comes_before_ends(place: Place, monkeypatch: 
     assert (first.plan.after, first.plan.deadline_s) == ("load", 90.0)
     assert (second.plan, second.comes_after, third.comes_after) == (None, waits.comes_after, waits.comes_after)
     settings = place.settings
-    # its clock begins with its driver, which has nothing to wait for any more, and is late or not
+    # its clock begins with its driver, which no longer waits for any job, and is late or not
     assert (settings["spark.pace.after"], settings["spark.pace.force"]) == ("", "true")
     assert settings["spark.pace.waited"] == settings["spark.pace.submission"]
     assert 80.0 < float(settings["spark.pace.deadline"].removesuffix("s")) < 89.7
@@ -106,13 +106,13 @@ def test_a_driver_gets_the_address_of_a_service_and_the_next_one(place: Place) -
     assert place.settings["spark.pace.after"] == ""
 
 
-def test_one_that_never_starts_says_why_and_starts_no_driver(place: Place) -> None:
+def test_a_submission_that_never_starts_says_why_and_starts_no_driver(place: Place) -> None:
     never = StartReply(reason="it comes after the success of pace-1 (load), which did not succeed", never=True)
     place.master.starts = [never]
     place.refuse(1, "--after", "load:success", "app.py", named=(never.reason,))
 
 
-def test_one_that_waits_ends_with_its_cluster(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_submission_that_waits_ends_with_its_cluster(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.submit.before_start.ASK_S", 0.1)
     place.master.starts = [StartReply(reason="it comes after 'load', which was not submitted yet")]
     down = threading.Timer(0.5, place.home.forget_cluster)
@@ -123,7 +123,7 @@ def test_one_that_waits_ends_with_its_cluster(place: Place, monkeypatch: pytest.
     assert "no local cluster" in done.stderr
 
 
-def test_ctrl_c_ends_one_that_waits_and_the_master_is_told(place: Place) -> None:
+def test_ctrl_c_ends_a_submission_that_waits_and_the_master_learns_of_it(place: Place) -> None:
     place.master.starts = [StartReply(reason="it comes after 'load', which was not submitted yet")]
     words = ours("controller.cli.main", "submit", "--after", "load", "app.py")
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
@@ -201,7 +201,7 @@ def test_who_kills_the_command_ends_the_driver(place: Place) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "it runs\n"
     process.kill()
-    process.communicate(timeout=300)  # until no process has its output open any more, the driver included
+    process.communicate(timeout=300)  # until no process, the driver included, has its output open any longer
     assert process.returncode == -signal.SIGKILL
 
 
@@ -244,7 +244,7 @@ def test_without_a_jdk_no_master_is_asked_and_no_driver_starts(place: Place, mon
     assert place.master.asked is None
 
 
-def test_the_end_is_told_in_one_line(place: Place) -> None:
+def test_the_end_is_shown_in_one_line(place: Place) -> None:
     submission = "11111111-2222-3333-4444-555555555555"
     ended = {"state": ApplicationState.ENDED, "finished": True, "submission": submission, "run_dir": "/runs/app-7"}
     place.master.view = view(application_id="app-7", deadline_s=100.0, elapsed_s=98.0, **ended)

@@ -129,7 +129,7 @@ def test_ps_and_top_say_which_workers_do_not_report(home: tuple[Home, Server]) -
     home[1].workers = (WORKER, structs.replace(WORKER, worker_id="w2", seen_s_ago=14.2, silence=silence))
     for command in ("ps", "top"):
         assert run(command).stdout.splitlines()[-1] == silence
-    assert "10.85 of 1.70 cores granted" in run("top").stdout, "no one counts on its cores"
+    assert "10.85 of 1.70 cores granted" in run("top").stdout, "no plan counts on its cores"
 
 
 def looks(home: tuple[Home, Server], term: str) -> str:

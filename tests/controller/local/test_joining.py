@@ -147,7 +147,7 @@ def test_a_master_that_is_not_reached(master: ServedMaster, home: Home, url: str
     assert_nothing_left(master, home)
 
 
-def test_a_name_that_the_masters_certificate_lacks_is_told_from_another_master(master: ServedMaster, home: Home) -> None:
+def test_a_name_that_the_masters_certificate_lacks_is_not_another_master(master: ServedMaster, home: Home) -> None:
     url = master.url.replace("127.0.0.1", "127.1")  # a resolver takes it for the same address
     with refused(Unavailable, "127.1", "`--name 127.1`"):
         join_cluster(wanted(master, home, make_token(master), url=url), start=False)

@@ -1,4 +1,4 @@
-"""One machine reaches another if the agreed words are heard at its port, and in no other case."""
+"""One machine reaches another only if the agreed words come from the other's port."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_port_is_closed_by_itself() -> None:
     assert not is_greeted("127.0.0.1", greeter.port, WORDS)
 
 
-def test_one_that_says_nothing_or_has_no_name_is_not_reached() -> None:
+def test_a_listener_that_says_nothing_or_has_no_name_is_not_reached() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         assert not is_greeted("127.0.0.1", silent.getsockname()[1], WORDS, within_s=0.05)
     assert not is_greeted("no.such.name.invalid", 1, WORDS)

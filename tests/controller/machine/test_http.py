@@ -82,14 +82,14 @@ def test_a_connection_is_kept(server: Server) -> None:
 
 
 @pytest.mark.parametrize("last", [OK, LAST], ids=["without a word", "as it said"])
-def test_one_that_the_server_closed_is_opened_again(server: Server, last: bytes) -> None:
+def test_a_connection_that_the_server_closed_is_opened_again(server: Server, last: bytes) -> None:
     server.scripts = [[last], [last], [OK]]
     with closing(server.connection()) as connection:
         assert [status(connection) for _ in range(3)] == [200, 200, 200]
     assert (len(server.requests), server.scripts) == (3, [])
 
 
-def test_a_new_one_that_fails_is_not_tried_again(server: Server) -> None:
+def test_a_new_connection_that_fails_is_not_tried_again(server: Server) -> None:
     server.scripts = [[b""], [OK]]
     with closing(server.connection()) as connection:
         with pytest.raises(OSError, match="closed connection without response"):

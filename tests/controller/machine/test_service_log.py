@@ -1,4 +1,4 @@
-"""Services' logs stay small, whoever writes into them."""
+"""Services' logs stay small with any number of writers."""
 
 from __future__ import annotations
 

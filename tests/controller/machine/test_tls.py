@@ -44,7 +44,7 @@ def sync(squatter: Squatter, home: Home) -> None:
 
 @pytest.mark.parametrize("say", [ask, sync])
 @pytest.mark.parametrize("dressed", ["plainly", "of another CA", "as another CA"])
-def test_who_squats_the_port_learns_nothing_and_is_refused(
+def test_a_program_that_squats_the_port_learns_nothing_and_is_refused(
     dressed: str, say: Callable[[Squatter, Home], None], home: Home, tmp_path: Path
 ) -> None:
     other = Home(tmp_path / "other")
@@ -89,7 +89,7 @@ def test_a_damaged_ca_is_named(content: bytes, home: Home) -> None:
         ask_anything("https://127.0.0.1:1", home.ca_file)
 
 
-def test_a_key_of_one_ca_and_the_certificate_of_another_are_told_apart(home: Home, tmp_path: Path) -> None:
+def test_a_key_of_one_ca_does_not_fit_the_certificate_of_another(home: Home, tmp_path: Path) -> None:
     other = Home(tmp_path / "other")
     other.create()
     make_ca(other)
@@ -99,7 +99,7 @@ def test_a_key_of_one_ca_and_the_certificate_of_another_are_told_apart(home: Hom
         make_ca(home)
 
 
-def test_who_has_no_ca_file_is_told_where_it_comes_from(tmp_path: Path) -> None:
+def test_a_missing_ca_file_is_named_with_its_origin(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=f"{tmp_path}/ca.pem.*sparkpace up"):
         ask_anything("https://127.0.0.1:1", tmp_path / "ca.pem")
 

@@ -44,7 +44,7 @@ def test_the_second_run_is_planned_from_the_first_and_an_impossible_deadline_ref
 class TestPromises:
     """The profile of `finished_run`: 8 core-seconds after a second of start-up, on one core."""
 
-    def test_a_deadline_must_fit_beside_those_of_the_same_or_a_higher_priority(self, cluster: FakeCluster) -> None:
+    def test_a_deadline_must_fit_next_to_promises_of_the_same_or_a_higher_priority(self, cluster: FakeCluster) -> None:
         cluster.finished_run()
         cluster.register(conf={"spark.pace.deadline": "14s"}, instance="first")
         with pytest.raises(InfeasibleDeadline, match=r" 1 promised .* (19|20)s"):
@@ -89,7 +89,7 @@ def test_agents_are_answered_while_a_profile_is_read_and_a_deadline_judged(clust
     asyncio.run(scene())
 
 
-def test_two_deadlines_that_are_judged_at_once_are_judged_beside_each_other(cluster: FakeCluster) -> None:
+def test_two_deadlines_that_are_judged_at_once_are_judged_next_to_each_other(cluster: FakeCluster) -> None:
     """8 core-seconds each after a second, on one core: either of them can be done in 15 s, not both."""
     cluster.finished_run()
     lax = {"spark.pace.deadline": "100s"}

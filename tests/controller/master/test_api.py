@@ -1,6 +1,6 @@
 """The HTTP API itself: the versions of the wire that are let in by what a call is written in, and the answer to the others.
 
-Called as a server calls it, with the two ends of a real connection, by which the kernel says who calls. What the calls do
+Called as a server calls it, with the two ends of a real connection, by which the kernel names the caller. What the calls do
 is `cluster`'s.
 """
 
@@ -115,7 +115,7 @@ def test_an_application_that_floods_is_refused_for_a_while_and_its_neighbour_is_
     assert call.status == 200, "its neighbour has its own"
     assert [(call("POST", "/v1/plan", token="submit", chunks=padded(15 << 20)), call.status)[1] for _ in range(5)][-1] == 429
     call("POST", "/v1/plan", token="of 1234", chunks=padded(15 << 20))
-    assert call.status == 200, "who has a token of his own has a share of his own"
+    assert call.status == 200, "a user with a token of its own has a share of its own"
     call.cluster.now_s += 60
     tell(mine, token, 30 << 20)
     assert call.status == 200
@@ -160,7 +160,7 @@ MAY = {
 """Tokens that may make each call. A route that is not here fails the test."""
 
 
-def test_each_route_lets_in_who_may_call_it_and_nobody_else(call: Caller) -> None:
+def test_each_route_lets_in_only_callers_that_may_call_it(call: Caller) -> None:
     ours = msgspec.to_builtins(registration())
     own, another = (call("POST", "/v1/applications", {**ours, "instance": name}) for name in ("one", "two"))
     call.home.create()
@@ -267,13 +267,13 @@ def test_what_cannot_be_stored_is_refused_and_the_rest_is_on_disk_first(
     assert synced[1:] == [store.commits]
     call("POST", f"/v1/applications/{registered['application_id']}/kill", {})
     call("GET", "/v1/applications")
-    assert len(synced) == 2  # nothing has changed, so no one waits
+    assert len(synced) == 2  # nothing has changed, so no caller waits
     [(pages,)] = store._db.execute("PRAGMA page_count")
     store._db.execute(f"PRAGMA max_page_count={pages}").close()
     while call.status != 507:  # what is left of the last pages
         said = call("POST", "/v1/applications", {**ours, "instance": f"another {len(call.cluster.state.applications)}"})
     assert said["exit_code"] == 69
-    assert call.cluster.state.store.failing == ""  # one that was refused says nothing about what comes after it
+    assert call.cluster.state.store.failing == ""  # a refused request says nothing about later ones
 
 
 def test_an_executor_with_an_id_that_is_no_number_is_refused_and_the_application_goes_on(call: Caller) -> None:

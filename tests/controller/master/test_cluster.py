@@ -58,7 +58,7 @@ def test_workers_known_before_a_restart_count_as_capacity_of_running_application
     assert [w.worker_id for w in cluster.state.workers.views(cluster.now_s)] == ["w1"]
 
 
-def test_a_flood_empties_the_store_s_log_at_once_and_a_reader_that_prevents_it_is_told_of(
+def test_a_flood_empties_the_stores_log_at_once_and_a_reader_that_prevents_that_is_logged(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("controller.master.cluster.LARGEST_LOG", 1 << 20)

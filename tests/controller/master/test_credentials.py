@@ -25,7 +25,7 @@ def stored(cluster: FakeCluster) -> list[str]:
     return [path.name for path in files if any(form in path.read_bytes() for form in forms)]
 
 
-def test_a_worker_is_told_those_of_its_own_executors_until_they_are_to_end(cluster: FakeCluster) -> None:
+def test_a_worker_gets_only_those_of_its_own_executors_until_they_are_to_end(cluster: FakeCluster) -> None:
     for name in ("w1", "w2"):
         cluster.worker(name)
     application_id = cluster.register(**AUTHENTICATED, wanted={"0": ExecutorWish(count=1)})
@@ -50,7 +50,7 @@ def test_others_have_none(cluster: FakeCluster, application_id: str) -> None:
     assert (len(desired.executors), desired.credentials) == (1, {})
 
 
-def test_a_user_whose_own_file_is_not_used_is_told_so(cluster: FakeCluster) -> None:
+def test_a_user_whose_own_file_is_not_used_is_informed(cluster: FakeCluster) -> None:
     own = {"HADOOP_TOKEN_FILE_LOCATION": "/secure/tokens"}
     for name, authenticated, told in (("a", AUTHENTICATED, 1), ("b", {}, 0)):
         application = cluster.registered(name=name, instance=name, environment=own, **authenticated)
@@ -71,7 +71,7 @@ def test_they_are_in_no_file_of_the_masters(cluster: FakeCluster) -> None:
     assert stored(cluster) == []
 
 
-def test_a_master_that_starts_anew_asks_for_them_and_the_drivers_own_token_is_enough(call: Caller) -> None:
+def test_a_master_that_starts_again_asks_for_them_and_the_drivers_own_token_is_enough(call: Caller) -> None:
     cluster = call.cluster
     cluster.worker("w1")
     own = {"authenticated": True, "credentials": base64.b64encode(HUSH).decode()}

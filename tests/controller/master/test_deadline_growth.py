@@ -1,4 +1,5 @@
-"""Further workers for deadlines: the least that are enough, none that would not help, and none for who may have none.
+"""Further workers for deadlines: the least number that is enough, no worker that would not help, and none for applications
+that may not have any.
 
 The profile is that of a run with 4 tasks of 2 core-seconds each, 3 s after its submission: 11 s on one worker of a core, 7 s
 on two, 5 s on four. An application registers 2 s after its submission."""
@@ -253,7 +254,7 @@ class TestTheNextDeadline:
 
     @pytest.mark.parametrize(("deadline", "limits"), [("9s", Limits()), ("10s", Limits(join_s=5.0))])
     def test_it_gets_the_cores_if_the_worker_comes_too_late(self, taught: Scene, deadline: str, limits: Limits) -> None:
-        """The worker is given up when one that takes a second would come after the deadline, or after five seconds."""
+        """The worker is given up when a worker that takes a second would come after the deadline, or after five seconds."""
         provider = grown_by(taught, limits)
         first = taught.register("app", None, deadline=deadline)
         taught.state.tick(taught.cluster.now_s)

@@ -80,7 +80,7 @@ def test_what_a_driver_could_not_tell_for_long_is_taken_in_part_by_part(cluster:
     assert len(cluster.state.applications[application_id].run.jobs) == len(events)
 
 
-def test_executors_in_networks_start_when_their_driver_has_told_its_ports(cluster: FakeCluster) -> None:
+def test_executors_in_networks_start_when_their_driver_has_reported_its_ports(cluster: FakeCluster) -> None:
     """The master could not say before which packets to let through."""
     cluster.worker("w1", own_networks=True)
     application_id = cluster.register(ports=(), host="172.17.0.1", conf={"spark.pace.network": "closed"})

@@ -127,7 +127,7 @@ def test_an_executor_placed_amid_it_is_known_to_the_next_master_by_its_agents_wo
     cluster.state.store._db.close()  # it dies here
     small_disk.clear()
     cluster.restart()
-    cluster.worker("w2")  # the other worker is heard first
+    cluster.worker("w2")  # the other worker reports first
     cluster.driver(application_id)
     cluster.worker("w1", report(application_id, "2"))
     placed = {name: (e.record.worker_id, e.live) for name, e in cluster.state.applications[application_id].executors.items()}

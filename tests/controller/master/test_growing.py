@@ -171,7 +171,7 @@ def test_a_job_too_large_for_all_workers_is_planned_where_one_can_be_started(sce
         scene.cluster.plan(conf=large)
 
 
-def test_a_worker_that_is_not_what_it_was_started_as_is_told_and_not_started_again(scene: Scene, provided: Provided) -> None:
+def test_a_worker_that_is_not_what_it_was_started_as_is_named_and_not_started_again(scene: Scene, provided: Provided) -> None:
     large = scene.register("large", placement_labels="zone=c")
     scene.state.tick(scene.cluster.now_s)
     assert provided.done.wait(120)
@@ -226,7 +226,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_users_program_is_told_name_size_pieces_and_labels(script: Path, tmp_path: Path) -> None:
+def test_a_users_program_gets_name_size_pieces_and_labels(script: Path, tmp_path: Path) -> None:
     provider = CommandProvider(script, "https://127.0.0.1:7070", tmp_path, ("--allow-mount", "/a b"))
     provider.start("grown-1", WorkerType(0.5, 1024, ResourceSet.of(gpu=1), (("zone", "a"),)))
     told = (tmp_path / "asked").read_text().splitlines()
@@ -234,7 +234,7 @@ def test_a_users_program_is_told_name_size_pieces_and_labels(script: Path, tmp_p
     assert told[3:] == ["start", "grown-1", "0.5", "1024", "gpu=1", "zone=a"]
 
 
-def test_its_failure_is_told_with_its_last_line_and_it_is_checked_before_a_start(script: Path, tmp_path: Path) -> None:
+def test_its_failure_is_reported_with_its_last_line_and_it_is_checked_before_a_start(script: Path, tmp_path: Path) -> None:
     provider = CommandProvider(script, "https://127.0.0.1:7070", tmp_path)
     assert check_program(script) == script
     with pytest.raises(RuntimeFailed, match=r"end grown-1 .* 3: does not know grown-1"):

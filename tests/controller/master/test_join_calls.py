@@ -105,7 +105,7 @@ def test_of_two_workers_that_join_with_the_same_last_use_one_has_an_identity(hom
     assert [file.name for file in home.agent_tokens.iterdir()] == ["m2"]
 
 
-def test_a_name_that_does_not_resolve_here_is_told_from_an_address_that_is_not_reached(home: Home) -> None:
+def test_a_name_that_does_not_resolve_here_is_distinguished_from_an_unreachable_address(home: Home) -> None:
     async def look(host: str) -> tuple[bool, bool]:
         found = await JoinCalls(home, "127.0.0.1").check(JoinCheck(worker_id="m2", host=host, port=1, greeting="x" * 20))
         return found.resolves, found.reached

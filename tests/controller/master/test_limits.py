@@ -1,4 +1,4 @@
-"""An application that tells or asks for more than is kept: it goes on, and its neighbour as before."""
+"""An application that reports or asks for more than is kept: it goes on, and its neighbour as before."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def on(cluster: FakeCluster, job: str, executor: str) -> str:
 
 
 def sends(cluster: FakeCluster, job: str, executor: str, logs: Mapping[str, Mapping[str, LogTail]]) -> tuple[str, ...]:
-    """Let the executor's agent report, with these logs; return those that it is to send next."""
+    """Let the executor's agent report, with these logs; return the logs that it is to send next."""
     return cluster.worker(on(cluster, job, executor), report(job, executor), logs=logs).desired.logs
 
 

@@ -76,7 +76,7 @@ def test_agents_that_wait_for_changes_are_answered_when_the_master_ends() -> Non
     asyncio.run(ends())
 
 
-def test_a_master_that_is_told_to_stop_tells_what_waits_and_closes_its_store(tmp_path: Path) -> None:
+def test_a_master_that_stops_names_what_waits_and_closes_its_store(tmp_path: Path) -> None:
     home, port = Home(tmp_path / "home"), free_port()
     log = tmp_path / "log"
     with hooked(500, 204) as hook:

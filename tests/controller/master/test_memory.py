@@ -1,4 +1,4 @@
-"""The master's side of memory: the wanted split, who waits in which order and why, starts by itself, restarts."""
+"""The master's side of memory: the wanted split, the order and reasons of waiting, starts without help, restarts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def scene(tmp_path: Path) -> Scene:
 
 @pytest.fixture
 def full(tmp_path: Path) -> Scene:
-    """Provide a worker with an executor, `a`, that has room for no second one. No one is above it, so no one takes its
+    """Provide a worker with an executor, `a`, that has room for no second one. No application is above it, so none takes its
     memory."""
     made = Scene(tmp_path, w1={"memory_mb": 3 * H})
     made.register("a", priority="high")
@@ -119,7 +119,7 @@ def test_it_runs_where_it_fits_and_waits_only_if_it_fits_nowhere(full: Scene) ->
     assert full.where(full.register("b")) == ["w2"]
 
 
-def test_those_that_wait_start_by_themselves_in_order_of_priority_then_arrival(full: Scene) -> None:
+def test_applications_that_wait_start_by_themselves_in_order_of_priority_then_arrival(full: Scene) -> None:
     [running] = full.state.applications
     late, high, later = full.register("late"), full.register("high", priority="high"), full.register("later")
     assert positions(full, late, high, later) == [2, 1, 3]
@@ -142,7 +142,7 @@ def test_a_small_one_does_not_overtake_on_the_worker_that_the_first_waits_for(tm
     scene.sync()
     large, small = (sized(scene, name, **{"executor.memory": size}) for name, size in (("large", "3g"), ("small", "64m")))
     assert (scene.where(large), scene.where(small)) == ([], [])
-    # too large for this worker, so it waits for another one and keeps no one from this one
+    # too large for this worker, so it waits for another worker and keeps no application from this one
     scene.offers["w2"] = {**scene.offers["w1"], "memory_mb": 2000}
     scene.sync()
     assert (scene.where(large), scene.where(small), positions(scene, large)) == ([], ["w2"], [1])
@@ -155,7 +155,7 @@ def test_the_order_survives_a_restart(full: Scene) -> None:
     assert [full.where(one) for one in waiting] == [[], [], []]
 
 
-def test_a_stock_driver_is_told_place_and_reason_once_per_change_and_submit_says_it_itself(full: Scene) -> None:
+def test_a_stock_driver_gets_place_and_reason_once_per_change_and_submit_says_it_itself(full: Scene) -> None:
     b, c, d = full.register("b"), full.register("c"), full.register("d", submission="12345678-aaaa")
 
     def told_to(application_id: str) -> list[str]:

@@ -233,7 +233,7 @@ class TestRows:
         aside = {kind: data for _, kind, _, data in rows_aside(cluster.state.store)}
         assert aside["application"] == b'{"future": 1}'
         assert set(aside) == {"application", "event", "executor"}
-        # its driver registers again, and nothing of what was set aside gets in its way
+        # its driver registers again, and the rows that were set aside do not get in its way
         cluster.register(name="lost", application_id=lost)
         assert cluster.driver(lost, *one_stage_run(1000)[:2]).acknowledged == 2
         again(cluster)

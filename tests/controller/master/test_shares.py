@@ -63,7 +63,7 @@ class TestPriority:
         with refused(BadInput, "priority 50", "20"):
             submitted(cluster, "second", priority="normal")
 
-    def test_a_driver_that_names_an_id_is_not_refused_and_has_no_more_than_the_highest(self, tmp_path: Path) -> None:
+    def test_a_driver_that_names_an_id_is_not_refused_and_has_at_most_the_highest(self, tmp_path: Path) -> None:
         cluster, conf = cluster_with(tmp_path, priority=60), {"spark.pace.priority": "high"}
         outlived = cluster.registered(conf=conf, application_id="pace-20260101-000000-aaaaaa")
         assert outlived.options.priority == 60

@@ -87,7 +87,7 @@ def test_a_name_is_that_of_the_job_that_waits_and_not_of_an_earlier_one(cluster:
 
 
 @pytest.mark.parametrize("how", ["killed", "interrupted", "silent"])
-def test_what_comes_after_the_success_of_one_that_never_starts_does_not_start(cluster: FakeCluster, how: str) -> None:
+def test_a_job_after_the_success_of_a_job_that_never_starts_does_not_start(cluster: FakeCluster, how: str) -> None:
     cluster.pass_by(STARTING_S)
     end(cluster, cluster.register(name="clean", instance="yesterday"))
     clean, report, other = (
@@ -110,7 +110,7 @@ def test_what_comes_after_the_success_of_one_that_never_starts_does_not_start(cl
     assert report.ask().never
     assert not other.ask().reason, "it only has to have ended"
     later = Submission(cluster, "later", "clean:success")
-    assert not later.ask().reason, "the one that never started no longer counts under that name"
+    assert not later.ask().reason, "the job that never started no longer counts under that name"
 
 
 def test_after_a_restart_of_the_master_a_job_is_kept_to(cluster: FakeCluster) -> None:

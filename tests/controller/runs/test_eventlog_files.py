@@ -23,7 +23,7 @@ def write(path: Path, content: bytes) -> Path:
     return path
 
 
-def test_plain_gzip_and_zstd_are_told_by_content_whatever_the_name(tmp_path: Path) -> None:
+def test_plain_gzip_and_zstd_are_recognised_by_content_under_any_name(tmp_path: Path) -> None:
     plain = read_event_log_file(write(tmp_path / "app-1", PLAIN)).record()
     assert read_event_log_file(write(tmp_path / "app-2.zstd", gzip.compress(PLAIN))).record() == plain
     assert read_event_log_file(write(tmp_path / "log", ZSTD)).record().complete

@@ -96,7 +96,7 @@ def test_a_deadline_that_some_cores_do_not_keep_is_refused_with_one_that_they_do
     assert plan(ROLLING, "--cores", "0.5", "--deadline", accepted).exit_code == 0
 
 
-def test_what_a_quota_left_is_told_and_then_less_time_is_fixed() -> None:
+def test_with_the_quota_of_the_logged_run_less_time_is_fixed() -> None:
     whole = logged_run(ROLLING)
     held_back = slowed(whole, 1.0)
     assert (whole.record.cores, held_back.record.cores) == (2.0, 1.0)

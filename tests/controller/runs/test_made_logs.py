@@ -44,7 +44,7 @@ def test_a_plan_from_a_log_has_the_figures_of_its_program_and_says_what_the_log_
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_log_planned_with_its_own_cores_takes_as_long_as_its_run(name: str, tmp_path: Path) -> None:
-    """A log's own cores are those that were there at each moment, where executors came or went."""
+    """A log's own cores are the cores that were there at each moment, where executors came or went."""
     case = CASES[name]
     record = logged_run(case.write(tmp_path)).record
     if record.cores_there:

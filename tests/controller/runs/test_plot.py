@@ -29,7 +29,7 @@ def test_cores_are_summed_over_executors_per_tick() -> None:
     assert data.time_s == (1.02, 2.0)
 
 
-def test_usage_that_nobody_measured_is_a_gap_not_a_zero() -> None:
+def test_unmeasured_usage_is_a_gap_and_no_zero() -> None:
     data = curves([sample(1.0, usage=None), sample(2.0)])
     assert math.isnan(data.used[0])
     assert data.used[1] == 0.8

@@ -25,7 +25,7 @@ def test_what_was_learned_is_loaded_again(tmp_path: Path) -> None:
     assert store.list() == ("app@app.py",)
 
 
-def test_files_are_the_users_alone_and_nothing_else_is_left(tmp_path: Path) -> None:
+def test_only_the_user_can_read_the_files_and_nothing_else_is_left(tmp_path: Path) -> None:
     store = ProfileStore(tmp_path / "profiles")
     store.learn("k", run("one"))
     assert stat.S_IMODE((tmp_path / "profiles").stat().st_mode) == 0o700

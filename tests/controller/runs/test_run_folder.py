@@ -37,7 +37,7 @@ def test_samples_are_appended_and_read_back_in_order(tmp_path: Path) -> None:
     assert lines[:2] == [",".join(SAMPLE_COLUMNS), "1,1,3,,0.25,1.5,1.45,1.45,1.2345,12.5,0,"]
 
 
-def test_files_are_the_owners_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     append_samples(tmp_path, [sample(1.0)])
     write_summary(tmp_path, {"app_id": "a"})
     write_stages(tmp_path, [])

@@ -28,7 +28,7 @@ def test_the_last_run_may_go_on_and_the_last_ended_one_has_a_summary(tmp_path: P
         find_ended_run(tmp_path, "pace-running")
 
 
-def test_without_an_ended_run_the_last_one_is_told_to_go_on(tmp_path: Path) -> None:
+def test_without_an_ended_run_the_sentence_says_that_the_last_one_goes_on(tmp_path: Path) -> None:
     (tmp_path / "pace-running").mkdir()
     with pytest.raises(BadInput):
         find_run(tmp_path, "last", ended=True)

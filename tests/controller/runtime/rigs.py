@@ -38,7 +38,7 @@ BUSY = "while :; do :; done"
 IDLE = "while :; do sleep 1; done"
 EXITS_WITH_3 = "exit 3"
 STUBBORN = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
-"""A program that says so once it no longer hears SIGTERM."""
+"""A program that says so once it ignores SIGTERM."""
 FORKING = "sleep 1000 & sleep 1000 & wait"
 TALKING = 'echo "to stdout $1"; echo to stderr >&2; while :; do sleep 1; done'
 

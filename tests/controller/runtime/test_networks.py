@@ -39,7 +39,7 @@ def test_a_subnet_has_room_for_the_executors_of_all_workers() -> None:
     ]
 
 
-def test_subnets_are_taken_in_turn_and_lie_beside_what_is_there() -> None:
+def test_subnets_are_taken_in_turn_and_overlap_no_other_network() -> None:
     pool = parse_pool("10.201.0.0/24")
     taken = [IPv4Network(one) for one in ("10.201.0.0/28", "10.201.0.20/30", "10.201.0.64/26", "10.9.0.0/16")]
     found: list[IPv4Network] = []
@@ -104,7 +104,7 @@ def verdict(packet: dict[str, str], own: OwnNetwork) -> str:
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_the_host_takes_in_what_goes_to_the_drivers_ports_and_no_more(closed: bool) -> None:
+def test_the_host_takes_in_only_packets_to_the_drivers_ports(closed: bool) -> None:
     own = OwnNetwork(OWN.address, OWN.ports, closed)
     assert [verdict({"d": "172.17.0.1", "port": port}, own) for port in ("40001", "40002")] == ["ACCEPT"] * 2
     for other in (

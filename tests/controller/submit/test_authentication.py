@@ -14,7 +14,7 @@ from stage_model.errors import BadInput
 ON, SECRET, CRYPTO = "spark.authenticate", "spark.authenticate.secret", "spark.network.crypto.enabled"
 
 
-def test_every_driver_gets_a_secret_of_its_own_beside_the_users_settings() -> None:
+def test_every_driver_gets_a_secret_of_its_own_next_to_the_users_settings() -> None:
     first, second = (authenticated({"spark.ui.port": "4050"}, {}) for _ in range(2))
     assert first.keys() == {ON, SECRET, "spark.ui.port"}
     assert first[ON] == "true"

@@ -75,7 +75,7 @@ def test_it_is_made_once_with_sparks_own_class_path_tried_and_used(machine: Mach
     assert machine.options(**{VARIABLE: "-Dmine=1"})[VARIABLE].endswith(" -Dmine=1"), "what comes later wins"
 
 
-def test_one_that_somebody_wrote_to_is_left_alone_and_made_anew(machine: Machine, folder: Path) -> None:
+def test_an_archive_that_was_written_to_is_not_used_and_is_made_again(machine: Machine, folder: Path) -> None:
     """A JVM would crash on it."""
     machine.make()
     [archive] = folder.glob("*.jsa")
@@ -126,7 +126,7 @@ def test_a_class_path_with_files_of_its_own_has_none(machine: Machine, folder: P
     assert machine.dumps() == 1
 
 
-def test_the_list_is_of_names_alone() -> None:
+def test_the_list_has_only_names() -> None:
     names = gzip.decompress(driver_archive.CLASS_LIST.read_bytes()).decode().split()
     assert {"java/lang/Object", "org/apache/spark/SparkContext", "org/sparkpace/bridge/PaceBackend"} <= set(names)
     assert names == sorted(set(names))

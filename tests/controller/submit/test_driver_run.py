@@ -47,12 +47,12 @@ def drive(master: Server, script: str, show: object = None) -> tuple[int, Driver
     ("script", "code"),
     [("pass", 0), ("raise SystemExit(1)", 1), ("raise SystemExit(42)", 42), ("import os; os.kill(os.getpid(), 9)", 137)],
 )
-def test_the_drivers_exit_code_is_ours_as_in_a_shell_and_the_master_is_told(master: Server, script: str, code: int) -> None:
+def test_the_exit_code_is_the_drivers_as_in_a_shell_and_the_master_gets_it(master: Server, script: str, code: int) -> None:
     assert drive(master, script)[0] == code
     assert master.told == [code]
 
 
-def test_the_exit_code_is_told_again_until_it_is_taken(master: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exit_code_is_reported_again_until_it_is_taken(master: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_run, "LOOK_S", 0.01)
     master.view, master.away = running(state=ApplicationState.ENDED, executors=0, finished=True), 3
     assert drive(master, "pass")[0] == 0
@@ -74,7 +74,7 @@ def test_what_was_killed_is_no_success_even_if_its_driver_does_not_mind(master: 
     assert master.told == [0]
 
 
-def test_a_driver_that_no_master_knows_is_told_of_once(master: Server) -> None:
+def test_a_driver_that_no_master_knows_is_reported_once(master: Server) -> None:
     master.away = 3
     code, run = drive(master, "pass")
     assert (code, run.view, run.unknown) == (0, None, True)
@@ -172,7 +172,7 @@ def test_a_master_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [(200, b'{"applications": []}'), (400, b'{"error": "no.", "exit_code": 2}')])
-def test_a_master_of_another_version_is_told_from_one_that_refuses(master: Server, answer: tuple[int, bytes]) -> None:
+def test_a_master_of_another_version_is_distinguished_from_a_refusal(master: Server, answer: tuple[int, bytes]) -> None:
     master.refuse, master.speaks = answer, "3"
     with pytest.raises(OtherVersion, match=r"'3'.* '1'") as refused:
         master.client().applications()

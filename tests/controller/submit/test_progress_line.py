@@ -21,7 +21,7 @@ def view(**fields: Any) -> ApplicationView:
     return structs.replace(VIEW, **{"state": ApplicationState.ENDED, **fields})
 
 
-def test_the_end_is_told_against_the_deadline() -> None:
+def test_the_end_is_compared_with_the_deadline() -> None:
     # 12 s early of 100 s is 12%
     well = {"outcome": "succeeded"}
     assert "ended at 1m28s of deadline 1m40s (12s early, 12.0%)" in ending(view(elapsed_s=88.0, deadline_s=100.0, **well))
@@ -79,7 +79,7 @@ def test_no_end_is_claimed_from_what_a_master_said_before_it_went_away() -> None
     assert "18.4" not in said
 
 
-def test_place_and_reason_are_told_once_per_change() -> None:
+def test_place_and_reason_are_printed_once_per_change() -> None:
     out = io.StringIO()
     line = ProgressLine(Console(file=out, width=300))
     full = "with it each of 2 on worker w1 would have too little"
@@ -109,7 +109,7 @@ def test_a_terminal_gets_a_line_that_rewrites_itself_and_is_cleared() -> None:
     assert out.getvalue().endswith("\x1b[2K")
 
 
-def test_a_dumb_terminal_gets_the_notes_alone() -> None:
+def test_a_dumb_terminal_gets_only_the_notes() -> None:
     out, line = terminal("dumb")
     line.show(view(state=ApplicationState.RUNNING, elapsed_s=48.0, ui_url="http://127.0.0.1:4040"))
     line.clear()

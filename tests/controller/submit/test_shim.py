@@ -1,4 +1,4 @@
-"""A `spark-submit` of ours before the real one, which is a script here."""
+"""Sparkpace's `spark-submit` before the real one, which is a script here."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_named_file_says_what_settings_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
-def test_a_file_of_ours_goes_to_the_real_one(tmp_path: Path) -> None:
+def test_a_file_of_sparkpace_conf_goes_to_the_real_one(tmp_path: Path) -> None:
     file = tmp_path / "pace.conf"
     assert CliRunner().invoke(main, ["conf", "--home", str(tmp_path), "-o", str(file)]).exit_code == 0
     words = ["--properties-file", str(file), "app.py"]
@@ -113,7 +113,7 @@ def test_the_real_one_tells_of_itself_without_our_options(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("option", "said"), [("--kill", "use `sparkpace kill APP`"), ("--status", "use `sparkpace ps`")])
-def test_our_options_beside_what_is_about_other_jobs_are_refused(folder: Path, option: str, said: str) -> None:
+def test_sparkpaces_options_next_to_those_about_other_jobs_are_refused(folder: Path, option: str, said: str) -> None:
     done = call(folder, "spark-submit", "--deadline", "90s", option, "app-1")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert said in done.stderr

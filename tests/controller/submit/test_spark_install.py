@@ -23,14 +23,14 @@ def chosen(**environment: str) -> str | None:
 
 
 def test_jobs_run_under_the_python_of_the_virtual_environment_that_is_active(active: Path) -> None:
-    assert chosen(VIRTUAL_ENV=str(active)) == str(active / "bin" / "python3"), "the link in it, which tells its packages"
+    assert chosen(VIRTUAL_ENV=str(active)) == str(active / "bin" / "python3"), "the link in it, which shows its packages"
     assert chosen() == sys.executable
 
 
-def test_a_python_that_was_named_is_left_alone(active: Path) -> None:
+def test_a_python_that_was_named_stays(active: Path) -> None:
     assert chosen(VIRTUAL_ENV=str(active), PYSPARK_PYTHON="/opt/python3") is None
 
 
 @pytest.mark.parametrize("gone", ["", "/no/such/environment", sys.prefix])
-def test_our_own_environment_and_one_that_is_gone_change_nothing(gone: str) -> None:
+def test_sparkpaces_own_environment_and_a_missing_one_change_nothing(gone: str) -> None:
     assert chosen(VIRTUAL_ENV=gone) == sys.executable

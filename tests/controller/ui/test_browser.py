@@ -226,7 +226,7 @@ def test_how_applications_ended_and_who_will_be_late_is_said_in_words(page: Serv
             tab.locator(f"[data-figure={figure}]", has_text=said.sentence).wait_for()
 
 
-def test_jobs_of_a_pipeline_are_told_where_there_is_one(page: ServedPage, chromium: Path) -> None:
+def test_pipelines_are_shown_where_there_are_any(page: ServedPage, chromium: Path) -> None:
     cluster = page.master.cluster
     cluster.worker("w1")
     cluster.register(name="alone")

@@ -62,7 +62,7 @@ def test_the_last_points_may_change_and_the_others_do_not() -> None:
     assert [point.granted for point in viewer.points] == [1.0] * 4 + [1.5] * 6
 
 
-def test_an_executor_that_is_silent_counts_no_more() -> None:
+def test_an_executor_that_is_silent_no_longer_counts() -> None:
     points = CoursePoints("a")
     points.take(Course(samples=(one("1", 0.0), one("2", 0.0), *(one("2", float(second)) for second in range(1, 9)))))
     viewer = Viewer(points)
@@ -86,7 +86,7 @@ def test_a_long_run_is_shown_in_longer_steps_and_whole() -> None:
     assert {point.granted for point in viewer.points} == {2.0}
 
 
-def test_quotas_are_told_once_and_the_last_ones_to_who_comes_late() -> None:
+def test_quotas_are_sent_once_and_the_last_ones_to_a_late_viewer() -> None:
     points = CoursePoints("a")
     viewer = Viewer(points)
     quotas = [
@@ -102,7 +102,7 @@ def test_quotas_are_told_once_and_the_last_ones_to_who_comes_late() -> None:
     assert late.quotas == quotas[-MOST_QUOTAS:]
 
 
-def test_a_stage_is_told_when_it_changes() -> None:
+def test_a_stage_is_sent_when_it_changes() -> None:
     points, begun = CoursePoints("a"), StageCourse(stage=1, attempt=0, name="n", start_s=1.0, end_s=None, tasks=4)
     viewer = Viewer(points)
     points.take(Course(stages=(begun,)))

@@ -1,4 +1,4 @@
-"""The live page's server before a real master: who gets in, what is served, and to whom."""
+"""The live page's server before a real master: the browsers that get in, and the data that each is served."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_five_viewers_cost_the_master_one_look_and_see_what_it_says(page: Served
         stream.close()
 
 
-def test_the_course_of_an_application_is_told_to_who_watches_it(page: ServedPage) -> None:
+def test_viewers_of_an_application_get_its_course(page: ServedPage) -> None:
     job, cookie = running_job(page), page.signed_in()
     stream = Stream(page, cookie, f"?application={job}")
     page.look()
@@ -187,7 +187,7 @@ def test_it_stays_when_the_driver_and_the_record_of_the_master_are_gone(page: Se
 
 
 @pytest.mark.parametrize("name", ["..%2Fprofiles", "pace-20200101-000000-abcdef"])
-def test_who_watches_what_is_no_run_is_told_so(page: ServedPage, name: str) -> None:
+def test_a_viewer_of_an_unknown_run_is_informed(page: ServedPage, name: str) -> None:
     stream = Stream(page, page.signed_in(), f"?application={name}")
     page.look()
     stream.next()
@@ -196,7 +196,7 @@ def test_who_watches_what_is_no_run_is_told_so(page: ServedPage, name: str) -> N
     stream.close()
 
 
-def test_a_master_that_is_away_is_told_and_what_was_seen_stays(page: ServedPage) -> None:
+def test_a_master_that_is_away_is_shown_and_the_last_look_stays(page: ServedPage) -> None:
     running_job(page)
     stream = Stream(page, page.signed_in())
     page.look()
@@ -309,7 +309,7 @@ def test_a_deadline_that_cannot_be_is_refused_and_changes_nothing(page: ServedPa
     assert page.master.client().application(job).deadline_s == 90.0
 
 
-def test_grants_of_the_past_are_told_to_who_comes_later(page: ServedPage) -> None:
+def test_later_viewers_get_grants_of_the_past(page: ServedPage) -> None:
     job = running_job(page)
     first = Stream(page, page.signed_in())
     page.look()

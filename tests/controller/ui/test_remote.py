@@ -80,7 +80,7 @@ def test_its_page_shows_a_master_elsewhere(tmp_path: Path, far: tuple[Home, str]
         assert (picture["trouble"], picture["applications"], picture["workers"]) == ("", [], [])
 
 
-def test_a_master_of_another_ca_is_told_nothing(tmp_path: Path, far: tuple[Home, str]) -> None:
+def test_a_master_of_another_ca_receives_nothing(tmp_path: Path, far: tuple[Home, str]) -> None:
     sparkpace, another = near(tmp_path, *far), Home(tmp_path / "another")
     another.create()
     make_ca(another)

@@ -1,4 +1,5 @@
-"""Streams of jobs under the schedulers of Figs. 5 to 7: who is submitted when, who loses executors, when it is over."""
+"""Streams of jobs under the schedulers of Figs. 5 to 7: the times of submission, the jobs that lose executors, and the
+end."""
 
 from __future__ import annotations
 
@@ -107,7 +108,7 @@ def test_an_executor_is_taken_only_once_the_short_job_asks_for_it() -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["sparkpace", "suspend"])
-def test_ours_lets_nobody_wait_but_the_second_long_job(scheduler: str) -> None:
+def test_only_the_second_long_job_waits(scheduler: str) -> None:
     cluster = start(a_play(scheduler, 1, 1, 1, 1, 1, 1))
     assert submitted(cluster.at(1)) == [*(f"s-{n}" for n in range(6)), "l-0"]
     assert submitted(cluster.at(2, "l-0")) == ["l-1"]
@@ -181,7 +182,7 @@ def test_queues_never_hold_more_than_the_cluster_and_all_short_jobs_come_to_run(
     times = [sum(gaps[: number + 1]) for number in range(len(gaps))]
     cluster = start(a_play(scheduler, *times, window_s=1000.0))
     for number in range(200):
-        # one of those that run ends, and every other time the short job that has run longest
+        # one of the running jobs ends, and every other time the short job that has run longest
         living = sorted(cluster.here - cluster.ended)
         oldest = [name for name in cluster.sizes if name[0] == "s" and name not in cluster.ended][:1]
         which = [living[ends[number % len(ends)] % len(living)]] if ends and living else []

@@ -41,7 +41,7 @@ def test_failed_attempts_and_superseded_successes_are_lost() -> None:
         # the same index in another stage is another task
         task(0, 25_000, 26_000, stage=1),
         {"Event": "SparkListenerExecutorRemoved", "Timestamp": 15_000, "Executor ID": "1", "Removed Reason": "killed"},
-        # one that goes with the application was not lost
+        # an executor that goes with the application was not lost
         {"Event": "SparkListenerExecutorRemoved", "Timestamp": 59_000, "Executor ID": "0", "Removed Reason": "end"},
         {"Event": "SparkListenerBlockUpdated"},
         END,

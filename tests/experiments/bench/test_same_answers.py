@@ -1,4 +1,4 @@
-"""The verdict on each of Spark's examples follows from plain runs and one of ours."""
+"""The verdict on each of Spark's examples follows from plain runs and one under Sparkpace."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_the_same_job_runs_on_one_cluster_after_the_other(tmp_path: Path, cluste
     assert done.exit_code == 0, done.output
     assert cluster.performed == ["base-a-docker-0", "base-a-process-0", "a-test20-docker-0", "a-test20-process-0"]
     report = (tmp_path / "r" / "report.md").read_text()
-    # a job alone takes 40 s, so its deadline is 48 s, and it ends a second before that
+    # a job by itself takes 40 s, so its deadline is 48 s, and it ends a second before that
     assert "| test20 | a | process | 1 | 48.0 | -2.08 | -2.08 | 2.08 | 0 |" in report
     assert "none early by more than 2.5% | a test20 docker | yes" in report
     (tmp_path / "wrong.toml").write_text(SEVERAL.replace('"process"]\n\n[s', '"process"]\nexecutors = "mesos"\n\n[s'))
@@ -163,7 +163,7 @@ def test_the_same_job_runs_on_one_cluster_after_the_other(tmp_path: Path, cluste
     assert len(cluster.performed) == 4
 
 
-def test_the_report_is_made_again_from_data_alone(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
+def test_the_report_is_made_again_only_from_data(tmp_path: Path, cluster: type[MadeUpCluster]) -> None:
     call("run", "fig4", "--quick", "--out", tmp_path)
     before = (tmp_path / "report.md").read_text()
     (tmp_path / "report.md").unlink()
@@ -344,7 +344,7 @@ def test_a_simulated_spec_runs_without_a_cluster_and_its_report_says_so(tmp_path
     assert "seed 7" in text
     assert machine.commit() in text
     before = (tmp_path / "out" / "rows.jsonl").read_bytes()
-    # nothing is missing any more: the report is made of the data alone
+    # nothing is missing now: the report is made only of the data
     assert call("run", tmp_path / "small.toml", "--out", tmp_path / "out", "--seed", 7).exit_code == 0
     assert (tmp_path / "out" / "rows.jsonl").read_bytes() == before
     assert call("report", tmp_path / "out").exit_code == 0

@@ -128,7 +128,8 @@ def test_a_step_that_takes_too_long_is_ended_with_its_jobs(cluster: LocalCluster
         cluster.perform("step-0", [Order("early", ("one.py", "never"))], limit_s=1)
     assert clock.now_s == 1.25, "given up at the first look after its time"
     script = str(cluster.folder / "submit.py")
-    # not the command lines of our children: one that ended in another test may be a zombie and has none
+    # not the command lines of this process's children: a child that ended in another test may be a zombie without a command
+    # line
     assert not [process for process in psutil.process_iter(["cmdline"]) if script in (process.info["cmdline"] or [])]
 
 

@@ -57,7 +57,7 @@ def test_what_kubectl_complains_of_is_one_sentence(kubectl: Path, tmp_path: Path
         cluster.kubectl("get", "x")
 
 
-def test_a_driver_is_told_of_its_address_its_namespace_and_a_template_that_stays(kubectl: Path, tmp_path: Path) -> None:
+def test_a_driver_gets_its_address_its_namespace_and_a_template_that_stays(kubectl: Path, tmp_path: Path) -> None:
     cluster = OneNode(tmp_path / "config", "mine", tmp_path)
     settings = cluster.settings("image:1", Path("/spark"), [Path("/jars")])
     assert cluster.master() == "k8s://https://10.0.0.1"

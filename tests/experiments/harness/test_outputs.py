@@ -33,7 +33,7 @@ def test_last_digits_and_widths_do_not_count(one: str, other: str) -> None:
         ("nan", "0.0", "line 1: 'nan', then '0.0'"),
     ],
 )
-def test_a_difference_is_told(one: str, other: str, said: str) -> None:
+def test_a_difference_is_found(one: str, other: str, said: str) -> None:
     assert difference(one, other) == said
 
 

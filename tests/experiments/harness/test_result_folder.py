@@ -82,7 +82,7 @@ def test_the_largest_stages_of_a_summary_lose_their_paths(tmp_path: Path) -> Non
     assert read_summary(folder.runs / "app-1")["largest_stages"] == kept.summary["largest_stages"]
 
 
-def test_half_a_line_is_not_read_and_the_next_one_stands_alone(tmp_path: Path) -> None:
+def test_half_a_line_is_not_read_and_the_next_line_is_whole(tmp_path: Path) -> None:
     folder = ResultFolder(tmp_path)
     folder.add(step_record("a"), tmp_path)
     with (tmp_path / "records.jsonl").open("a") as file:

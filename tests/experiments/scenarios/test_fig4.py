@@ -119,12 +119,12 @@ def test_without_samples_nothing_about_the_long_job_is_proven() -> None:
     ]
 
 
-def test_what_is_submitted_follows_from_the_runs_alone() -> None:
+def test_the_submitted_jobs_follow_only_from_the_runs() -> None:
     assert SCENARIO.steps() == ["base-long-0", "base-short-0", "both-0"]
     [base] = SCENARIO.orders("base-short-0", Data())
     assert (base.job, base.words, base.deadline_s, base.delay_s) == (SHORT, ("short.py",), None, 0)
     long, short = SCENARIO.orders("both-0", story())
-    # alone 81 and 32 s; the short one comes after a third of the long one's deadline
+    # by themselves 81 and 32 s; the short one comes after a third of the long one's deadline
     assert (long.priority, long.deadline_s, long.delay_s) == ("low", 162.0, 0)
     assert short.priority == "high"
     assert short.deadline_s == pytest.approx(38.4)

@@ -56,7 +56,7 @@ def test_each_limit_and_each_comparison_can_fail() -> None:
     assert len(failed(bad)) == 6
 
 
-def test_a_missing_block_is_told() -> None:
+def test_a_missing_block_is_reported() -> None:
     assert failed(Data()) == ["every step was run"]
 
 
@@ -73,7 +73,7 @@ def test_a_block_runs_every_law_and_yardstick_on_the_same_job() -> None:
     # its end is not quite monotonous in cores, as they decide which task warms which executor up
     assert by_law["oracle constant"].error_pct == pytest.approx(0.0, abs=0.5)
     assert by_law["all cores"].end_s == pytest.approx(by_law["all cores"].base_s, abs=0.01)
-    # what the job needs does not depend on who controls it, but for the order in which its tasks warm executors up
+    # the job's needs do not depend on its control, except for the order in which its tasks warm executors up
     assert max(o.used_core_s for o in rows) < 1.02 * min(o.used_core_s for o in rows)
 
 

@@ -68,7 +68,7 @@ def test_arrivals_repeat_and_ask_for_the_load() -> None:
     assert arrivals != SCENARIO.arrivals(1, data)
     times = [time_s for _, time_s in arrivals]
     assert times == sorted(times)
-    # a job takes 48 s alone on one of four workers: at 60% one comes every 48 / (4 * 0.6) = 20 s
+    # a job by itself takes 48 s on one of four workers: at 60% one comes every 48 / (4 * 0.6) = 20 s
     assert SCENARIO.every_s(data) == pytest.approx(20)
     # 300 s have 15 of them, of both kinds, and so have the next 300; there is no pattern within
     assert [sum(start_s <= time_s < start_s + 300 for time_s in times) for start_s in (0, 300)] == [15, 15]
@@ -104,7 +104,7 @@ def test_where_jobs_share_workers_stock_ones_have_as_many_executors_as_ours() ->
     assert wide.play("kill-0", story()).executors == {"short": 1, "long": 2}
 
 
-def test_the_kinds_run_alone_first() -> None:
+def test_the_kinds_run_by_themselves_first() -> None:
     assert SCENARIO.steps() == ["base", "learn", "fifo-0", "kill-0", "sparkpace-0"]
     base, learn = (SCENARIO.play(step, Data()) for step in BASES)
     assert (base.scheduler, learn.scheduler) == ("fifo", "sparkpace")

@@ -32,7 +32,7 @@ def test_a_small_crowd_is_simulated_within_capacity_and_the_report_tells_where_t
     assert "| experiments/simulator/engine.py |" in table
 
 
-def test_too_slow_and_above_capacity_are_told() -> None:
+def test_too_slow_and_above_capacity_are_reported() -> None:
     row = CrowdRow(
         workers=8,
         jobs=2,

@@ -71,7 +71,7 @@ def test_every_scheduler_meets_the_same_jobs_and_one_long_job_runs_all_the_time(
     assert len(found["fifo"].long_s) > len(found["reserve"].long_s)
 
 
-def test_long_jobs_use_no_more_than_they_are_granted_and_are_granted_no_more_than_is_free() -> None:
+def test_long_jobs_use_at_most_their_grants_and_are_granted_at_most_free_cores() -> None:
     for one in (stream(name, 0.6, 1, 60.0).long_share for name in (OURS, "fifo", "shares")):
         assert 0 < one.used_core_s <= one.granted_core_s * (1 + 1e-9)
         assert one.granted_core_s <= one.free_core_s * (1 + 1e-9)

@@ -89,7 +89,7 @@ def test_the_oracle_begins_with_what_the_laws_were_given() -> None:
     assert oracle(Data(steps)) == pytest.approx((96 / 57 + 84 / 60.64) / 2, abs=1e-3)
 
 
-def test_the_oracle_has_no_more_than_there_is() -> None:
+def test_the_oracle_has_at_most_all_cores() -> None:
     # 5 s late at all of 1.7 cores: more would be needed
     late = paced("sort-test0-oracle-0", 65, 60, cores=1.7)
     assert oracle(story(late=late), "test0") == 1.7
@@ -117,7 +117,7 @@ def test_a_run_that_is_late_or_very_early_fails_where_there_is_spare_time() -> N
     assert failing(story(late=paced("sort-test20-forecast-1", 72.36, 72))) == []
     late = paced("sort-test20-forecast-1", 72.4, 72)
     assert failing(story(late=late)) == [("forecast: none late by more than 0.5%", "sort test20")]
-    # one that ends 1.9 s early leaves the mean at (0.5 + 2.64) / 2 %
+    # a run that ends 1.9 s early leaves the mean at (0.5 + 2.64) / 2 %
     early = paced("sort-test20-forecast-1", 70.1, 72)
     assert failing(story(early=early)) == [
         ("forecast: none early by more than 2.5%", "sort test20"),
@@ -226,7 +226,7 @@ def test_each_input_size_has_base_runs_of_its_own() -> None:
     assert twice.words == ("sort.py", "--millions", "40")
 
 
-def test_a_wrong_profile_another_size_or_unlike_tasks_are_told_by_the_plain_base_runs_alone() -> None:
+def test_a_wrong_profile_another_size_or_unlike_tasks_have_only_the_profile_of_the_plain_base_runs() -> None:
     data = Data(OTHER_BASES)
     [plain] = OTHERS.orders("sort-test20-forecast-0", data)
     assert plain.deadline_s == pytest.approx(72)
@@ -250,7 +250,7 @@ def test_the_static_size_is_the_base_runs_work_in_the_time_there_is() -> None:
     assert order.options == ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={80 / 61:.3f}")
 
 
-def test_with_a_wrong_profile_or_unlike_tasks_lateness_alone_is_judged_and_another_size_is_not() -> None:
+def test_with_a_wrong_profile_or_unlike_tasks_only_lateness_is_judged_and_another_size_is_not() -> None:
     late = paced("sort-low-forecast-0", 73, 72)
     slow = paced("sort-double-forecast-0", 140, 132)
     early = paced("sort-skew-forecast-0", 60, 72)
@@ -269,7 +269,7 @@ def test_sizes_are_scaled_where_the_words_tell_them() -> None:
         Table4(applications={}, tests={"x": Trial(stretch=1.2, under=("fast",))}, laws={})
 
 
-def test_stock_spark_runs_with_the_plain_input_alone() -> None:
+def test_stock_spark_runs_only_with_the_plain_input() -> None:
     with pytest.raises(ValueError, match="test half"):
         Table4(applications={}, tests={"half": Trial(stretch=1.2, size=0.5, under=(STOCK,))}, laws={})
 
@@ -308,7 +308,7 @@ def test_nothing_is_compared_with_a_run_that_is_withdrawn() -> None:
     assert [goal for goal in others if goal.met is None] == []
     assert (compared.measured, compared.met) == (None, None)
     assert compared.not_measured == "1 of the other laws' 4 runs are withdrawn: the law was broken"
-    # with 83 and 96 of 80 core-seconds the paper's law holds more than ours with twice 84; with 83 and 83 less
+    # with 83 and 96 of 80 core-seconds the paper's law holds more than `forecast` with twice 84; with 83 and 83 less
     mixed = {"one": paced("sort-test20-paper-0", 68, 72, allocated=83)}
     assert SCENARIO.goals(story(**mixed))[-1].measured == 0
     assert SCENARIO.goals(story(**mixed, two=paced("sort-test20-paper-1", 68, 72, allocated=83)))[-1].measured == 1

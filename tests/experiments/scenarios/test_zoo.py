@@ -194,7 +194,7 @@ def test_a_run_needed_all_cores_where_its_executors_at_work_asked_for_all() -> N
 
     assert needed([0.85] * 39 + [0.1])
     assert not needed([0.85] * 35 + [0.1] * 5), "an eighth of the time it did not"
-    assert not needed([0.85] * 20, stage=None), "an executor without a stage tells nothing"
+    assert not needed([0.85] * 20, stage=None), "an executor without a stage shows nothing"
 
 
 # ---------------------------------------------------------------- conditions and tables

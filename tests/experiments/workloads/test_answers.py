@@ -31,7 +31,7 @@ def test_a_partition_has_its_keys_counted_and_the_wrong_ones() -> None:
     assert list(side_by_side.check_part([right[0], ("0000000001", 0)], 30, 3)) == [(2, 1)]
 
 
-def test_one_of_so_many_ratings_of_a_user_is_hidden() -> None:
+def test_one_rating_in_several_of_a_user_is_hidden() -> None:
     assert list(als.given(0, 2 * als.GIVEN)) == [item for item in range(2 * als.GIVEN) if item not in (0, als.GIVEN)]
     assert 1 not in als.given(als.GIVEN - 1, als.GIVEN)
 

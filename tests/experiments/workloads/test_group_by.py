@@ -55,7 +55,7 @@ def test_a_group_that_is_missing_is_noticed() -> None:
     assert not right(groups)
 
 
-def test_with_skew_one_partition_has_the_keys_of_so_many_and_the_rest_its_own() -> None:
+def test_with_skew_one_partition_has_the_keys_of_several_and_the_others_their_own() -> None:
     even, skewed = (Counter(partition_of(f"{key:010d}", 6, skew) for key in range(600)) for skew in (1, 4))
     assert even == dict.fromkeys(range(6), 100)
     assert skewed == {0: 400, 4: 100, 5: 100}

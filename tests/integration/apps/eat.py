@@ -1,4 +1,4 @@
-"""A program of somebody else's: it takes memory until this machine has only LEFT MiB available, but MOST MiB at most, and
+"""A program outside of Sparkpace: it takes memory until this machine has only LEFT MiB available, but MOST MiB at most, and
 holds it until its standard input ends."""
 
 import sys

@@ -54,8 +54,8 @@ def read():
 
 
 def call():
-    """Call each of the addresses, by TCP or as a socket in the file system; return those that answer. The host "gateway" is
-    this network's."""
+    """Call each of the addresses, by TCP or as a socket in the file system; return the addresses that answer. The host
+    "gateway" is this network's."""
     routes = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
     gateways = [socket.inet_ntoa(bytes.fromhex(words[2])[::-1]) for words in routes if words[1] == "00000000"]
 

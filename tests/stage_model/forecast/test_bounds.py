@@ -68,7 +68,7 @@ def waited(fetch_s: float, write_s: float) -> StageWaits:
         # two tasks at a time: 8 s together are four of more than nine seconds
         (waited(8.0, 1.0), None, "waiting"),
         (None, None, "waiting"),
-        # a stage that a quota held back for most of its time has shown nothing of its waiting
+        # a stage that a quota held back for most of its time has not shown its waiting
         (waited(16.0, 1.0), 10.0, "waiting"),
     ],
 )

@@ -67,13 +67,13 @@ def test_without_enough_time_the_deadlines_are_those_with_all_cores() -> None:
     assert found == TimeSplit(feasible=False, cores=4.0, least_s=20.0, due_s={"j0": 10.0, "j1": 20.0})
 
 
-def test_a_job_that_nobody_knows_takes_no_time_and_gets_no_deadline() -> None:
+def test_an_unknown_job_takes_no_time_and_gets_no_deadline() -> None:
     found = split_time(chain(work(10), None, work(10)), 40.0, 4.0)
     assert found.due_s == pytest.approx({"j0": 20.0, "j2": 40.0}, rel=NEAR)
     assert split_time(chain(None), 40.0, 4.0) == TimeSplit(feasible=True, cores=4.0 / 2**16, least_s=0.0, due_s={})
 
 
-def test_jobs_of_fixed_times_alone_share_the_time_that_is_left_in_proportion() -> None:
+def test_jobs_of_only_fixed_times_share_the_time_that_is_left_in_proportion() -> None:
     found = split_time(chain(Forecast((), 10.0), Forecast((0.0, 0.0), 30.0)), 80.0, 4.0)
     assert found.due_s == pytest.approx({"j0": 20.0, "j1": 80.0})
 
@@ -131,7 +131,7 @@ def test_each_job_of_a_chain_has_the_time_that_the_same_cores_take(
 
 
 @given(pipelines(), st.floats(1.0, 2000.0), st.floats(0.5, 16.0))
-def test_each_job_alone_can_keep_its_deadline_from_those_of_the_jobs_before(
+def test_each_job_by_itself_can_keep_its_deadline_from_those_of_the_jobs_before(
     jobs: list[PipelineJob], left_s: float, cores: float
 ) -> None:
     found = split_time(jobs, left_s, cores)

@@ -67,7 +67,7 @@ class TestFits:
         assert fits(claim(20, 10), on())
         assert not fits(claim(20, 9.9), on())
 
-    def test_beside_a_promise_only_what_it_leaves(self) -> None:
+    def test_next_to_a_promise_only_the_rest_is_free(self) -> None:
         promised = on(claim(100, 100))  # one of two cores for 100 s
         assert fits(claim(40, 100), promised)
         # it is due first, and the promise can be kept on both cores afterwards: 30 s * 2 + 70 s * 2 >= 60 + 100

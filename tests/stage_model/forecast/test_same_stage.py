@@ -78,7 +78,7 @@ def test_the_turns_of_a_loop_are_in_order_whatever_their_tasks() -> None:
     assert same(loop([1, 2, 4, 8]), loop([2, 4, 8, 16])) == [0, 1, 2, 3]
 
 
-def test_jobs_from_threads_are_told_apart_by_tasks_and_their_second_stages_by_their_parents() -> None:
+def test_jobs_from_threads_are_distinguished_by_tasks_and_their_second_stages_by_their_parents() -> None:
     expected, seen = threads([(4, 10.0), (8, 10.0), (16, 10.0)]), threads([(16, 10.0), (4, 10.0), (8, 10.0)])
     assert same(expected, seen) == [2, 0, 1, 5, 3, 4]
 
@@ -119,7 +119,7 @@ def test_a_sql_execution_that_did_not_come_does_not_move_the_others() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.sampled_from((1.0, 10.0, 100.0))), min_size=1, max_size=8), st.randoms())
 def test_threads_in_any_order_find_their_own(jobs: list[tuple[int, float]], chance: random.Random) -> None:
-    """A stage finds its own counterpart, or one that nothing distinguishes from it."""
+    """A stage finds its own counterpart, or an equal one."""
     mixed = chance.sample(jobs, len(jobs))
     expected, seen = threads(jobs), threads(mixed)
     found = same(expected, seen)

@@ -98,7 +98,7 @@ def test_one_run_gives_no_interval_and_runs_that_came_later_do_not_count() -> No
     assert second.most_core_s == first.saved_core_s, "the run with less work saves the most"
 
 
-def test_a_run_that_the_profile_has_no_more_is_refused() -> None:
+def test_a_run_that_the_profile_no_longer_has_is_refused() -> None:
     with pytest.raises(BadInput, match="'gone'"):
         watched_saving(known(10.0), "gone", ALL, None)
 

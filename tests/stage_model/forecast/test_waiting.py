@@ -93,7 +93,7 @@ def test_waiting_is_hidden_under_a_quota_and_latency_adds() -> None:
     ends = 2.0 + 0.5  # start-up and tail
     # at full speed both take what was recorded
     assert waiting.time_s(2.0) == latency.time_s(2.0) == pytest.approx(ends + 8.0)
-    # a task computes for 5 of 8 s, so two use 1.25 cores: with one or less nothing of the waiting is seen
+    # a task computes for 5 of 8 s, so two use 1.25 cores: with one core or less, the waiting is not seen
     assert waiting.time_s(1.0) == pytest.approx(ends + 10.0)
     assert latency.time_s(1.0) == pytest.approx(ends + 10.0 + 3.0)
     assert waiting.time_s(0.5) == pytest.approx(ends + 20.0)

@@ -67,7 +67,7 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_characters=" "), min_size=1
 
 
 @given(st.lists(WORDS))
-def test_arguments_are_told_as_they_were_given(arguments: list[str]) -> None:
+def test_arguments_are_returned_as_they_were_given(arguments: list[str]) -> None:
     for begin, between in ((f"{SUBMIT} --class M a.jar", ""), (f"{YARN} --class M", "--arg "), (f"{STANDALONE} M", "")):
         command = " ".join([begin, *(f"{between}{word}" for word in arguments)])
         assert main_and_arguments(command) == ("M", tuple(arguments))

@@ -275,7 +275,7 @@ def test_later_and_unknown_releases_are_read(version: str) -> None:
     assert read_event_log(of_version(lines(), version), "log").record().complete
 
 
-def test_a_task_that_ended_well_without_its_run_time_is_one_of_which_no_end_is_told() -> None:
+def test_a_task_that_ended_well_without_its_run_time_has_no_known_end() -> None:
     content = lines()
     last = max(number for number, line in enumerate(content) if b'"SparkListenerTaskEnd"' in line)
     content[last] = content[last].replace(b'"Executor Run Time"', b'"Other"')
@@ -288,7 +288,7 @@ def cores_there(executors: list[MadeExecutor], *stages: MadeStage) -> list[tuple
     return [(step.since_s, step.cores) for step in read_event_log(made_log([thread], executors), "log").record().cores_there]
 
 
-def test_the_cores_that_were_there_are_told_where_they_changed_while_stages_ran() -> None:
+def test_the_cores_that_were_there_are_recorded_where_they_changed_while_stages_ran() -> None:
     two = MadeStage(4, 4000)  # with two cores from 11 s to 19 s
     assert cores_there([MadeExecutor(2)], two) == []
     assert cores_there([MadeExecutor(2), MadeExecutor(4, comes_ms=16_000)], two) == [(0.0, 2.0), (16.0, 6.0)]
@@ -300,7 +300,7 @@ def test_the_cores_that_were_there_are_told_where_they_changed_while_stages_ran(
     assert gone == [(0.0, 6.0), (15.0, 4.0)]
 
 
-def test_of_very_many_changes_of_the_cores_some_are_told() -> None:
+def test_of_very_many_changes_of_the_cores_some_are_recorded() -> None:
     changes = 1201
     come = [MadeExecutor(1, comes_ms=16_000 + number) for number in range(changes)]
     told = cores_there([MadeExecutor(2), *come], MadeStage(40, 4000))

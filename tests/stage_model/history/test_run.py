@@ -201,7 +201,7 @@ def test_a_record_tells_work_spread_and_allocation() -> None:
     assert (stage.run_s, stage.task_s, stage.task_cv, stage.skew) == (4.0, 2.0, 0.5, 1.5)  # sd of 1, 3 is 1; mean 2
     assert (stage.records, stage.input_records, stage.cores_s, stage.duration_s) == (12, 7, 1.5, 3.0)
     assert stage.throttled_s == 0.5
-    assert record(story, {(0, 0): 0.1}).stages[0].work_core_s == pytest.approx(1.0)  # threads alone used 0.4 + 0.6
+    assert record(story, {(0, 0): 0.1}).stages[0].work_core_s == pytest.approx(1.0)  # only the threads used 0.4 + 0.6
     without = record(story)
     assert without.cpu_source == "executor"
     assert without.stages[0].work_core_s == pytest.approx(1.0)
@@ -273,7 +273,7 @@ def test_container_cpu_of_all_attempts_counts_and_what_is_allocated_to_all() -> 
     assert [stage.throttled_s for stage in found.stages] == [None, None]
 
 
-def test_tasks_of_which_no_end_is_told_count_as_the_mean_of_the_others() -> None:
+def test_tasks_without_a_known_end_count_as_the_mean_of_the_others() -> None:
     stage = info(0, tasks=4)
     story = submitted(stage)
     story.ms += 3000

@@ -53,7 +53,7 @@ def test_a_signature_is_short_readable_and_knows_no_ids_and_lines() -> None:
     assert re.fullmatch(r"reduceByKey-at-app\.py-[0-9a-f]{8}-1", first)
 
 
-def test_equals_are_told_apart_by_ordinal_and_get_the_same_names_again() -> None:
+def test_equals_are_distinguished_by_ordinal_and_get_the_same_names_again() -> None:
     def loop() -> list[str]:
         story = Story()
         names = []
@@ -113,7 +113,7 @@ def test_very_long_chains_are_fine() -> None:
 
 @pytest.mark.timeout(300)  # a million steps are a second; their square is a day
 @pytest.mark.parametrize("piece", [" ", "x", "(", "(1", "/", " *", "(1) ", "$1", " at ", ":1"])
-def test_names_as_long_as_a_driver_likes_hold_nobody_up(piece: str) -> None:
+def test_names_as_long_as_a_driver_likes_hold_no_other_work_up(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
     assert all(len(scope) <= 120 for leaf in (True, False) for scope in folded_scopes((text,), leaf=leaf))
     assert len(call_site(text)) <= len(text)

@@ -180,7 +180,7 @@ def test_an_ended_stage_is_forgotten_once_another_has_begun() -> None:
 
 
 def test_stages_of_a_group_under_way_at_once_are_controlled_as_one() -> None:
-    # half of the first half and nothing of the second are done: a quarter, as planned, so the group keeps its csi
+    # half of the first half and no part of the second are done: a quarter, as planned, so the group keeps its csi
     first = stage(5, planned=0.25, group=(5, 0), group_share=0.5)
     second = stage(6, planned=0.25, group=(5, 0), group_base=0.5, group_share=0.5)
     got = decided(first, second, done={5: 10}, csi={(5, 0): 1.2})

@@ -42,7 +42,7 @@ def test_cpu_and_quota_go_to_the_stage_that_runs() -> None:
     assert (use.cpu_core_s, use.allocated_core_s, use.speed) == pytest.approx((2.0, 6.0, 0.5))
 
 
-def test_what_running_tasks_have_used_begins_anew_with_each_task() -> None:
+def test_the_cpu_of_running_tasks_begins_again_with_each_task() -> None:
     looks: list[Sequence[Any]] = [(float(second), float(second), [claim(1, 1)]) for second in range(4)]
     assert uses(after(1, *looks))[1].cpu_running_core_s == pytest.approx(3.0)
     # one ends and another begins in the middle of a second
@@ -85,7 +85,7 @@ def test_counters_never_go_backwards() -> None:
     assert (use.done, use.records, use.cpu_core_s) == (5, 500.0, 0.0)
 
 
-def test_no_more_tasks_run_than_there_are_slots() -> None:
+def test_at_most_as_many_tasks_run_as_there_are_slots() -> None:
     account = after(2, (0.0, 0.0, [claim(1, 1_000_000), claim(2, 1)]))
     # the newest stage, the last in the file, is believed first
     assert (uses(account)[2].running, uses(account)[1].running) == (1, 1)
@@ -106,7 +106,7 @@ def test_stages_that_ended_a_while_ago_are_no_longer_reported() -> None:
     assert {use.stage for use in after(2, *looks, (62.0, 1.0, [claim(2, 2)])).uses(since_s=2.0)} == {2}
 
 
-def test_an_executor_is_up_once_it_has_told_something() -> None:
+def test_an_executor_is_up_once_it_has_reported() -> None:
     looks: list[Sequence[Any]] = [(0.0, 0.0, None), (1.0, 0.0, []), (2.0, 0.0, None)]
     assert [after(2, *looks[:count]).executor(0.0).up for count in (1, 2, 3)] == [False, True, True]
 

@@ -56,7 +56,7 @@ def test_a_deadline_a_period_away_is_not_equal() -> None:
     assert shared([ask("a", 4, left_s=50), ask("b", 4, left_s=51)], 4) == {"a": 3.9, "b": 0.1}
 
 
-def test_those_that_can_make_it_come_before_those_that_cannot() -> None:
+def test_applications_that_can_keep_their_deadline_come_before_the_others() -> None:
     requests = [
         ask("none", 4, left_s=None),
         ask("past", 4, left_s=-3),

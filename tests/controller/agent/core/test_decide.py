@@ -163,7 +163,7 @@ def test_between_stages_the_forecast_law_asks_for_its_part_of_what_is_to_come() 
     plan = replace(PLAN, stages=(), future_busy=(0.0, 0.0, 0.0, 5.0), left_s=8.0, slots=8, executors=2, settings=EXACTLY)
     assert decided(plan, ObservedExecutor(4, {}, 1.9), LawState(2.0)).demand == pytest.approx(1.25)
     assert decided(plan, ObservedExecutor(4, {}, 2.0), LawState(2.0)).demand == 0.0
-    # also one that had nothing to do in the last stage
+    # also an executor that had nothing to do in the last stage
     assert decided(plan, ObservedExecutor(4, {}, 1.9), LawState(0.0)).demand == pytest.approx(1.25)
     # and nothing is held when nothing is to come
     over = replace(plan, future_busy=())
@@ -194,7 +194,7 @@ class TestSeveralAims:
         return decided(plan, ObservedExecutor(4, own, 0.0)).demand
 
     def test_in_a_fair_pool_an_aim_has_a_part_of_the_cores_only(self) -> None:
-        # alone 8 core-seconds in 10 s, but half of the cores go to the other stage, which is far from needing them
+        # by itself 8 core-seconds in 10 s, but half of the cores go to the other stage, which is far from needing them
         assert self.demand(self.FAIR, 2, 2) == pytest.approx(2 * 0.8)
         # and a third where a job without a deadline runs next to them
         beside = StagePlan(stage=5, attempt=0, tasks=9, work_core_s=900.0)
@@ -206,7 +206,7 @@ class TestSeveralAims:
         aims = (replace(self.AIMS[0], left_s=50.0), self.AIMS[1])
         assert self.demand(replace(self.FAIR, aims=aims), 2, 2) == pytest.approx(0.88)
 
-    def test_without_pools_what_came_first_has_its_end_alone_and_the_later_one_waits_for_it(self) -> None:
+    def test_without_pools_the_first_action_has_its_end_by_itself_and_the_later_one_waits(self) -> None:
         # the first is what is due first: 8 core-seconds in 10 s, whatever else there is
         assert self.demand(self.FIFO, 2, 0) == pytest.approx(0.88)
         assert self.demand(replace(self.FIFO, aims=self.AIMS[:1]), 2, 0) == pytest.approx(0.8)

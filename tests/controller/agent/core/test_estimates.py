@@ -37,7 +37,7 @@ def test_what_was_not_used_is_kept_for_a_few_seconds_only() -> None:
     assert counted((0.0, 0.0, 1.0), (1000.0, 900.0, 1.0)).cpu_s == pytest.approx(KEPT_S)
 
 
-def test_a_counter_that_starts_anew_takes_nothing_back() -> None:
+def test_a_counter_that_starts_again_takes_nothing_back() -> None:
     assert counted((0.0, 50.0, 1.0), (2.0, 51.5, 1.0), (4.0, 0.2, 1.0), (6.0, 1.2, 1.0)).cpu_s == pytest.approx(2.5)
 
 
@@ -58,7 +58,7 @@ def test_it_never_falls_and_never_passes_the_quota(looks: list[tuple[float, floa
 
 
 def load_after(seconds: int, other_cores: float, own_cores: float, begin: OtherLoad | None = None) -> OtherLoad:
-    """Look once a second at a machine on which other programs and ours use that many cores."""
+    """Look once a second at a machine on which other programs and executors use that many cores."""
     load = begin or OtherLoad().after(0.0, 500.0, 7.0)
     at_s, busy_s, own_s = load.at_s or 0.0, load.busy_s, load.own_s
     for second in range(1, seconds + 1):

@@ -48,7 +48,7 @@ def test_the_lowest_priority_gives_memory_then_cores_then_the_next_and_the_highe
     assert list(under_pressure(1000).taken) == order
 
 
-def test_who_gives_what_is_said_by_application() -> None:
+def test_relief_names_the_applications_that_give() -> None:
     relief = under_pressure(round(2 * STEP_S))
     given = {gives: relief.givers(gives, RESIDENTS) for gives in Gives}
     assert given == {MEMORY: {"lower", "low"}, CORES: {"lower"}, Gives.EXECUTORS: frozenset()}
@@ -59,7 +59,7 @@ def test_a_watched_application_gives_nothing_and_one_of_others_gives_only_cores(
     relief = under_pressure(1000, residents=residents)
     assert relief.taken == (ReliefStep(CORES, 0),)
     assert relief.givers(CORES, residents) == {"theirs"}
-    # an application of ours with the same priority gives memory, and only that application does
+    # an application with the same priority, whose executors Sparkpace started, gives memory, and no other does
     residents["ours"] = Resident(0)
     relief = under_pressure(1000, residents=residents)
     assert relief.givers(MEMORY, residents) == relief.givers(Gives.EXECUTORS, residents) == {"ours"}

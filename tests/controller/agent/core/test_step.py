@@ -100,7 +100,7 @@ def test_the_last_periods_are_shorter(left_s: float | None, now_s: float, period
     assert next_period_s([TimedPlan(plan(left_s=-1.0, aims=aims), 0.0)], period_s, now_s) == expected
 
 
-def test_what_an_owner_does_not_allow_is_left_to_others_and_written_by_nobody() -> None:
+def test_cores_that_an_owner_does_not_allow_are_left_to_others_and_never_written() -> None:
     # each asks for 1.5 of the worker's two cores; the first can have 0.33, so the second has all it asks for
     first, second = plan(left_s=100 / 3), plan("other", left_s=100 / 3)
     capped = structs.replace(seen(quota=0.33), observed=Observed(KEY, True, 0.33, 0.0, 0, most_cores=0.33))
@@ -148,7 +148,7 @@ def test_a_law_a_grant_a_write_and_a_sample() -> None:
     assert (orders.troubles, state.at_s) == ({}, 10.0)
 
 
-def test_each_quota_that_was_ordered_is_told_once_with_its_reason() -> None:
+def test_each_ordered_quota_is_reported_once_with_its_reason() -> None:
     _, state = period(LoopState(), 0.0, {KEY: seen(quota=0.3)}, plan())
     told = []
     # between samples, too: 50 core-seconds in ever less time; it is set as it was ordered
@@ -290,7 +290,7 @@ def test_executors_of_one_application_on_a_worker_count_what_the_others_do() -> 
     assert orders.grants[one] > 0.25  # what the other had begun is to be done again
 
 
-def test_an_executor_that_has_not_been_heard_of_gets_all_it_can_use_at_its_own_priority() -> None:
+def test_a_silent_executor_gets_all_it_can_use_at_its_own_priority() -> None:
     # it said that nothing runs; by that it gets its floor, and a stage may have begun since
     quiet, low = seen(tasks=0), plan(priority=10, stages=())
     _, state = period(LoopState(), 1.0, {KEY: seen()}, plan(priority=10))

@@ -221,7 +221,7 @@ def test_jars_that_are_not_there_are_a_failure_too(machine: Machine) -> None:
     assert machine.agent().add_to(launch, JAVA) == launch
 
 
-def test_a_damaged_one_is_made_anew(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_archive_is_made_again(machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
     agent = machine.agent()
     agent.add_to(machine.launch(), JAVA)
     (archive,) = machine.archives()

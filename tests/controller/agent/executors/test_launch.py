@@ -102,7 +102,7 @@ class TestCredentials:
     def asked(self, uid: int = os.geteuid()) -> ExecutorSpec:
         return spec(authenticated=True, environment={"HADOOP_TOKEN_FILE_LOCATION": "{credentials}"}, uid=uid)
 
-    def test_they_are_a_file_of_the_submitters_alone_that_the_executor_sees_read_only(self, site: Site) -> None:
+    def test_only_the_submitter_can_read_their_file_which_the_executor_sees_read_only(self, site: Site) -> None:
         uid = 12345 if os.geteuid() == 0 else os.geteuid()
         asked = self.asked(uid=uid)
         made = make_launch(asked, site, "java", 0.5, 512)
@@ -272,7 +272,7 @@ class TestHolding:
             assert held.same_as(held.real)
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root looks with another user's rights")
-    def test_nobody_is_shown_what_lies_where_they_may_not_go(self, site: Site) -> None:
+    def test_no_user_is_shown_files_in_a_closed_folder(self, site: Site) -> None:
         """A directory open to all within a closed one: bound by root, it would be open."""
         with tempfile.TemporaryDirectory() as folder:  # tmp_path is closed to all but us
             Path(folder).chmod(0o755)
@@ -300,7 +300,7 @@ class TestHolding:
         assert shown.exists()
 
     @pytest.mark.parametrize(("mode", "firm"), [(0o755, True), (0o700, True), (0o775, False), (0o1777, True), (0o777, False)])
-    def test_a_path_is_firm_if_nobody_else_can_change_where_it_leads(self, tmp_path: Path, mode: int, firm: bool) -> None:
+    def test_a_path_is_firm_if_no_other_user_can_redirect_it(self, tmp_path: Path, mode: int, firm: bool) -> None:
         (tmp_path / "above" / "data").mkdir(parents=True)
         (tmp_path / "above").chmod(mode)
         held = HeldPath(os.open(tmp_path / "above" / "data", os.O_PATH))
@@ -341,7 +341,7 @@ class TestDirectories:
 
 
 class TestNetwork:
-    """Addresses of executors. 192.0.2.77 belongs to no one (RFC 5737)."""
+    """Addresses of executors. 192.0.2.77 belongs to no machine (RFC 5737)."""
 
     @pytest.fixture
     def own(self, site: Site) -> Site:
@@ -379,7 +379,7 @@ class TestNetwork:
             *((address, "'driver-host'") for address in (None, "::1", "localhost")),
         ],
     )
-    def test_a_driver_that_no_container_reaches_is_told_what_to_do(self, own: Site, address: str | None, said: str) -> None:
+    def test_a_driver_that_no_container_reaches_gets_a_remedy(self, own: Site, address: str | None, said: str) -> None:
         with pytest.raises(RuntimeRefused, match=rf"{said}.*--network host"):
             launch(own, driver_host="driver-host", driver_address=address, driver_ports=(7,))
 

@@ -67,7 +67,7 @@ def test_a_refusal_is_for_good_and_says_why(worker: FakeWorker, caplog: pytest.L
     assert worker.launcher.state(KEY) == "starting"
 
 
-def test_starts_are_worked_off_although_nobody_knows_the_images(worker: FakeWorker) -> None:
+def test_starts_are_worked_off_although_the_images_are_not_known(worker: FakeWorker) -> None:
     worker.host.faults["images", None] = BUSY
     ask(worker)
     stop = threading.Event()
@@ -94,7 +94,7 @@ def test_a_failed_start_is_tried_again_ever_more_slowly(worker: FakeWorker) -> N
     assert worker.running() == {KEY}
 
 
-def test_an_unexpected_error_is_told_counted_and_that_executors_alone(worker: FakeWorker) -> None:
+def test_an_unexpected_error_is_reported_counted_and_concerns_only_its_executor(worker: FakeWorker) -> None:
     worker.host.faults["start", KEY] = ValueError("embedded null byte")
     for _ in range(2):
         ask(worker)

@@ -58,7 +58,7 @@ def test_no_depth_of_folders_keeps_files_open_without_end(tmp_path: Path) -> Non
     assert len(set(Path("/proc/self/fd").iterdir())) == len(before)
 
 
-def test_who_keeps_too_much_is_named_and_the_neighbour_is_not(tmp_path: Path) -> None:
+def test_an_application_that_keeps_too_much_is_named_and_its_neighbour_is_not(tmp_path: Path) -> None:
     write(tmp_path / "greedy/file", 3 * MIB)
     write(tmp_path / "modest/file", MIB)
     places = {name: [tmp_path / name] for name in ("greedy", "modest")}

@@ -41,7 +41,7 @@ def test_the_ends_of_both_files_with_their_sizes(site: Site) -> None:
     assert files == {"stdout": LogTail(content=bytes(LOG_BYTES), size=len(long)), "stderr": LogTail(content=b"short", size=5)}
 
 
-def test_of_one_that_has_printed_nothing_there_is_nothing(site: Site) -> None:
+def test_an_executor_that_has_printed_nothing_has_no_log(site: Site) -> None:
     folder_of(site)
     assert log_tails(["app/1", "app/2"], site) == {"app/1": {}, "app/2": {}}
 

@@ -30,7 +30,7 @@ def refusal(one: Wanted) -> str:
     return str(problem.value)
 
 
-def test_what_lies_in_a_shown_folder_is_masked_and_what_lies_beside_is_nobodys_business() -> None:
+def test_secrets_in_a_shown_folder_are_masked_and_files_next_to_it_do_not_matter() -> None:
     assert masked([wanted(ME)], SECRETS) == [Bind(ME, masks=ALL)]
     assert masked([wanted(ME / "project")], SECRETS) == [Bind(ME / "project")]
     assert masked([wanted("/home")], SECRETS) == [Bind(Path("/home"), masks=ALL)]
@@ -48,7 +48,7 @@ def test_a_folder_of_credentials_is_shown_to_who_asks_for_it_by_name() -> None:
         assert all(bind.masks == (ALL[1], ALL[2]) for path, bind in binds.items() if path == ME)
 
 
-def test_a_file_in_it_is_shown_alone() -> None:
+def test_only_the_named_file_in_it_is_shown() -> None:
     got = masked([wanted(ME), wanted(ME / ".aws/config", ShowReason.ASKED)], SECRETS)
     assert got == [Bind(ME, masks=ALL), Bind(ME / ".aws/config")]
 

@@ -95,7 +95,7 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(worker: F
     assert worker.order(FIRST) == (3, 3096)
 
 
-def test_one_that_waits_for_memory_holds_no_cores_and_who_shrinks_gets_one(worker: FakeWorker) -> None:
+def test_an_executor_that_waits_for_memory_holds_no_cores_and_a_shrinking_one_gets_a_core(worker: FakeWorker) -> None:
     alone(worker)
     want(worker, first=1048, second=1048)
     worker.pass_time(2)
@@ -159,7 +159,7 @@ def test_without_the_master_the_last_split_stays(worker: FakeWorker) -> None:
     assert worker.order(FIRST) == (1, 3096)
 
 
-def test_a_limit_that_cannot_be_lowered_starts_nobody_and_is_told_once(worker: FakeWorker) -> None:
+def test_a_limit_that_cannot_be_lowered_starts_no_executor_and_is_reported_once(worker: FakeWorker) -> None:
     alone(worker)
     worker.host.faults["set_memory_limit", FIRST] = RuntimeFailed("the engine is busy; try again")
     want(worker, first=1048, second=1048)
@@ -209,7 +209,7 @@ def test_what_is_over_leaves_no_orders_behind(worker: FakeWorker) -> None:
     assert not worker.site.orders_dir(FIRST).exists()
 
 
-def test_a_shrink_that_takes_long_is_told_once(worker: FakeWorker) -> None:
+def test_a_shrink_that_takes_long_is_reported_once(worker: FakeWorker) -> None:
     alone(worker)
     want(worker, first=1048)
     worker.tick()

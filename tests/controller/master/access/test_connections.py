@@ -118,7 +118,7 @@ def test_two_thousand_idle_connections_do_no_harm(master: RealMaster, after_tls:
         assert master.files() <= MOST_OF_ONE + OTHER_FILES
         report()
         assert agent._connection._kept is first, "the agent's connection was there before all of them, and stayed"
-        assert master.log.stat().st_size < 10_000, "its log tells of none of them"
+        assert master.log.stat().st_size < 10_000, "its log names none of them"
         master.client().applications()
     finally:
         agent.close()
@@ -165,7 +165,7 @@ def test_guests_are_kept_few_owner_by_owner() -> None:
     assert guests.add(5, "b") is None
     assert guests.add(6, "c") is None
     assert guests.add(7, "c") == 2, "all together too many: the oldest of those with the most"
-    assert guests.add(5, "c") is None, "it is somebody else's now"
+    assert guests.add(5, "c") is None, "it belongs to another owner now"
     assert guests.add(5, "c") is None
     assert len(guests) == 5
     for number in range(9):

@@ -1,4 +1,4 @@
-"""Tokens that are none of ours, and hashes of those of joined workers. What each token may do, `test_api` shows."""
+"""Tokens of other clusters, and hashes of the tokens of joined workers. What each token may do, `test_api` shows."""
 
 from __future__ import annotations
 

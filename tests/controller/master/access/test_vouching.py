@@ -47,7 +47,7 @@ SEEN = structs.replace(registration(uid=1000, gid=1000, pid=7), pid_namespace="t
         (Facts("x", user=User(0, 0)), ROOT, "root"),
     ],
 )
-def test_who_nobody_vouches_for_is_refused(facts: Facts, said: dict[str, int], why: str) -> None:
+def test_a_user_without_a_voucher_is_refused(facts: Facts, said: dict[str, int], why: str) -> None:
     with pytest.raises(Denied, match=why):
         vouched(structs.replace(SEEN, **said), facts)
 
@@ -76,7 +76,7 @@ SAYS = (
     "exec 3<>/dev/tcp/127.0.0.1/$0; read -r stat </proc/$$/stat; "
     'echo "$stat|$(readlink /proc/self/ns/pid)" >&3; read -r _ <&3'
 )
-"""A driver's part: it connects, tells of its process and waits."""
+"""A driver's part: it connects, names its process and waits."""
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ class TestActions:
         actions.apply(started(1, 2_000, sql="7"))
         assert [action.name for action in actions.under_way()] == ["query 7", "job 9"]
 
-    def test_no_more_than_the_first_few_are_looked_after(self) -> None:
+    def test_only_the_first_few_count(self) -> None:
         actions = Actions()
         for job in range(MOST_AIMS + 3):
             actions.apply(started(job, job, "60s"))
@@ -202,7 +202,7 @@ def test_actions_side_by_side_have_an_aim_each(cluster: FakeCluster) -> None:
     assert [aim.left_s for aim in plan.aims] == pytest.approx([58.0, 95.0], abs=0.01)
     # one stage of 10 s is to come of the job, three of the query
     assert [core_s(aim.future_busy) for aim in plan.aims] == pytest.approx([10.0, 30.0])
-    # the plan itself is for the one that is due first, as for agents that know of no aims
+    # the plan itself is for the action that is due first, as for agents that do not know aims
     assert (plan.deadline_s, plan.left_s, plan.future_busy) == (60.0, plan.aims[0].left_s, plan.aims[0].future_busy)
     claims = remaining.promises(application, MOST, cluster.now_s + 12)
     # 20 s of the job and 40 of the query

@@ -1,4 +1,5 @@
-"""Applications whose executors another cluster manager starts: who paces which, and that nothing else is done to them."""
+"""Applications whose executors another cluster manager starts: the agent that paces each, and that nothing else is done to
+them."""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ def test_nothing_is_started_for_it_and_nothing_of_others_on_workers_that_adopt(c
     assert other.placement.waiting == ""
 
 
-def test_where_no_agent_is_the_job_goes_on_and_its_user_is_told_once(cluster: FakeCluster) -> None:
+def test_without_an_agent_the_job_goes_on_and_its_user_is_informed_once(cluster: FakeCluster) -> None:
     application_id = attach(cluster)
     said = tell(cluster, application_id, executor("0"))
     assert any("executor 0 on node" in line for line in said.notices)
@@ -164,7 +165,7 @@ def test_what_it_tells_goes_to_its_agent(cluster: FakeCluster, job: str) -> None
     assert desired(cluster).progress == {f"{job}/0": progress}
 
 
-def test_one_that_spark_removes_is_let_go_and_is_no_failure(cluster: FakeCluster, job: str) -> None:
+def test_an_executor_that_spark_removes_is_let_go_and_is_no_failure(cluster: FakeCluster, job: str) -> None:
     for number in range(15):
         tell(cluster, job, executor(str(number)))
         desired(cluster, "node", report(job, str(number)))
@@ -235,7 +236,7 @@ def test_without_executors_its_settings_say_what_it_may_get(cluster: FakeCluster
     assert cluster.state.workers.capacity(application, cluster.now_s).cores == cores
 
 
-def test_slots_beyond_the_cores_of_a_machine_get_no_more_than_it_has(cluster: FakeCluster) -> None:
+def test_slots_beyond_the_cores_of_a_machine_get_at_most_its_cores(cluster: FakeCluster) -> None:
     """Oversubscribed Workers, as a squeeze needs."""
     desired(cluster)
     application_id = attach(cluster)
@@ -269,7 +270,7 @@ def test_its_user_only_says_for_whom_it_counts() -> None:
     assert vouched(SAID, Facts("10.0.0.9", user=User(1001, 1001))).uid == 1001
     seen = Facts("127.0.0.1", peer_uid=1000, in_sight=True, namespace="ours")
     driver = DriverSeen(8, 1000, frozenset({1000}), nested=True, connected=True)
-    assert vouched(SAID, seen).boot_id == ""  # silence tells when it has ended
+    assert vouched(SAID, seen).boot_id == ""  # silence shows when it has ended
     told = vouched(SAID, dataclasses.replace(seen, driver=driver))
     assert (told.uid, told.pid, told.pid_namespace, told.boot_id) == (1000, 8, "ours", SAID.boot_id)
 

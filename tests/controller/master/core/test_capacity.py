@@ -54,7 +54,7 @@ def test_a_plan_costs_no_more_for_a_profile_that_claims_any_number_of_slots_and_
 @pytest.mark.parametrize(
     "told", [{"cores": 1e9}, {"cores": 0}, {"memory_mb": -1}, {"resources": {"gpu": 10**9}}, {"resources": {"gpu": -1}}]
 )
-def test_what_no_worker_has_cannot_be_told(told: dict[str, object]) -> None:
+def test_a_worker_cannot_report_impossible_amounts(told: dict[str, object]) -> None:
     plain = {"worker_id": "w", "host": "h", "cores": 1, "memory_mb": 1, "runtime": "r", "pid": 1, "boot_id": "b"}
     msgspec.convert(plain, WorkerInfo)
     with pytest.raises(msgspec.ValidationError):

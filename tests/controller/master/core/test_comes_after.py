@@ -76,7 +76,7 @@ def test_what_was_not_submitted_yet_is_waited_for_and_circles_are_refused(two: S
     assert len(two.where(a)) == 1
 
 
-def test_whom_it_comes_after_is_still_known_after_a_restart(two: Scene) -> None:
+def test_its_predecessors_are_still_known_after_a_restart(two: Scene) -> None:
     first = two.register("nightly")
     second, third = two.register("nightly", after="nightly"), two.register("nightly", after="nightly")
     two.restart()

@@ -69,7 +69,7 @@ def starved(cluster: FakeCluster, *of_each: tuple[Told, ...], profiles: tuple[st
         ((STARVES + 10 * ((1.0, 0.5),), RUNS), {}),
         # all are starved
         ((STARVES, STARVES), {}),
-        # the other one has said nothing yet, so it counts as one that runs
+        # the other executor has reported nothing yet, so it counts as running
         ((STARVES, ()), {"w1": 40}),
     ],
 )

@@ -191,7 +191,7 @@ class TestSpec:
         assert (got.python.executable, got.python.version, got.python.prefix) == ("/opt/py/bin/python3", "3.11", "/usr")
         assert got.environment["PATH"].startswith("/opt/py/bin:")
 
-    def test_spark_home_is_told_unless_the_python_has_this_pyspark(self) -> None:
+    def test_spark_home_is_set_unless_the_python_has_this_pyspark(self) -> None:
         """Python workers import pyspark from a zip of sources if SPARK_HOME is set, which costs 0.6 s of CPU at every
         start."""
         assert made().environment["SPARK_HOME"] == "/spark"

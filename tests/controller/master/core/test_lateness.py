@@ -104,7 +104,7 @@ def test_what_explains_less_than_half_is_not_the_reason() -> None:
     found = why(**little)
     assert (found.reason, found.kept_until_s) == ("forecast_wrong", 90.0)
     assert "1m30s" in found.sentence
-    # no one saw it come
+    # nothing announced it
     assert why(late_since_s=100.0).kept_until_s is None
 
 
@@ -231,7 +231,7 @@ def test_a_run_that_was_killed_was_not_late(cluster: FakeCluster) -> None:
     assert cluster.view(job).lateness is None
 
 
-def test_a_run_with_other_arguments_is_told_so_when_it_registers(cluster: FakeCluster) -> None:
+def test_a_run_with_other_arguments_is_informed_when_it_registers(cluster: FakeCluster) -> None:
     teach(cluster, 4.0)
     cluster.worker("w1")
     view = cluster.view(cluster.register(conf=asks("90s", ("24",))))

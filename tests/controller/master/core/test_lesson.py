@@ -1,4 +1,4 @@
-"""Reasons why a run teaches nothing: each reason, where it is reported, and that the next run of the job hears of it."""
+"""Reasons why a run teaches nothing: each reason, where it is reported, and that the next run of the job reports it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_record_the_view_and_the_explanation_tell_it(cluster: FakeCluster) -
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_the_next_run_is_told_until_one_teaches(cluster: FakeCluster, restarted: bool) -> None:
+def test_the_next_run_is_informed_until_a_run_teaches(cluster: FakeCluster, restarted: bool) -> None:
     silent = run_of(cluster, ApplicationEnd(time_ms=END_MS))
     [first] = noticed(cluster, silent)
     assert KEY in first

@@ -28,7 +28,7 @@ def test_an_ended_application_stops_its_executors_and_leaves_a_record(cluster: F
 
 
 @pytest.mark.parametrize(("deadline_s", "late"), [(60, None), (3, True)])
-def test_one_that_is_cut_off_may_be_late_and_is_never_early(cluster: FakeCluster, deadline_s: int, late: bool | None) -> None:
+def test_a_run_cut_off_may_be_late_and_is_never_early(cluster: FakeCluster, deadline_s: int, late: bool | None) -> None:
     cluster.worker("w1")
     application_id = cluster.register(conf={"spark.pace.deadline": f"{deadline_s}s"})
     cluster.now_s += 5
@@ -51,7 +51,7 @@ def test_who_ends_by_itself_while_it_waits_has_no_reason(cluster: FakeCluster) -
 
 
 @pytest.mark.parametrize("says_so", [True, False])
-def test_one_that_is_killed_while_it_waits_is_over_when_its_driver_knows(cluster: FakeCluster, says_so: bool) -> None:
+def test_an_application_killed_while_it_waits_is_over_when_its_driver_knows(cluster: FakeCluster, says_so: bool) -> None:
     application_id = cluster.register(conf={"spark.pace.after": "missing"})
     cluster.kill(application_id)
     cluster.tick()

@@ -1,4 +1,4 @@
-"""Outcomes of applications, by all that may be known of their drivers: each rule, and who waits for whose word."""
+"""Outcomes of applications, by all that may be known of their drivers: each rule, and the reports that are waited for."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_the_outcome_is_open_until_submit_tells_the_exit_code(jobs: Jobs, code: 
     assert jobs.told(job) == (outcome, True), "what is settled stays"
 
 
-def test_all_applications_of_a_submission_are_told(jobs: Jobs) -> None:
+def test_all_applications_of_a_submission_get_the_exit_code(jobs: Jobs) -> None:
     first = jobs.begin(submission=SUBMISSION)
     jobs.end(first)
     second = jobs.begin(submission=SUBMISSION)
@@ -302,7 +302,7 @@ def test_a_dead_driver_ends_its_application(jobs: Jobs) -> None:
     assert jobs.cluster.worker("w1", report(job, "1")).desired.stopped == (f"{job}/1",)
 
 
-def test_one_that_ended_while_no_master_ran_is_counted_by_the_next_as_a_dead_driver(jobs: Jobs) -> None:
+def test_an_end_while_no_master_ran_is_counted_by_the_next_one_as_a_dead_driver(jobs: Jobs) -> None:
     jobs.begin()
     jobs.cluster.state.store.close()
     jobs.driver.communicate(b"\n")

@@ -76,7 +76,7 @@ def test_many_pipelines_are_split_a_few_at_a_time_and_none_is_left_out(cluster: 
     assert all(split())
 
 
-def test_drivers_that_nobody_vouches_for_are_not_one_users(cluster: FakeCluster) -> None:
+def test_drivers_without_a_voucher_are_not_one_users(cluster: FakeCluster) -> None:
     first, second = (join(cluster, name, by, attached=True, uid=NOBODY_UID) for name, by in (("a", "44s"), ("b", "90s")))
     cluster.pass_by()
     assert deadlines(cluster, first, second) == [44.0, 90.0]

@@ -128,7 +128,7 @@ def test_pieces_are_had_once_and_executors_see_their_ids(tmp_path: Path) -> None
     assert scene.state.applications[ids[4]].executors["1"].record.held == {"gpu": {0: 5000}}
 
 
-def test_sparks_own_resources_are_placed_and_told(tmp_path: Path) -> None:
+def test_sparks_own_resources_are_placed_and_handed_on(tmp_path: Path) -> None:
     scene = Scene(tmp_path, w1={"resources": {"gpu": 2}})
     a = scene.cluster.register(conf={"spark.executor.resource.gpu.amount": "2"}, wanted={"0": ExecutorWish(count=1)})
     spec = scene.state.applications[a].executors["1"].record.spec
@@ -230,7 +230,7 @@ def test_evict_ends_the_fewest_of_lower_priority_with_a_record(tmp_path: Path) -
     assert explained.evicted == (f"executor {victim.record.executor_id} on worker w1 for {high}",)
 
 
-def test_a_worker_where_others_were_evicted_is_kept_for_whom_they_made_room(tmp_path: Path) -> None:
+def test_a_worker_where_others_were_evicted_is_kept_for_the_application_that_needs_it(tmp_path: Path) -> None:
     scene = Scene(tmp_path, w1={"memory_mb": 2 * H}, w2={"memory_mb": 2 * H})
     low, also = scene.register("low", None, priority="low"), None
     scene.sync()

@@ -115,7 +115,7 @@ def test_a_plan_holds_the_stage_under_way_and_the_schedule_of_the_rest(applicati
     assert plan.pace == 1.0
 
 
-def test_no_more_work_is_waited_for_than_the_run_with_the_least_had(application: Application) -> None:
+def test_the_plan_waits_for_at_most_the_work_of_the_run_with_the_least(application: Application) -> None:
     [run] = taught(20.0).runs
     runs = [structs.replace(run, id=name, used_core_s=core_s) for name, core_s in (("a", 40.0), ("b", 60.0))]
     application.estimate = estimate(profile("app@app.py", runs))

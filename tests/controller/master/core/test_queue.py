@@ -114,7 +114,7 @@ def test_a_pass_costs_in_proportion_to_those_that_wait(tmp_path: Path) -> None:
     assert many - more <= 2.2 * (more - few)
 
 
-def test_executors_that_cannot_be_on_a_new_worker_keep_nobody_waiting(tmp_path: Path) -> None:
+def test_executors_that_cannot_be_on_a_new_worker_keep_no_other_waiting(tmp_path: Path) -> None:
     scene = Scene(tmp_path, small={"cores": 1.0})
     fixed = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "4m"}
     first = scene.cluster.register(instance="fixed", name="fixed", conf=fixed, wanted={"0": ExecutorWish(count=None)})
@@ -126,7 +126,7 @@ def test_executors_that_cannot_be_on_a_new_worker_keep_nobody_waiting(tmp_path: 
     assert scene.where(scene.register("behind")) == ["large"]
 
 
-def test_executors_that_can_be_nowhere_are_told_and_keep_nobody_waiting(tmp_path: Path) -> None:
+def test_executors_that_fit_nowhere_are_reported_and_keep_no_other_waiting(tmp_path: Path) -> None:
     two = Scene(tmp_path, w1={}, w2={})
     first = two.register("first", priority="high")
     # a resource profile that is asked for at run time, with less off-heap memory than its slots need

@@ -145,7 +145,7 @@ def test_a_lost_workers_executors_are_replaced(hosts: Hosts, cluster: FakeCluste
     assert (hosts.application.placement.lost, hosts.application.placement.failures_in_a_row) == (1, 0)
 
 
-def test_one_that_never_reports_to_the_next_master_is_lost_from_its_start_on(hosts: Hosts, cluster: FakeCluster) -> None:
+def test_a_worker_that_never_reports_to_the_next_master_is_lost_from_its_start_on(hosts: Hosts, cluster: FakeCluster) -> None:
     cluster.state.store.close()
     cluster.restart()
     hosts.pass_by(LOST_S - 1, "w2")

@@ -87,7 +87,7 @@ def test_times_have_three_digits() -> None:
     assert refused_event("nightly", "no", 90.123456).deadline_s == 90.123
 
 
-def test_an_end_is_told_once_with_its_outcome() -> None:
+def test_an_end_is_an_event_once_with_its_outcome() -> None:
     watch = EventWatch()
     watch.events([look()], 0.0)
     over = look(outcome=Outcome.SUCCEEDED, elapsed_s=81.0, error_pct=-10.0)

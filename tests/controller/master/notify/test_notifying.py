@@ -31,7 +31,7 @@ PATIENCE_S = 60.0
 
 
 class Told:
-    """A cluster and what its hook has heard."""
+    """A cluster and the events that its hook has received."""
 
     def __init__(self, cluster: FakeCluster, hook: Hook) -> None:
         self.cluster, self.hook = cluster, hook
@@ -39,7 +39,7 @@ class Told:
         cluster.state.notifying = Notifying(self.sender, "this-cluster", lambda: 1e9)
 
     def at_risk(self, *here: ExecutorReport) -> list[dict[str, Any]]:
-        """Let passes be far enough apart that a forecast past a deadline is a risk; return what was heard."""
+        """Let passes be far enough apart that a forecast past a deadline is a risk; return the received events."""
         for seconds in (0.0, 31.0):
             self.cluster.now_s += seconds
             self.cluster.worker("w1", *here)
@@ -70,7 +70,7 @@ def told(cluster: FakeCluster) -> Iterator[Told]:
         one.sender.close()
 
 
-def test_a_deadline_at_risk_is_told_by_what_the_api_says(told: Told) -> None:
+def test_a_deadline_at_risk_is_reported_by_the_data_of_the_api(told: Told) -> None:
     cluster = told.cluster
     job, here = late(cluster, name="nightly")
     [event] = told.at_risk(here)
@@ -82,7 +82,7 @@ def test_a_deadline_at_risk_is_told_by_what_the_api_says(told: Told) -> None:
     told.heard(1)
 
 
-def test_a_squeezed_job_at_risk_is_told_with_who_has_its_cores_and_what_to_do(told: Told) -> None:
+def test_a_squeezed_job_at_risk_is_reported_with_the_jobs_that_have_its_cores_and_a_remedy(told: Told) -> None:
     teach(told.cluster, 4.0)
     mine, here = squeezed(told.cluster, forecast_end_s=62.0)
     [event] = told.at_risk(*here)
@@ -107,7 +107,7 @@ def test_a_limited_user_is_advised_a_priority_that_set_accepts(told: Told) -> No
     assert cluster.view(job).priority == 60
 
 
-def test_a_job_that_did_not_come_is_told(told: Told, tmp_path: Path) -> None:
+def test_a_job_that_did_not_come_is_reported(told: Told, tmp_path: Path) -> None:
     missing = MissingJobs(taught(tmp_path / "habits"), UTC, AtOnce())
     wall = (DUE + HOUR).timestamp()
     told.cluster.state.notifying = Notifying(told.sender, "this-cluster", lambda: wall, missing)
@@ -118,7 +118,7 @@ def test_a_job_that_did_not_come_is_told(told: Told, tmp_path: Path) -> None:
     told.heard(1)
 
 
-def test_ends_are_told_with_the_outcome_that_is_counted(told: Told) -> None:
+def test_ends_are_reported_with_the_outcome_that_is_counted(told: Told) -> None:
     cluster = told.cluster
     cluster.tick()
     done = cluster.finished_run(conf={"spark.pace.deadline": "10s"})
@@ -142,7 +142,7 @@ def test_ends_are_told_with_the_outcome_that_is_counted(told: Told) -> None:
     assert value(counted, "notifications_waiting") == 0
 
 
-def test_a_refusal_is_told_whether_the_plan_or_the_registration_is_refused(told: Told, call: Caller) -> None:
+def test_a_refusal_is_reported_for_a_plan_and_for_a_registration(told: Told, call: Caller) -> None:
     told.cluster.finished_run()
     asked = PlanRequest(profile="app@app.py", deadline_s=5.0, submits="nightly")
     assert call("POST", "/v1/plan", asked)["feasible"] is False
@@ -175,7 +175,7 @@ def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(t
     assert told.heard(0) == []
 
 
-def test_no_secret_of_a_submission_is_told_whatever_it_is_refused_for(told: Told, call: Caller) -> None:
+def test_no_secret_of_a_submission_is_sent_with_any_refusal(told: Told, call: Caller) -> None:
     call.cluster.worker("w1", memory_mb=4000)
     secret = "hunter2"
     environment = {"API_KEY": secret}

@@ -1,4 +1,4 @@
-"""Notifications on their way to a real HTTP server: taken, tried again, given up, dropped; no one waits for them."""
+"""Notifications on their way to a real HTTP server: taken, tried again, given up, dropped; no caller waits for them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_fails_each_time_is_given_up_and_said_in_a_sentence(caplog: pytest.
 
 
 @pytest.mark.parametrize("answer", [301, 302, 307, 308, 400, 401, 404, 410])
-def test_a_refusal_or_a_redirect_is_the_end_and_nobody_else_is_asked(answer: int) -> None:
+def test_a_refusal_or_a_redirect_is_the_end_and_no_other_receiver_is_asked(answer: int) -> None:
     with hooked(answer) as hook, sending(hook.url) as one:
         one.put("n1", b"{}")
         until(one, given_up=1)
@@ -90,7 +90,7 @@ def test_a_receiver_that_does_not_end_holds_up_neither_who_puts_in_nor_a_stop(
     assert "2 notifications" in caplog.text
 
 
-def test_where_nobody_listens_it_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_listener_it_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     with hooked() as hook:
         url = hook.url
     with sending(url) as one:
@@ -130,7 +130,7 @@ def test_at_a_stop_what_waits_for_its_next_try_is_tried_once_more() -> None:
     ("host", "trusted", "sent"),
     [
         ("127.0.0.1", True, True),
-        # no one vouches for the receiver
+        # no CA of this machine vouches for the receiver
         ("127.0.0.1", False, False),
         # its certificate is for 127.0.0.1
         ("127.0.0.2", True, False),

@@ -106,7 +106,7 @@ def test_a_finished_application_keeps_its_record_and_a_forgotten_one_nothing(sto
     assert store.events("other") == [(1, b"event")]
 
 
-def test_its_log_is_emptied_when_it_is_told_to_and_only_then(tmp_path: Path) -> None:
+def test_its_log_is_emptied_only_on_request(tmp_path: Path) -> None:
     store, log = Store(tmp_path / "master.db"), tmp_path / "master.db-wal"
     for number in range(2000):  # twice what SQLite lets grow by itself
         store.put_application(str(number), True, b"x" * 4000)
@@ -197,7 +197,7 @@ class TestLater:
             with pytest.raises(NotStored, match="database or disk is full"):
                 refused()
         clear()
-        assert not store.catch_up()  # no one waits for the disk at each message
+        assert not store.catch_up()  # no message waits for the disk
         assert store.catch_up(again=True)
         assert [name for name, _, _ in store.applications()] == ["app"]
         assert not store.failing
@@ -262,7 +262,7 @@ class TestFiles:
         assert not store.catch_up(again=True)
         assert str(path) in store.failing
 
-    def test_a_reader_keeps_nobody_waiting_and_the_log_is_emptied_after_it(self, store: Store, path: Path) -> None:
+    def test_a_reader_keeps_no_writer_waiting_and_the_log_is_emptied_after_it(self, store: Store, path: Path) -> None:
         store.put_application("app", True, b"x" * 100_000)
         with closing(sqlite3.connect(path, isolation_level=None)) as reader:
             reader.execute("BEGIN")
@@ -362,13 +362,13 @@ class TestDurability:
 
         first = store.commits
         asyncio.run(answers())
-        # those that came while one was under way share the next
+        # answers that came while a sync was under way share the next one
         assert len(store.synced) <= 3
         assert store.synced[-1] == first + 100
         store.close()
 
     @pytest.mark.parametrize("hangs", [True, False])
-    def test_a_disk_that_hangs_or_fails_keeps_no_answer_back_and_is_told_once(
+    def test_a_disk_that_hangs_or_fails_keeps_no_answer_back_and_is_logged_once(
         self, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, hangs: bool
     ) -> None:
         store, over = Store(path), threading.Event()
@@ -377,7 +377,7 @@ class TestDurability:
         else:
             log = path.with_name(f"{path.name}-wal")
             log.unlink()
-            log.symlink_to(log.name)  # a loop, which no one can open
+            log.symlink_to(log.name)  # a loop, which cannot be opened
 
         async def answers() -> None:
             durability = Durability(store, longest_s=0.01) if hangs else Durability(store)

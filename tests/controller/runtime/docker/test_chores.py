@@ -97,7 +97,7 @@ def test_a_delayed_job_waits_for_its_time_unless_it_is_wanted_at_once(engine: En
     assert engine.done == ["b", "a"]
 
 
-def test_a_refused_job_is_tried_again_with_back_off_and_keeps_nobody_waiting(engine: Engine) -> None:
+def test_a_refused_job_is_tried_again_with_back_off_and_keeps_no_other_waiting(engine: Engine) -> None:
     engine.error = NotYet("no")
     engine.ask("a")
     engine.turns()
@@ -112,7 +112,7 @@ def test_a_refused_job_is_tried_again_with_back_off_and_keeps_nobody_waiting(eng
     assert not engine.chores.away
 
 
-def test_the_back_off_grows_to_its_limit_and_starts_anew_after_a_success(engine: Engine) -> None:
+def test_the_back_off_grows_to_its_limit_and_starts_over_after_a_success(engine: Engine) -> None:
     engine.error = NotYet("no")
     engine.ask("a")
     times: list[float] = []
@@ -136,7 +136,7 @@ def test_the_back_off_grows_to_its_limit_and_starts_anew_after_a_success(engine:
     assert engine.done == ["a", "a"]
 
 
-def test_while_nobody_answers_only_knocks_are_sent_and_then_everything(engine: Engine) -> None:
+def test_without_an_answer_only_knocks_are_sent_and_then_everything(engine: Engine) -> None:
     engine.error = NoAnswer("silence")
     for key in ("a", "b", "c"):
         engine.ask(key)
@@ -155,7 +155,7 @@ def test_while_nobody_answers_only_knocks_are_sent_and_then_everything(engine: E
     assert not engine.chores.away
 
 
-def test_threads_outlive_errors_that_nobody_foresaw(caplog: pytest.LogCaptureFixture) -> None:
+def test_threads_outlive_unforeseen_errors(caplog: pytest.LogCaptureFixture) -> None:
     chores = Chores(lambda: None, threads=2)
     over = threading.Event()
     tries: list[int] = []
@@ -174,7 +174,7 @@ def test_threads_outlive_errors_that_nobody_foresaw(caplog: pytest.LogCaptureFix
     chores.close(lambda: None)
 
 
-def test_closing_waits_for_nobody_and_lets_go_when_what_is_under_way_has_ended() -> None:
+def test_closing_waits_for_no_job_and_lets_go_when_the_jobs_under_way_have_ended() -> None:
     chores = Chores(lambda: None, threads=2)
     begun, release, gone = threading.Event(), threading.Event(), threading.Event()
 

@@ -108,7 +108,7 @@ def test_a_container_writes_to_its_mounts_and_to_bounded_memory_alone(rig: Docke
     assert docker_container.most_files() <= 65_536
 
 
-def test_an_engine_that_may_not_allow_so_many_files_starts_executors_with_its_own_limit(rig: DockerRig) -> None:
+def test_an_engine_with_a_lower_limit_of_files_starts_executors_with_its_own_limit(rig: DockerRig) -> None:
     runtime = rig.runtime()
     runtime._most_files = (1 << 30) + 1  # more than a kernel has (fs.nr_open)
     key = rig.start(runtime, rigs.IDLE)
@@ -288,7 +288,7 @@ def test_the_image_has_java_and_python(rig: DockerRig) -> None:
 
 @pytest.fixture
 def swappable(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
-    """Provide a folder that anybody may change, with a path in it, and what that path must not lead to."""
+    """Provide a folder that any user may change, with a path in it, and what that path must not lead to."""
     open_to_all = tmp_path / "open"
     (open_to_all / "data").mkdir(parents=True)
     (open_to_all / "data" / "which").write_text("checked\n")

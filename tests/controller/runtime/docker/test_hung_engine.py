@@ -378,9 +378,7 @@ def test_an_agent_that_may_not_write_the_files_has_the_engine_do_it(rig: DockerR
     rig.until(lambda: quota_of(group) == pytest.approx(0.35))
 
 
-def test_without_kernel_files_quotas_wait_for_the_engine_and_nobody_else_does(
-    rig: DockerRig, engine: HangingEngine, tmp_path: Path
-) -> None:
+def test_without_kernel_files_only_quotas_wait_for_the_engine(rig: DockerRig, engine: HangingEngine, tmp_path: Path) -> None:
     runtime = rig.runtime(cgroups=CgroupTree(tmp_path / "no-cgroups"))
     started(rig, runtime, KEY, OTHER)
     engine.hang()

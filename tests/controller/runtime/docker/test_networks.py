@@ -271,7 +271,7 @@ def test_without_packet_rules_the_driver_is_reached_and_what_must_be_closed_does
     runtime.start(rig.python(LISTEN, application="fourth", own=closed))  # why it could not be is not remembered
 
 
-def test_rules_that_somebody_flushed_are_there_again_with_the_next_executor(
+def test_rules_that_were_flushed_are_there_again_with_the_next_executor(
     rig: NetworkRig, client: docker.APIClient, ruled: None, surroundings: Surroundings
 ) -> None:
     runtime, targets = rig.runtime(), [*surroundings.drivers, *surroundings.forbidden.values()]
@@ -314,7 +314,7 @@ def test_two_workers_that_start_at_once_make_one_network(
     assert len(left(client, rig.cluster)[0]) == 1
 
 
-def test_a_pool_that_is_used_up_is_told_and_served_again_when_an_application_has_ended(
+def test_a_pool_that_is_used_up_is_reported_and_serves_again_when_an_application_has_ended(
     rig: NetworkRig, surroundings: Surroundings
 ) -> None:
     rig.pool = parse_pool("10.231.255.0/28")

@@ -1,6 +1,6 @@
 """Pacing pods by the API server: one suite for the stand-in and for a real server from 1.33 on.
 
-What a real server cannot be made to do at will (refuse rights, hang up, be old) is asked of the stand-in alone."""
+What a real server cannot be made to do at will (refuse rights, hang up, be old) is asked only of the stand-in."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_what_is_let_go_has_what_it_had_and_goes_on(world: World) -> None:
     assert list((world.folder / "pods").iterdir()) == []
 
 
-def test_what_a_limit_range_forbids_is_told_and_less_than_that_still_moves(world: World) -> None:
+def test_a_limit_that_a_limit_range_forbids_is_reported_and_a_lower_one_still_moves(world: World) -> None:
     runtime, key = settled(world)
     world.allow(max="600m")
     runtime.set_quota(key, 1.0)
@@ -219,7 +219,7 @@ def test_a_least_amount_of_a_limit_range_refuses_no_grant(world: World) -> None:
     assert runtime.observe()[key].remark == ""
 
 
-def test_another_writer_of_the_limit_is_told(world: World) -> None:
+def test_another_writer_of_the_limit_is_reported(world: World) -> None:
     runtime, key = settled(world)
     world.until(lambda: runtime.observe()[key].quota_cores == 0.3)
     with_api = KubernetesApi(world.config, world.namespace)
@@ -264,7 +264,7 @@ def test_pods_that_are_not_what_they_say_are_refused(world: World) -> None:
         runtime.adopt(dataclasses.replace(world.adoption(mine), key=ExecutorKey("thief", "1")))
 
 
-def test_a_pod_that_claims_to_be_anothers_is_told_apart_by_its_address(world: World) -> None:
+def test_a_pod_that_claims_to_be_anothers_is_recognised_by_its_address(world: World) -> None:
     runtime, mine = world.runtime(), world.pod()
     world.pod("copy")
     key = world.adopt(runtime, world.adoption(mine, 0.3))
@@ -288,7 +288,7 @@ def test_a_real_server_before_1_33_says_so(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what only the stand-in can be made to do
 
 
-def test_without_the_right_to_resize_it_is_told_which_is_missing(standin: World) -> None:
+def test_the_missing_right_to_resize_is_reported(standin: World) -> None:
     standin.standin.orders.may_resize = False
     runtime, key = paced(standin)
     said = remark(standin, runtime, key, "patch pods/resize")
@@ -315,7 +315,7 @@ def test_a_server_that_has_just_started_and_knows_no_roles_yet_is_asked_again(
     assert "may not" not in caplog.text
 
 
-def test_a_server_before_1_33_is_told_and_what_comes_later_is_refused(standin: World) -> None:
+def test_a_server_before_1_33_is_reported_and_later_executors_are_refused(standin: World) -> None:
     standin.standin.orders.has_resize = False
     runtime, _ = paced(standin)
     remark(standin, runtime, ExecutorKey("app", "1"), "1.33")
@@ -336,7 +336,7 @@ def test_what_is_not_found_is_the_pod_or_the_way_to_resize_it(standin: World) ->
     api.close()
 
 
-def test_without_the_right_to_watch_it_is_told(standin: World) -> None:
+def test_the_missing_right_to_watch_is_reported(standin: World) -> None:
     standin.standin.orders.may_watch = False
     runtime = standin.runtime()
     with pytest.raises(RuntimeFailed, match=r"list and watch.*--namespace"):
@@ -426,7 +426,7 @@ def test_an_answer_that_is_none_is_tried_again(standin: World, answer: tuple[int
     in_force(standin, 700)
 
 
-def test_a_refusal_nobody_foresaw_is_told_in_the_servers_words(standin: World) -> None:
+def test_an_unforeseen_refusal_is_reported_in_the_servers_words(standin: World) -> None:
     api, pod = KubernetesApi(standin.config), standin.pod()
     standin.standin.orders.refuse = [
         (422, json.dumps({"kind": "Status", "message": "odd " * 200, "code": 422}).encode(), "application/json")
@@ -438,7 +438,7 @@ def test_a_refusal_nobody_foresaw_is_told_in_the_servers_words(standin: World) -
     api.close()
 
 
-def test_a_server_that_is_away_is_told_and_quotas_stay(standin: World) -> None:
+def test_a_server_that_is_away_is_reported_and_quotas_stay(standin: World) -> None:
     api = KubernetesApi(config_of("http://127.0.0.1:9"))
     with pytest.raises(ServerLater):
         api.pods()
@@ -449,7 +449,7 @@ def test_a_server_that_is_away_is_told_and_quotas_stay(standin: World) -> None:
     runtime.close()
 
 
-def test_a_node_that_is_late_is_waited_for_and_told_after_a_while(standin: World) -> None:
+def test_a_node_that_is_late_is_waited_for_and_reported_after_a_while(standin: World) -> None:
     runtime, key = settled(standin)
     standin.standin.orders.kubelet_away = True
     runtime.set_quota(key, 0.9)
@@ -465,7 +465,7 @@ def test_a_node_that_is_late_is_waited_for_and_told_after_a_while(standin: World
     assert runtime.observe()[key].remark == ""
 
 
-def test_what_a_node_can_never_do_is_told(standin: World) -> None:
+def test_a_resize_that_a_node_can_never_do_is_reported(standin: World) -> None:
     standin.standin.orders.infeasible = "In-place resize of Guaranteed pods alongside the static CPU policy is not supported"
     runtime, key = paced(standin)
     remark(standin, runtime, key, "Infeasible: In-place resize")
@@ -544,7 +544,7 @@ def test_pods_that_cause_trouble_hold_back_no_other(standin: World, code: int) -
 
 
 @pytest.mark.parametrize("code", [429, 503])
-def test_a_server_that_asks_to_be_left_alone_is_by_all(standin: World, code: int) -> None:
+def test_a_server_that_asks_for_a_pause_gets_no_patches(standin: World, code: int) -> None:
     state = standin.standin
     runtime, names = many(standin, 2)
     state.orders.retry_after = "25"
@@ -608,7 +608,7 @@ def test_all_of_many_pods_are_given_back_before_a_stop_is_over(standin: World) -
     assert list((standin.folder / "pods").iterdir()) == []
 
 
-def test_what_cannot_be_given_back_is_told_and_the_next_agent_tries_again(
+def test_a_limit_that_cannot_be_given_back_is_reported_and_the_next_agent_tries_again(
     standin: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     state = standin.standin

@@ -1,4 +1,4 @@
-"""A pod's JSON as an API server has it, and as no one should write it."""
+"""A pod's JSON as an API server has it, and malformed JSON."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_an_executor_that_ended_unwatched_is_seen_as_ended(rig: ProcessRig) -> N
     assert "no agent watched" in seen.reason
 
 
-def test_a_record_of_another_boot_kills_nobody(rig: ProcessRig) -> None:
+def test_a_record_of_another_boot_kills_no_process(rig: ProcessRig) -> None:
     first = rig.runtime()
     key = rig.start(first, rigs.IDLE)
     path, pid = record_of(rig), first.observe()[key].pid
@@ -94,7 +94,7 @@ def test_a_record_of_another_boot_kills_nobody(rig: ProcessRig) -> None:
     assert psutil.pid_exists(pid or 0)
 
 
-def test_a_pid_that_means_another_process_now_is_left_alone() -> None:
+def test_a_pid_that_means_another_process_now_gets_no_signal() -> None:
     me = find_process(os.getpid())
     assert me
     other = structs.replace(me, start_ticks=me.start_ticks - 1)
@@ -103,7 +103,7 @@ def test_a_pid_that_means_another_process_now_is_left_alone() -> None:
     assert process_tree.members(other) == ()
 
 
-def test_an_unreadable_record_is_left_alone(rig: ProcessRig, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_record_stays_as_it_is(rig: ProcessRig, caplog: pytest.LogCaptureFixture) -> None:
     state = rig.directory / "state"
     state.mkdir()
     (state / "broken.json").write_text("{")

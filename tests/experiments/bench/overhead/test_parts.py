@@ -13,7 +13,7 @@ from stage_model.forecast.estimate import estimate
 from stage_model.history.events import JobStart, StageCompleted, StageSubmitted, TaskEnd
 
 
-def test_time_is_told_by_module_and_waiting_is_none() -> None:
+def test_time_is_summed_by_module_and_waiting_does_not_count() -> None:
     spent = {
         (str(PROJECT / "controller/agent/loop.py"), 1, "run_once"): 2.0,
         (str(PROJECT / "controller/agent/loop.py"), 9, "_decide"): 1.0,

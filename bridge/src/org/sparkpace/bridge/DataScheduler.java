@@ -27,7 +27,7 @@ final class DataScheduler extends TaskSchedulerImpl {
     this.worth = worth;
   }
 
-  /** Executors that are given a task of a stage only while this many wait. */
+  /** For each starved executor, the number of a stage's tasks that must wait before it gets one. */
   void starved(Map<String, Integer> leastWaiting) { starved = leastWaiting; }
   int leastWaiting(String executorId) { return starved.getOrDefault(executorId, 0); }
 

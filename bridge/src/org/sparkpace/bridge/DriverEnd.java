@@ -38,7 +38,7 @@ final class DriverEnd {
         if (frames[i].getMethodName().equals("exit")) return failure(frames, i) ? "failed" : "unknown";
       }
     }
-    // a shell ends when its user leaves, whatever its last command did
+    // a shell ends when its user leaves, even after a failed command
     return DriverProcess.inShell() ? "unknown" : TO_COME;
   }
 

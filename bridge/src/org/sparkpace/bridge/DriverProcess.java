@@ -12,7 +12,7 @@ final class DriverProcess {
   /** Options of YARN's ApplicationMaster that name the program, each with a value; the most exact ones come first. */
   private static final List<String> PROGRAMS = List.of("--primary-py-file", "--primary-r-file", "--class", "--jar");
 
-  /** The main file or class as the user named it; null in an interactive shell and in a notebook, which have none. */
+  /** The main file or class as the user named it; null in an interactive shell and in a notebook. */
   static String main() {
     String resource = resource();
     if (!"pyspark-shell".equals(resource)) return SHELLS.contains(String.valueOf(resource)) ? null : resource;

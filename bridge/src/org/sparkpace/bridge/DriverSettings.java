@@ -17,7 +17,7 @@ final class DriverSettings {
     // Off-heap memory can still be switched on: only executors use it. A size that the user has set stays.
     if (Arrays.stream(conf.getAll()).noneMatch(entry -> entry._1().startsWith("spark.memory.offHeap.")))
       required.stringPropertyNames().stream().filter(OFF_HEAP).forEach(key -> conf.setIfMissing(key, required.getProperty(key)));
-    String ui = System.getenv("SPARK_LOCAL_IP"); // WebUI.bind reads nothing else
+    String ui = System.getenv("SPARK_LOCAL_IP"); // WebUI.bind reads only this variable
     if (conf.getBoolean("spark.ui.enabled", true) && (ui == null || ui.equals("0.0.0.0")))
       Terminal.say("warning: Spark's UI listens on all addresses of this machine; start the driver with SPARK_LOCAL_IP=127.0.0.1"
           + " in its environment, and spark.driver.host set as `sparkpace conf` says");
@@ -34,7 +34,7 @@ final class DriverSettings {
     return required;
   }
 
-  /** Names the missing settings that can no more be added. */
+  /** Names the missing settings that can no longer be added. */
   static void name(SparkConf conf, String mend) {
     if (conf.contains("spark.pace.submission")) return; // `sparkpace submit` has set everything
     TreeSet<String> missing = new TreeSet<>(required().stringPropertyNames());

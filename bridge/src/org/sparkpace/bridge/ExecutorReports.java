@@ -38,9 +38,9 @@ final class ExecutorReports extends SparkListener {
       String id = report.path("progress").path("executor").asText();
       if (!added.containsKey(id) || !isProcess(report.path("process"))) return;
       told.put(id, report);
-      if (!added.containsKey(id)) told.remove(id); // it went meanwhile
+      if (!added.containsKey(id)) told.remove(id); // the executor has gone meanwhile
       news = true;
-    } catch (IOException e) { // not our plugin's words
+    } catch (IOException e) { // the plugin sends no such message
     }
   }
 

@@ -25,7 +25,7 @@ final class HomeFiles {
     }
   }
 
-  /** Root's file for a group that we are in: the form that the kubelet gives a secret in a pod of another user. */
+  /** A file of root's for a group of this process: the kubelet gives a secret this form in a pod of another user. */
   private static boolean roots(Path file) throws IOException {
     return (Integer) Files.getAttribute(file, "unix:uid") == 0 && OwnProcess.owner("uid") != 0;
   }

@@ -10,10 +10,10 @@ import org.apache.hadoop.fs.*;
 final class Inputs {
   private static final int MOST_FILES = 100_000;
 
-  /** Bytes by address (by name where it has none); empty when no path is named. Throws for a path that cannot be read. */
+  /** Bytes by address (by name where it has none); empty if the setting names no path. Throws for a path that cannot be read. */
   static Map<String, Long> hosts(String paths, Configuration hadoop) throws IOException {
     Map<String, Long> bytes = new TreeMap<>();
-    Map<String, String> addresses = new HashMap<>(); // a name that has none takes long, and there are many blocks
+    Map<String, String> addresses = new HashMap<>(); // a lookup without an answer takes long, and there are many blocks
     int files = 0;
     for (String text : paths.split(",")) {
       if (text.isBlank()) continue;

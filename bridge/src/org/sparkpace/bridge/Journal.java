@@ -8,7 +8,7 @@ final class Journal {
   private static final int CAPACITY = 50_000;
   private final ArrayDeque<Map<String, Object>> pending = new ArrayDeque<>();
   private final Map<String, Map<String, Object>> active = new LinkedHashMap<>();
-  private long next = 1, taken; // the master has what goes up to `taken`
+  private long next = 1, taken; // the master has the events up to `taken`
   private boolean lost;
   private Map<String, Object> last;
 

@@ -16,7 +16,7 @@ final class MasterClient {
   @SuppressWarnings("serial") static final class Refused extends Exception {
     /** The master does not know this application or its token. */
     final boolean unknown;
-    /** The master cannot read or keep a statement of ours: the user has to mend it. */
+    /** The master cannot read or keep a value that the bridge sent: the user has to mend it. */
     final boolean users;
 
     Refused(int status, String sentence) {
@@ -48,7 +48,7 @@ final class MasterClient {
         HttpResponse.BodyHandlers.discarding());
   }
 
-  /** Throws Refused for 4xx, for 507 (the master cannot store what it would promise) and for one that is not the master,
+  /** Throws Refused for 4xx, for 507 (the master cannot store what it would promise) and for another server than the master,
    * IOException for anything else that is not a JSON object, a missing answer included. */
   JsonNode post(String path, String token, Object message, Duration timeout) throws IOException, InterruptedException, Refused {
     HttpRequest request = HttpRequest.newBuilder(root.resolve(path)).timeout(timeout)
@@ -84,7 +84,7 @@ final class MasterClient {
     try {
       String error = Json.MAPPER.readTree(body).path("error").asText();
       if (!error.isEmpty()) return error;
-    } catch (IOException e) { // not our master's words, so not for the user's eyes
+    } catch (IOException e) { // the answer is not the master's, so the user does not see it
     }
     return "the Sparkpace master at " + address + " refused with HTTP " + status;
   }

@@ -71,7 +71,7 @@ final class OffHeap {
     }
   }
 
-  /** Spark 4 makes its memory manager after the plugins. False as long as there is none. */
+  /** Spark 4 makes its memory manager after the plugins. False until it has made it. */
   private boolean attach() throws ReflectiveOperationException {
     SparkEnv env = SparkEnv.get();
     if (env == null || !(env.memoryManager() instanceof UnifiedMemoryManager)) return false;
@@ -89,7 +89,7 @@ final class OffHeap {
     return true;
   }
 
-  /** One bounded move; true if another may follow at once. */
+  /** Makes one bounded move; true if another move may follow at once. */
   private boolean step() throws ReflectiveOperationException {
     synchronized (memory) {
       long now = memory.maxOffHeapMemory();

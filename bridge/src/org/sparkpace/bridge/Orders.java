@@ -3,7 +3,7 @@ import java.util.Map;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.TaskSchedulerImpl;
 
-/** Orders of the master. Where Spark's own cluster managers have the executors, most of them are not ours. */
+/** Orders of the master. For an attached application, only the stop has an effect. */
 interface Orders {
   /** Takes the master's word on an ended executor, perhaps more than once; `exitCode` is null when it is not known. */
   default void executorGone(String id, Integer exitCode, boolean planned, boolean byApplication, String reason) {}
@@ -16,7 +16,7 @@ interface Orders {
     Terminal.say("the master ends this application: " + sentence);
     try {
       ((TaskSchedulerImpl) sc.taskScheduler()).error(sentence);
-    } catch (Exception e) { // Spark's answer when no stage is active: there is nothing to fail
+    } catch (Exception e) { // Spark throws this when no stage is active
     }
     sc.stopInNewThread();
   }

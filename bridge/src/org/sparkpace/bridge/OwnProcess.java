@@ -29,7 +29,7 @@ final class OwnProcess {
     }
   }
 
-  /** Milliseconds since `uptime` ("SECONDS@BOOT_ID", seconds as in /proc/uptime); -1 if that was in another boot, or nonsense. */
+  /** Milliseconds since `uptime` ("SECONDS@BOOT_ID", seconds as in /proc/uptime); -1 for another boot and for an unreadable text. */
   static long sinceUptimeMs(String uptime) throws IOException {
     String[] then = uptime.split("@", 2);
     if (then.length < 2 || !then[1].equals(bootId()) || !then[0].matches("[0-9]{1,12}([.][0-9]{1,9})?")) return -1;

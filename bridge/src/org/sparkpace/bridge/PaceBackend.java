@@ -55,7 +55,7 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend implements 
     super.stop();
   }
 
-  /** Notes the wish, no more: it is called with the scheduler's lock held. */
+  /** Only notes the wish, because the scheduler's lock is held during this call. */
   @Override public Future<Object> doRequestTotalExecutors(scala.collection.immutable.Map<ResourceProfile, Object> totals) {
     if (sync != null) sync.want(Wishes.of(sc.conf(), totals));
     return Future$.MODULE$.successful((Object) true);
@@ -78,7 +78,7 @@ public final class PaceBackend extends CoarseGrainedSchedulerBackend implements 
     removeExecutor(id, loss);
   }
 
-  /** True for an executor that was reported as gone: one whose host was only cut off registers late and has to end. */
+  /** True for an executor that was reported as gone: after a cut of its host, it may register late and has to end. */
   @Override public boolean isExecutorExcluded(String id, String host) { return handled.contains(id); }
 
   @Override public void locality(double worth, long waitMs) { scheduler.locality(worth, waitMs); }

@@ -14,7 +14,7 @@ public final class PacePlugin implements SparkPlugin {
   @Override public DriverPlugin driverPlugin() { return new Attachment(); }
   @Override public ExecutorPlugin executorPlugin() { return new Reporter(); }
 
-  /** All callbacks run on the task's own thread. Progress is worth less than the task: nothing is thrown into Spark. */
+  /** All callbacks run on the task's own thread. The task matters more than its progress, so no error reaches Spark. */
   private static final class Reporter implements ExecutorPlugin {
     private final Progress progress = new Progress();
     private volatile ProgressTimer timer; // null: no progress is wanted

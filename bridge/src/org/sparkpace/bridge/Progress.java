@@ -26,7 +26,7 @@ final class Progress {
 
     long records() {
       synchronized (metrics) { // Spark's heartbeat merges under the same lock
-        metrics.mergeShuffleReadMetrics(); // they are empty until merged
+        metrics.mergeShuffleReadMetrics(); // the metrics are empty until merged
         return metrics.inputMetrics().recordsRead() + metrics.shuffleReadMetrics().recordsRead();
       }
     }
@@ -37,7 +37,7 @@ final class Progress {
     }
   }
 
-  private final Map<Long, Task> tasks = new HashMap<>(); // by thread: the callbacks at a task's end know nothing else
+  private final Map<Long, Task> tasks = new HashMap<>(); // by thread: the callbacks at a task's end know only the thread
   private final Map<Long, Stage> stages = new LinkedHashMap<>(); // by id and attempt, newest last
 
   synchronized void started(TaskContext context) {
@@ -53,7 +53,7 @@ final class Progress {
 
   synchronized void ended(boolean ok) {
     Task task = tasks.remove(Thread.currentThread().getId());
-    if (task == null) return; // it failed before it started
+    if (task == null) return; // the task failed before it started
     Stage stage = task.stage;
     stage.running--;
     stage.touchedNs = System.nanoTime();

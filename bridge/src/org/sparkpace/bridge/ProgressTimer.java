@@ -14,7 +14,7 @@ final class ProgressTimer {
   private final Outlet outlet;
   private final String executorId;
   private final Progress progress;
-  private final OffHeap memory; // null: no agent orders any
+  private final OffHeap memory; // null: no agent sends orders
   private final Timer timer = new Timer("sparkpace-progress", true);
   private long sequence, toldNs;
   private List<Object> told;
@@ -29,7 +29,7 @@ final class ProgressTimer {
     }, 0, tickMs);
   }
 
-  /** Leaves the last numbers behind. */
+  /** Writes the last numbers. */
   void close() {
     timer.cancel();
     tick();

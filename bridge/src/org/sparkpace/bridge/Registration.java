@@ -87,7 +87,7 @@ final class Registration {
     return blocks == null ? List.of() : List.of(sc.env().rpcEnv().address().port(), blocks.port());
   }
 
-  /** The age since submission for the first SparkContext of this JVM; a further one did not exist then. */
+  /** The age since submission for the first SparkContext of this JVM; a further SparkContext did not exist then. */
   private static long ageMs(SparkContext sc) throws IOException {
     boolean further = FURTHER.getAndSet(true);
     if (!further && sc.conf().contains("spark.pace.submit.uptime")) {

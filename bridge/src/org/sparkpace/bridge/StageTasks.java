@@ -22,7 +22,7 @@ final class StageTasks extends TaskSetManager {
     this.scheduler = scheduler;
   }
 
-  /** Its lines in the driver's log are Spark's: users and tools look for them there. */
+  /** The name of Spark's own class: users and tools look for its lines in the driver's log. */
   @Override public String logName() { return TaskSetManager.class.getName(); }
 
   // Spark 4.3 calls the first, earlier ones the second, so neither can carry @Override or name Spark's own.

@@ -135,12 +135,12 @@ final class SyncLoop implements Runnable {
         if (attempt(Duration.ofNanos(Math.max(1_000_000, end - System.nanoTime()))) && !journal.waiting()) return;
         if (failures > 0) Thread.sleep(200);
       } catch (InterruptedException e) {
-        continue; // once, from close(): what was under way hung
+        continue; // close() interrupts an exchange that hangs
       }
     }
   }
 
-  /** Urgent news go at once, other events in batches, and a heartbeat when there are none; slower while the master is away. */
+  /** Urgent news goes at once, other events go in batches, and a heartbeat goes without events; slower while the master is away. */
   private synchronized void awaitTurn(long sinceNs) throws InterruptedException {
     while (!closing) {
       clock.look();
@@ -168,7 +168,7 @@ final class SyncLoop implements Runnable {
       failures++;
       orders.starved(Map.of()); // no answer says when they have cores again
       boolean forgotten = token != null && e instanceof MasterClient.Refused && ((MasterClient.Refused) e).unknown;
-      if (forgotten) token = null; // it has lost its state: register again
+      if (forgotten) token = null; // the master has lost its state: register again
       else if (!away) Terminal.say("warning: the master at " + master.address + " gives no usable answer (" + why(e)
           + "); the job goes on and the bridge keeps trying");
       away |= !forgotten;
