@@ -185,8 +185,8 @@ def fewest(
 ) -> Victims | None:
     """Return the worker where the fewest occupants of lower priority must give way, and these occupants: lowest priority
     first, then the most planned cores, then by name. `enough` says whether the executor would fit without these. None where
-    giving way does not help.""" found = [victims for worker in candidates if (victims := _on(worker, priority, enough)) is
-    not None]
+    giving way does not help."""
+    found = [victims for worker in candidates if (victims := _on(worker, priority, enough)) is not None]
 
     def key(victims: Victims) -> tuple[int, int, str]:
         return len(victims.occupants), sum(occupant.priority for occupant in victims.occupants), victims.worker.worker_id

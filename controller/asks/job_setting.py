@@ -132,8 +132,9 @@ def with_annotations(conf: Mapping[str, str]) -> dict[str, str]:
 
     `spark-submit` and the Spark operator hand a driver the annotations that they give its pod as settings. An annotation that
     is written to the pod in another way (a pod template, `kubectl annotate`) is not seen. Raise `BadInput` for an annotation
-    of Sparkpace's that has no meaning.""" given = {key.removeprefix(_OF_DRIVERS): text for key, text in conf.items() if
-    key.startswith(_OF_DRIVERS)} for name in given:
+    of Sparkpace's that has no meaning."""
+    given = {key.removeprefix(_OF_DRIVERS): text for key, text in conf.items() if key.startswith(_OF_DRIVERS)}
+    for name in given:
         if name not in ANNOTATED:
             known = " and ".join(ANNOTATIONS + one for one in ANNOTATED)
             raise BadInput(f"{ANNOTATIONS}{name[:91]} is not an annotation of a driver's pod that is read; there are {known}")

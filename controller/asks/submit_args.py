@@ -189,7 +189,8 @@ def check_deploy_mode(
 ) -> None:
     """Check the first mode that is given, in the order of spark-submit (SparkSubmitArguments): the option, `--conf`, the
     files of settings (`file`), the environment. `master` is the URL of another cluster manager; None means Sparkpace. Raise
-    `BadInput` for a mode in which the driver would run at a place where it cannot be attached.""" asked = {
+    `BadInput` for a mode in which the driver would run at a place where it cannot be attached."""
+    asked = {
         "--deploy-mode": arguments.spark_options.get("--deploy-mode"),
         f"--conf {DEPLOY_MODE}": arguments.conf.get(DEPLOY_MODE),
         f"{DEPLOY_MODE} in the file of settings": file.get(DEPLOY_MODE),

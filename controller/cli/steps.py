@@ -27,7 +27,9 @@ def shown_steps(
 
     On a terminal each step is a line that moves and counts its time, and the lines are gone when all steps are over. Anywhere
     else (a pipe, a log, TERM=dumb), a step that takes longer than `delay_s` gets a plain line then, and another line at its
-    end.""" console = console or Console(stderr=True) if can_redraw(console):
+    end."""
+    console = console or Console(stderr=True)
+    if can_redraw(console):
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with Progress(*columns, console=console, transient=True) as progress:
             yield partial(_moving, progress)

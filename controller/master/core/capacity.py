@@ -44,10 +44,12 @@ def expected_worker(kind: WorkerType) -> WorkerInfo:
 def asked_capacity(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> Capacity:
     """Return the capacity that the settings of an attached application without executors yet ask for, as a cluster manager
     would share these workers out: a number of cores (spark.cores.max), or executors of a number of cores; without either
-    setting, all cores.""" per = _whole(conf, "spark.executor.cores") instances = most_executors(conf, _whole(conf,
-    "spark.executor.instances")) left = min(_whole(conf, "spark.cores.max") or math.inf, math.inf if instances is None or per
-    is None else instances * per) shares = [] for cores in sorted((w.cores / w.nodes for w in workers for _ in
-    range(w.nodes)), reverse=True):
+    setting, all cores."""
+    per = _whole(conf, "spark.executor.cores")
+    instances = most_executors(conf, _whole(conf, "spark.executor.instances"))
+    left = min(_whole(conf, "spark.cores.max") or math.inf, math.inf if instances is None or per is None else instances * per)
+    shares = []
+    for cores in sorted((w.cores / w.nodes for w in workers for _ in range(w.nodes)), reverse=True):
         slots = int(min(left, math.ceil(cores)))
         if not slots:
             break
