@@ -74,7 +74,8 @@ def decide_healing(recorded: Cluster | None, found: Found, given: Mapping[str, A
     """Return what is to be started of the recorded cluster; None for a new one with the options given.
 
     `given` are the options of this call of `up`, by name, without options that were left out. Raise `BadInput` for options
-    that the cluster could get only after its services have ended.""" if recorded is None:
+    that the cluster could get only after its services have ended."""
+    if recorded is None:
         if found.names():
             raise BadInput(
                 f"{' and '.join(found.names())} of this home run, which `sparkpace up` did not start; end them with "

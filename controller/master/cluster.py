@@ -88,7 +88,8 @@ class ClusterState:
     def tick(self, now_s: float) -> None:
         """Do what only time brings about: give up the executors of lost workers, record, admit, place and plan, then grow,
         notify and store. In between, calls are answered as they come. A failure in one application's turn, or in another
-        part, keeps no other from its turn.""" with self.outside.changing(now_s) as changes:
+        part, keeps no other from its turn."""
+        with self.outside.changing(now_s) as changes:
             self.parts.do("looking for silent workers", self.core.silence.look, now_s)
             self.lifecycle.turns(self._dead_drivers(now_s), now_s)
             self.parts.do("looking after records", self._record, now_s)

@@ -40,10 +40,14 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 def advice(known: Profile, held: Held, most: float, deadline_s: float | None, doubts: Sequence[str]) -> Advice:
     """Return the advice for at most `most` cores. `held` is what the last run held; without a deadline (seconds) the fewest
     cores are those for the time that it took, or that `most` cores take if that is longer. `doubts` are the doubts that are
-    known already. Raise `BadInput` for a profile without a complete run.""" run, expected, had = reference_run(known),
-    estimate(known), reference_slots(known) slots = max(had, math.ceil(most)) forecast = whole(expected, slots) within_s =
-    max(run.duration_s, forecast.time_s(most)) if deadline_s is None else deadline_s found = saving(forecast, within_s, most,
-    held, slot_cores(run)) cores = most if found.fewest_cores is None else found.fewest_cores return Advice(
+    known already. Raise `BadInput` for a profile without a complete run."""
+    run, expected, had = reference_run(known), estimate(known), reference_slots(known)
+    slots = max(had, math.ceil(most))
+    forecast = whole(expected, slots)
+    within_s = max(run.duration_s, forecast.time_s(most)) if deadline_s is None else deadline_s
+    found = saving(forecast, within_s, most, held, slot_cores(run))
+    cores = most if found.fewest_cores is None else found.fewest_cores
+    return Advice(
         took_s=run.duration_s,
         saving=found,
         sure=_sure(known, slots, cores),

@@ -118,7 +118,8 @@ class KnownJobs:
         """Return the id of the application that is to serve a job of that user; empty without such an application. An id is
         returned as it is. A name stands for the newest live application that serves, else for the newest live job, except
         for `but`, the job that asks. Only the user's own jobs count by name: other users could take the name, and would get
-        the data that are meant for the service.""" if word in self.applications or word in self.past or word in self.waiting:
+        the data that are meant for the service."""
+        if word in self.applications or word in self.past or word in self.waiting:
             return word
         live = (one for one in self.present() if not one.ended and one.uid == uid and one.id != but)
         named = (one for one in live if word in one.names)
