@@ -39,7 +39,7 @@ LATE_S = 10.0
 SHOWN_S = 30.0
 """Time for which another writer is reported."""
 REQUESTS = "spark.kubernetes.executor.request.cores"
-LEFT = "it is paced no more"
+LEFT = "it is no longer paced"
 
 
 def why_not_paced(pod: PodCpu) -> str:
