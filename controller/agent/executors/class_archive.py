@@ -59,10 +59,11 @@ def class_path_of(argv: Sequence[str]) -> str | None:
 class ClassArchives:
     """The archives below `root`, in a folder per submitter: `KEY.CONTENT.jsa`, where CONTENT is of the file's SHA-256.
 
-    `root` is shared by the agents of one home. Only the launcher's thread uses this."""
+    `root` is shared by the agents of one home; making an archive is given up after `timeout_s`. Only the launcher's thread
+    uses this."""
 
-    def __init__(self, runtime: Starter, root: Path) -> None:
-        self._runtime, self._root = runtime, root
+    def __init__(self, runtime: Starter, root: Path, timeout_s: float = TIMEOUT_S) -> None:
+        self._runtime, self._root, self._timeout_s = runtime, root, timeout_s
         self._failed: set[str] = set()
         self._sound: dict[Path, tuple[int, ...]] = {}
 
@@ -125,7 +126,7 @@ class ClassArchives:
                 image=launch.image,
                 cores=launch.cores,
                 memory_bytes=launch.memory_bytes,
-                timeout_s=TIMEOUT_S,
+                timeout_s=self._timeout_s,
             )
             self._runtime.run_program(program)
             # a Java whose archives do not work so is found out here, not by executors
