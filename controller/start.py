@@ -1,7 +1,7 @@
 """Sparkpace's own processes: `ours` is the command for such a process, which begins with this file, run by its path.
 
 The command does not use `python -m`: an installed Sparkpace keeps its packages off the path that other programs import from
-(docs/decisions/ 0019-one-name-installed.md), and `-m` looks into the current directory first, where a user may have a
+(docs/decisions/0019-one-name-installed.md), and `-m` looks into the current directory first, where a user may have a
 `controller` of his own.
 """
 

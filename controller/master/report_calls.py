@@ -42,7 +42,11 @@ class DriverCalls:
                 now_s = clock()
                 with self.outside.changing(now_s):
                     self.core.register_again(known, digest(token), credentials, now_s)
-                return Registered(application_id=known.id, token=token, acknowledged=known.stream.acknowledged)
+                # an answer that was lost took its notices along
+                notices = () if registration.application_id else tuple(known.notices.lines)
+                return Registered(
+                    application_id=known.id, token=token, acknowledged=known.stream.acknowledged, notices=notices
+                )
             if registration.application_id is None:  # what runs already is not refused
                 self.core.check_number(registration.uid)
             application = await self.admission.admit(registration, digest(token), clock, off_loop)

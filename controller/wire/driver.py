@@ -95,8 +95,8 @@ class Registration(Message, frozen=True, kw_only=True):
     Hadoop knows hosts of. `address` is the IPv4 address of `host` as the driver sees it (None: no such address). `ports` are
     the ports that executors must reach there: of RPC and of blocks. They are empty until Spark has opened all of them, just
     after this message (a sync then has them); None: not known. `attached`: another cluster manager starts its executors, so
-    fields that only a start needs are empty. `application_id` and `instance` are set when the bridge registers again after a
-    master lost its state.
+    fields that only a start needs are empty. `instance` names the driver's application in each of its registrations, and
+    `application_id` is set when the bridge registers again after a master has lost its state.
     """
 
     name: Text

@@ -76,7 +76,7 @@ class ServerLater(RuntimeFailed):
 
 
 class TooOld(ServerLater):
-    """The server can never resize a pod."""
+    """The server that answers cannot resize any pod."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -248,10 +248,10 @@ class KubernetesRuntime(Adopter):
                 now_s = self._clock()
                 executor.look(now_s)
                 if isinstance(outcome, ServerLater):
-                    self._too_old = outcome if isinstance(outcome, TooOld) else self._too_old
+                    self._too_old = outcome if isinstance(outcome, TooOld) else None
                     self._pause.failed(str(outcome), now_s, outcome.asked_s)
                     continue
-                self._pause = Pause()
+                self._pause, self._too_old = Pause(), None
                 if isinstance(outcome, PodLater):
                     executor.failed(limit_m, str(outcome), now_s, refused=outcome.refused)
                     continue

@@ -60,6 +60,13 @@ def test_a_registration_whose_answer_was_lost_makes_no_second_application(cluste
     assert cluster.register(instance="mine") != first, "it has ended"
 
 
+def test_the_notices_of_an_answer_that_was_lost_come_again(cluster: FakeCluster) -> None:
+    asked = registration(instance="mine", conf={"spark.pace.deadline": "1h"})
+    first, again = (answered(cluster.state.drivers.register(asked, cluster.clock)) for _ in range(2))
+    assert first.notices
+    assert (again.application_id, again.notices) == (first.application_id, first.notices)
+
+
 def test_annotations_of_the_drivers_pod_are_settings(cluster: FakeCluster) -> None:
     cluster.worker("w1")
     annotation = "spark.kubernetes.driver.annotation.sparkpace.io/"

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import threading
+import uuid
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from controller.wire.driver import DriverReply, DriverSync, ExecutorWish, Regist
 from stage_model.errors import Unavailable
 
 SYNC_S = 1.0
+INSTANCE = str(uuid.uuid4())
 STANDIN = Path("/opt/standin")
 
 
@@ -31,7 +33,7 @@ def registration(wanted: dict[str, ExecutorWish]) -> Registration:
     assert me is not None
     return Registration(
         name="standin",
-        instance="standin",
+        instance=INSTANCE,
         spark_version="4.3.0",
         user="root",
         uid=os.getuid(),
@@ -66,7 +68,7 @@ def main(home: Home, number: int) -> None:
     known: set[str] = set()
     while True:
         last = ended.wait(SYNC_S)
-        asked = DriverSync(instance="standin", wanted={} if last else wanted, ended=last)
+        asked = DriverSync(instance=INSTANCE, wanted={} if last else wanted, ended=last)
         with suppress(Unavailable):  # like a bridge, it asks again
             reply = client._call(f"/v1/applications/{answer.application_id}/sync", DriverReply, asked)
             for notice in reply.notices:
