@@ -13,7 +13,7 @@ import msgspec
 from click.core import ParameterSource
 from rich.console import Console, ConsoleDimensions
 
-from controller.home import Home, find_home
+from controller.home import find_home
 from controller.machine.files import local_path
 from controller.wire.command import ApplicationView
 from stage_model.errors import BadInput

@@ -259,7 +259,7 @@ def shrink_while_it_sorts(scene: Scene, first: str) -> None:
 
     def holds_more() -> bool:
         report = scene.memory(first)
-        return told is not None and told.execution > 0 and told.execution + told.storage > SHARED * MB
+        return report is not None and report.execution > 0 and report.execution + report.storage > SHARED * MB
 
     scene.file(first, "go").touch()
     eventually(lambda: "sorted 1" in scene.said(first), "a first sort")

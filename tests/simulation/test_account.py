@@ -83,4 +83,4 @@ def test_whatever_happens_nothing_is_counted_twice_or_lost(total: ResourceSet, d
             held = account.used if what == "release" else account.load
             getattr(account, what)(ResourceSet({name: min(count, held[name]) for name, count in asked.items()}))
         assert account.total + account.backlog == account.used + account.available
-        assert (account.load - account.overbooked).within(account.available)
+        assert minus(account.load, account.overbooked).within(account.available)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
