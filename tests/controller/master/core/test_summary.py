@@ -41,7 +41,7 @@ def test_executors_add_up_and_the_peak_is_of_one_moment() -> None:
 
 
 def test_until_the_first_sample_of_another_agent_an_executor_held_at_least_what_it_used() -> None:
-    """Between two agents the quota is lifted, and no sample shows it."""
+    """The quota is lifted between two agents, and no sample shows it."""
     used_more = sample(8.0, 0.5, 6.2 + 3.0, usage=None)
     assert use_between([*ROWS, used_more], 6.0, 8.0).allocated_core_s == pytest.approx(3.0)
     used_less = sample(8.0, 0.5, 6.2 + 0.4, usage=None)
