@@ -52,7 +52,9 @@ class Scene:
         """Register an application with `conf` without "spark.pace."; `_` stands for "."."""
         self.cluster.now_s += 1
         own = {f"spark.pace.{key.replace('_', '.')}": value for key, value in conf.items()}
-        asked = registration(instance=str(uuid4()), name=name, conf={**ELASTIC, **own}, wanted={"0": ExecutorWish(count=count)})
+        asked = registration(
+            instance=str(uuid4()), name=name, conf={**ELASTIC, **own}, wanted={"0": ExecutorWish(count=count)}
+        )
         application_id: str = answered(self.state.drivers.register(asked, self.cluster.clock)).application_id
         return application_id
 
