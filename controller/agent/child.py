@@ -104,7 +104,7 @@ class Child:
             orders = self.link.orders
             if orders.foreign and not self._sure:
                 log.error("the master is of cluster %s, not %s as records here say", orders.foreign, orders.cluster_id)
-                self._release()  # nothing will know of them
+                self._release()  # no agent will know these executors any longer
                 return OTHER_CLUSTER_CODE
             self.stop.wait(pause_s(time.process_time() - spent_s, self.options.period_s))
         released = self._release()

@@ -46,7 +46,7 @@ from stage_model.units import NORMAL_PRIORITY, PRIORITIES, comma_separated, pars
 MOST_MOUNTS = 64
 """Largest number of mounts: each mount is looked for before an executor starts, one executor after the other."""
 MOST_CHARACTERS = 4096
-"""Length of a setting that is not `long`: reading a setting, and comparing labels with each worker's, keeps other calls
+"""Length of a setting that is not `long`: reading a setting, and comparing labels with each worker's, keep other calls
 waiting."""
 
 

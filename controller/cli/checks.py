@@ -22,8 +22,8 @@ LEAST_MB = 512
 """Smallest memory of a worker: an executor of Spark hardly starts in less."""
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 SHORTEST_LOST_S, LONGEST_LOST_S = 15.0, 86_400.0
-"""Bounds of `--lost-after`: an agent that died reports again within a few seconds, and people learn of a silence after 10
-s."""
+"""Bounds of `--lost-after`: an agent that died reports again within a few seconds, and people learn of a silence
+after 10 s."""
 
 
 def check_address(host: str, option: str = "--host") -> str:

@@ -190,7 +190,7 @@ def _kind(option: click.Option) -> tuple[str, Callable[[Any], bool]]:
 
 
 def _with_paths(option: click.Option, value: Any, folder: Path) -> Any:
-    """Return the value with its paths taken from `folder`, also the path of @FILE in the place of a value."""
+    """Return the value with relative paths resolved against `folder`, also the path of @FILE in the place of a value."""
     if isinstance(option.type, Parsed) and option.type.at_file and value.startswith("@"):
         return f"@{folder / Path(value[1:]).expanduser()}"
     if not isinstance(option.type, click.Path):
@@ -201,7 +201,7 @@ def _with_paths(option: click.Option, value: Any, folder: Path) -> Any:
 
 
 def _from(folder: Path, path: str) -> str:
-    """Return the path taken from `folder`; an empty path stays empty, and its option refuses it."""
+    """Return the path, resolved against `folder` if it is relative; an empty path stays empty, and its option refuses it."""
     return str(folder / Path(path).expanduser()) if path else path
 
 

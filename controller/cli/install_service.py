@@ -28,7 +28,7 @@ PASSED = (
     *("PATH", "JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "DOCKER_HOST", "XDG_CACHE_HOME", "LANG", "TZ"),
     "SPARKPACE_BASE_IMAGE",
 )
-"""Variables that a service gets with their values here."""
+"""Variables that a service gets with the values that they have in this process."""
 SYSTEM_UNITS = Path("/etc/systemd/system")
 MARK = "# Written by `sparkpace install-service` for the home "
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")

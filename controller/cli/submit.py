@@ -61,7 +61,7 @@ def submit(context: click.Context, arguments: tuple[str, ...]) -> None:
     java = None if "dry-run" in given.flags else find_java(os.environ)
     check_own_master(given, home.need_cluster())
     client = submit_client(home)
-    # a refusal is then the end of this submission
+    # with a name, a refusal counts as the end of this submission
     submits = None if java is None or job.asked.unjudged else (job.name or job.main)
     request = plan_request(job, home, executor_settings(job, spark=spark, environment=os.environ), submits)
     reply = ask_plan(client, request, job, home)

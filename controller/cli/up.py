@@ -98,7 +98,7 @@ def _start(home: Home, ready: ReadyPlan, options: Mapping[str, Any]) -> None:
 
 
 def _heal(home: Home, recorded: Cluster, healing: Healing) -> None:
-    """Start the parts of the cluster that have died again, and name them."""
+    """Start again the parts of the cluster that have died, and name them."""
     cluster = heal(home, recorded, healing)
     if healing.master:
         click.echo("Started the master, which had died.")

@@ -34,9 +34,9 @@ RECENT_S = 120.0
 
 @dataclass(slots=True)
 class Stopped:
-    """The result of `stop`. `removed` has the leftovers of agents; `left` says in sentences which parts are still there, and
-    why. `elsewhere` has sentences on agents of other homes, which a further call cannot end, because their master has ended.
-    `notes` are about the rest."""
+    """The result of `stop`. `removed` counts the leftovers of agents; `left` says in sentences which parts are still there,
+    and why. `elsewhere` has sentences on agents of other homes, which a further call cannot end, because their master has
+    ended. `notes` are about the rest."""
 
     removed: Removed = field(default_factory=Removed)
     left: list[str] = field(default_factory=list)

@@ -40,8 +40,8 @@ def cache_root() -> Path:
 
 
 def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
-    """Write `path`, mode 0600; a reader or a crash never meets half of it. `lasting`: once this returns, a loss of power
-    takes nothing of it. Raise `OSError`."""
+    """Write `path`, mode 0600; a reader or a crash never meets half of it. `lasting`: once this returns, no part of it is
+    lost with the power. Raise `OSError`."""
     descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -58,7 +58,7 @@ def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
 
 
 def no_space(error: BaseException) -> bool:
-    """Return True if the disk, or the user's share of it, is full: a full disk passes."""
+    """Return True if the disk, or the user's share of it, is full: a later try may find space."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 

@@ -1,5 +1,5 @@
-"""/proc: the present boot of the machine, the waiting of its programs, and the kernel's facts about the process that has a
-number now. Linux only.
+"""/proc: the present boot of the machine, the resources that its programs wait for, and the kernel's facts about the process
+that has a number now. Linux only.
 
 A number means another process later: `controller.machine.process` distinguishes a process from its successor.
 """

@@ -16,7 +16,7 @@ REPEATED_S = 60.0
 MOST_MESSAGES = 1000
 """Messages remembered; some libraries put text that differs each time into the message itself."""
 OF_LIBRARIES = ("uvicorn.error", "asyncio")
-"""Loggers that write many lines if a stranger's connections make them."""
+"""Loggers to which a stranger's connections can bring many lines."""
 
 
 class SmallLog(logging.StreamHandler):  # type: ignore[type-arg]

@@ -58,8 +58,8 @@ wait $_pumps
 kill -USR1 $timer; wait $timer
 exit $code
 """
-"""Script for `/bin/sh -c`, constant: the log directory is $0 and the program with its arguments "$@", so the script needs no
-quotes.
+"""Script for `/bin/sh -c`, constant: the log directory is $0 and the program with its arguments "$@", so Python quotes
+nothing for the shell.
 
 The program writes to two pipes. For each a `cat` appends what comes to a file, as the program's user, until the kernel ends
 it at the file's greatest size (SIGXFSZ); then the file is renamed and the next `cat` goes on. So the bound holds at every

@@ -23,8 +23,8 @@ MEMORY = ("spark.memory.", "spark.buffer.")
 SUBMIT_SECRET, SUBMIT_PATH = "sparkpace-submit", "/etc/sparkpace"
 """Kubernetes secret with `ca.pem` and `submit.token`, and its path in the driver's pod."""
 BRIDGE_SECRET, BRIDGE_PATH = "sparkpace-bridge", "/opt/sparkpace"
-"""Kubernetes secret with the bridge jar, and its path in all pods of a job. The jar is no secret, but a secret is the only
-object with files that Spark mounts by settings."""
+"""Kubernetes secret with the bridge jar, and its path in all pods of a job. The jar is no secret, but of all
+objects that hold files, Spark mounts only secrets by settings."""
 
 
 def bridge_jar() -> Path:

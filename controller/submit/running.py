@@ -29,7 +29,7 @@ def run_driver(
 ) -> int:
     """Run the driver, which reads `settings`; return the command's exit code. With `--exec`, this process becomes the
     driver."""
-    cluster = home.need_cluster()  # the cluster may be another one than before the wait
+    cluster = home.need_cluster()  # this may be another cluster than before the wait
     variables = {**os.environ, **spark.environment}
     if job.master is None:
         variables |= driver_variables(cluster, os.environ) | archive_options(os.environ, java_home, spark, bridge_jar())

@@ -1,4 +1,4 @@
-"""A submission: all of it is checked that can be checked without a call to another machine.
+"""A submission, with every check that needs no call to a master or another service.
 
 This module reads the files that the user named, nothing else; its command is made by `controller.submit.driver_command`.
 """
@@ -159,7 +159,7 @@ def _application(arguments: SubmitArguments, working_dir: Path) -> str:
     if given == NO_FILE:
         return given
     if re.match(r"(?!file:)[a-z][a-z0-9+.-]*:", given) and not (working_dir / given).exists():
-        return given  # hdfs://, s3a://, local: spark-submit finds these
+        return given  # spark-submit itself finds these (hdfs://, s3a://, local:)
     path = working_dir / local_path(given)
     if not path.is_file():
         raise BadInput(

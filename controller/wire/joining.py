@@ -66,7 +66,7 @@ class JoinRequest(Message, frozen=True, kw_only=True):
 
 
 class NewIdentity(Message, frozen=True, kw_only=True):
-    """POST /v1/workers/ID/identity (scope worker, for a worker that has joined): the hash of the worker's next
-    token. From then on the master accepts only that token. None: the worker leaves."""
+    """POST /v1/workers/ID/identity (scope worker, for a worker that has joined): the hash of the worker's next token.
+    From then on the master accepts only that token. None: the worker leaves."""
 
     digest: Digest | None = None

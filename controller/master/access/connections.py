@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
         self._limit(waits=not self._calls)
 
     def _limit(self, *, waits: bool) -> None:
-        """Let time run while the peer has to do something; a part of its work does not begin the time again."""
+        """Let time run while the peer has to do something; doing it bit by bit does not restart the time."""
         if self._timer is not None:
             self._timer.cancel()
         runs = waits and not self._over

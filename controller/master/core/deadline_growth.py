@@ -111,8 +111,8 @@ class DeadlineGrowth:
                     self._look(application, further, now_s)
 
     def _look(self, application: Application, further: FurtherWorkers, now_s: float) -> None:
-        """Look at one application. No further worker is to be started once all are there, the deadline is another
-        one, or a worker would come after it."""
+        """Look at one application. No further worker is to be started once all are there, the deadline has changed,
+        or a worker would come after it."""
         state, deadline_s = application.placement, application.options.deadline_s
         missing = further.total - len(self.placing.ever(application))
         over = missing <= 0 or deadline_s is None or deadline_s != further.deadline_s

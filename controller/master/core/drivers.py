@@ -127,7 +127,7 @@ class Drivers:
 
     def reply(self, application: Application, sync: DriverSync, *, storing: bool) -> DriverReply:
         """Return the answer to a report that was taken in and followed up. `storing` False: nothing can be stored now, so the
-        driver must send the events once more that were taken in."""
+        driver must send again the events that were taken in."""
         stops = application.record.cut_off is not None and not application.succeeded and not sync.ended
         ends = tuple(e.record.gone for e in application.executors.values() if e.record.gone is not None)
         near, starved = None, dict[str, int]()

@@ -1,4 +1,4 @@
-"""Logs of executors that people read: the place of each log, and the wish that its worker's agent sends the end of the log.
+"""Logs of executors that people read: the place of each log, and the wish that its worker's agent send the end of it.
 
 The wish is a level, like everything that an agent gets: it stands in the worker's desired state until the shell has the
 answer, or has waited long enough (`controller.master.log_calls`).

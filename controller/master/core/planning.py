@@ -142,8 +142,8 @@ def _initial_cores(goal: StageGoal, what: StageEstimate | None, most: Capacity) 
 
 def _elsewhere(application: Application, worker_id: str, key: StageKey) -> list[StageUse]:
     """Return the stage's counters of executors on other workers, and of lost or silent executors anywhere: their ended tasks
-    count, and tasks that ran there are to be run again. For the worker's own executors, only the CPU counts that earlier
-    lives of its agent have seen, because the agent knows the tasks that ended before it."""
+    count, and tasks that ran there are to be run again. Of the worker's own executors, only CPU that earlier lives
+    of its agent have seen is counted, because the agent knows the tasks that ended before it."""
     uses = []
     for executor in application.executors.values():
         here = executor.live and executor.record.worker_id == worker_id

@@ -1,4 +1,4 @@
-"""The records of runs that have ended: the tries to write each record, and the end of trying.
+"""The records of runs that have ended: the attempts to write each record, and when they are given up.
 
 `RunEnding` says what is written; that is done off the master's loop (`controller.master.recording`)."""
 

@@ -101,7 +101,7 @@ class V2:
 
     def above_new(self, paths: Mapping[str, str]) -> Mapping[str, str]:
         """Return the paths below which a process with these paths makes groups: its own where systemd has handed that to its
-        service or scope, whose limits then hold; else the paths next to its own, because a group that holds processes cannot
+        service or scope, whose limits then hold; else the parents of its own, because a group that holds processes cannot
         hand controllers to children. At the root both are the same place."""
         own = self.group(paths)
         if own is not None and self._is_units_own(own.cpu):

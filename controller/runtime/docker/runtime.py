@@ -1,5 +1,5 @@
-"""The row `docker`: executors in containers. The row ends the executors that outlived their agent, and finds other containers
-by their labels."""
+"""The row `docker`: executors in containers. The row ends the executors that outlived their agent, and any other
+containers, by their labels."""
 
 from __future__ import annotations
 

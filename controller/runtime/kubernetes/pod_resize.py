@@ -68,7 +68,8 @@ def differs(has_m: int | None, limit_m: int | None) -> bool:
 
 
 class ServerLater(RuntimeFailed):
-    """No server answers, or none that can. `asked_s`: seconds in which it wants no further call, by its `Retry-After`."""
+    """No server answers, or the server cannot carry out the call now. `asked_s`: seconds in which it wants no further call,
+    by its `Retry-After`."""
 
     def __init__(self, sentence: str, asked_s: float = 0.0) -> None:
         super().__init__(sentence)

@@ -1,4 +1,5 @@
-"""The runtime `kubernetes`: paces Spark executors' pods of a whole cluster by the API server, and starts and ends none.
+"""The runtime `kubernetes`: it paces Spark executors' pods of a whole cluster by the API server, and neither starts nor
+ends an executor.
 
 A quota is a wish here: `set_quota` writes it down, one thread patches pods towards the newest wishes, another watches pods,
 and `observe` shows what was last seen. So a period waits for no server.
@@ -283,7 +284,7 @@ class KubernetesRuntime(Adopter):
 
 
 def check(namespace: str | None) -> str:
-    """Return nothing. Raise `Unavailable` where no server answers, or the server may not show these pods."""
+    """Return nothing. Raise `Unavailable` where no server answers, or the server refuses to list these pods."""
     with contextlib.closing(_connect(namespace)) as api:
         try:
             api.pods()
