@@ -47,7 +47,7 @@ class Newcomer:
         return tuple(self._need(cores).least_mb for cores in self._sizes)
 
     def ever(self, worker: WorkerLike) -> bool:
-        """Check that the executor would fit the worker if no one else were there."""
+        """Check that the executor would fit the worker by itself."""
         return self._need(worker.cores).least_mb <= worker.memory_mb
 
     def now(self, worker: WorkerLike) -> bool:

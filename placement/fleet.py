@@ -63,7 +63,7 @@ class Fleet:
         return [worker for host in hosts for worker in self._on_host.get(host, ())]
 
     def among(self, request: Request) -> Sequence[WorkerState]:
-        """Return the only workers that can do: the workers with the rarest of the resources and labels that the request asks
+        """Return the only workers that can fit: the workers with the rarest of the resources and labels that the request asks
         for."""
         groups = [self._having.get(name, []) for name in request.pieces]
         groups += [

@@ -1,8 +1,8 @@
 """The whole decision of placement: where an executor goes, or for what it waits (documents 000, 002, 003; docs/placement.md).
 
 Spillover first (document 000, section 3.1): the workers where it fits now, of which the best located with room for its cores
-are kept (`Fleet.located`) and a policy chooses one; else the workers where it would fit by itself. Where only
-workers without its input are free, the executor may rather wait (document 002). Where nothing is free, executors of lower
+are kept (`Fleet.located`) and a policy chooses one; else the workers where it would fit by itself. Where only workers without
+its input are free, the executor may rather wait (document 002). Where nothing is free, executors of lower
 priority may make room (document 003). If no worker could ever take it, it is infeasible, which asks for a new worker
 (`growth`).
 

@@ -83,7 +83,7 @@ def behind(ahead: int) -> str:
 
 
 def _never(request: Request, memory: Memory, worker: WorkerState) -> list[tuple[str, Reason]]:
-    """Return what refuses the worker even if no one else were there."""
+    """Return what refuses the worker even if it had no other executors."""
     refused = refusals(LASTING, request, worker)
     if not memory.ever(worker):
         refused.append(("memory-size", f"all its {worker.memory_mb} MiB are too little for an executor of its slots"))

@@ -55,7 +55,7 @@ def test_the_job_that_alerts_name_is_that_of_the_scrape() -> None:
     assert named == {scrape["job_name"]}
 
 
-def test_the_token_and_the_ca_are_files_and_nothing_is_trusted_besides() -> None:
+def test_the_token_and_the_ca_are_files_and_nothing_else_is_trusted() -> None:
     (scrape,) = read("prometheus.yml")["scrape_configs"]
     assert scrape["scheme"] == "https"
     assert scrape["authorization"] == {"credentials_file": "metrics.token"}

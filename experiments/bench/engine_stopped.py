@@ -1,8 +1,8 @@
 """The effects of an engine that stops answering on a job with a deadline: its quotas over time, and its end.
 
 A learning run, then the same job with a deadline; amid it the engine's process is stopped (SIGSTOP) for the given seconds and
-goes on. Quotas are read each second from the containers' control groups, for which no engine has to answer. The engine serves
-no other program meanwhile, so use an engine of your own (`make engine`).
+goes on. Quotas are read each second from the containers' control groups, which needs no engine. The engine serves no
+other program meanwhile, so use an engine of your own (`make engine`).
 
     python -m experiments.bench.engine_stopped --out out/engine-stopped --engine-pid PID
         [--seconds 600] [--rounds 60] [--slack 2.6]

@@ -1,5 +1,4 @@
-"""One control core, several homes: the distances from their deadlines at which the same applications end, with several
-cluster managers that start their executors.
+"""One control core, several homes: how close to their deadlines the same applications end under several cluster managers.
 
 Base: each application on all cores of each home, without a deadline. Then, repetition by repetition, each gets its base time
 on that home, stretched, as its deadline, on one home after the other. Names of homes are the spec's clusters.

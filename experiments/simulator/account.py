@@ -37,7 +37,7 @@ class WorkerAccount:
 
     @property
     def backlog(self) -> ResourceSet:
-        """Resources in use although the worker has them no more; they go when they are released."""
+        """Resources in use that the worker no longer has; they go when they are released."""
         return less(self.used, self.total)
 
     def fits(self, asked: ResourceSet) -> bool:
@@ -65,7 +65,7 @@ class WorkerAccount:
         self.used += asked
 
     def release(self, asked: ResourceSet) -> None:
-        """Free resources that were in use, but for those that the worker has no more. Raise `ValueError` for more than was
+        """Free resources that were in use, except those that the worker no longer has. Raise `ValueError` for more than was
         used."""
         self.used = minus(self.used, asked)
 

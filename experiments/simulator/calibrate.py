@@ -62,7 +62,7 @@ class Recorded:
 
     @property
     def first_task_s(self) -> float:
-        """Seconds after submission until which executors started: no task used this CPU."""
+        """Seconds after submission until which executors started: the CPU of that time is no task's."""
         return float(self.summary.get("first_task_s") or 0.0)
 
     @property

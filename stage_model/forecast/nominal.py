@@ -2,7 +2,7 @@
 
 The nominal rate is what the profile says: records read per core-second. So the work of a stage is its profiled work times its
 *share*: what it reads in this run / what it read in the profile's. A stage reads what its parents wrote, as soon as they
-have, and until then as much as their own shares let expect; of input, what its tasks have read so far. Bytes stand for
+have, and until then as much as their own shares predict; of input, what its tasks have read so far. Bytes stand for
 records that are batches of Python objects, and for records that are not known; the number of tasks stands for both where a
 stage reads nothing. Not covered: how work grows with what is read, from several runs (`scaling`); CPU that a run shows
 besides (`match`).

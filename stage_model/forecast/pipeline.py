@@ -1,9 +1,9 @@
 """The deadlines of a pipeline's jobs: one end for all, split so that the whole takes a constant number of cores. Pure.
 
 Jobs start when the jobs that they come after have ended. A schedule with a constant number of cores shares them equally among
-the jobs that run at a time, none with more than it can use; T(c) says how fast each goes. The least number of cores counts
-with which the last job ends in time. A job's deadline is the time at which the first job after it starts in that schedule.
-See docs/pipelines.md.
+the jobs that run at a time, none with more than it can use; T(c) says how fast each goes. The schedule that counts has
+the least number of cores with which the last job ends in time. A job's deadline is the time at which the first job after it
+starts in that schedule. See docs/pipelines.md.
 
 Not covered: other applications (`promises`), stages inside a job (`deadlines`).
 """

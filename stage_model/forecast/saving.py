@@ -61,9 +61,9 @@ def slot_cores(run: RunRecord) -> float:
 
 class WatchedSaving(msgspec.Struct, frozen=True, kw_only=True):
     """The core-seconds that pacing would have saved in a run that was only watched. The interval is that of `curve`: it
-    reaches from the least to the most that a single run of the profile lets expect. A single run in `runs` gives no interval:
-    then `least_core_s` and `most_core_s` are None. `least_deadline_s`: the earliest deadline, in seconds after submission,
-    that the run's cores could have met."""
+    reaches from the least to the most that a single run of the profile predicts. A profile of one run (`runs` is 1) gives no
+    interval: then `least_core_s` and `most_core_s` are None. `least_deadline_s`: the earliest deadline, in seconds after
+    submission, that the run's cores could have met."""
 
     least_deadline_s: float
     saved_core_s: float

@@ -58,7 +58,7 @@ def pettitt(values: list[float]) -> tuple[int, float]:
 
 
 def _at_one_size(runs: list[RunRecord]) -> list[float]:
-    """Return the core-seconds of each run over the core-seconds that its input lets expect."""
+    """Return the core-seconds of each run over the core-seconds that its input predicts."""
     works = [run.work_core_s for run in runs]
     sizes = [float(run.input_records) for run in runs]
     expected = [at_size(works, sizes, size).amount for size in sizes]

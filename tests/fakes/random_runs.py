@@ -94,7 +94,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Story:
-    """Events up to now, and what the profile lets expect; `seen` is the executor on worker w0."""
+    """Events up to now, and what the profile predicts; `seen` is the executor on worker w0."""
 
     jobs: tuple[Job, ...]
     events: tuple[AnyEvent, ...]

@@ -53,7 +53,7 @@ def test_a_deadline_given_to_spark_submit_is_kept(
     assert_paced(process_cluster.summary("shim"), process_cluster.samples(view.application_id))
 
 
-def test_a_job_without_an_option_of_ours_knows_nothing_of_us(process_cluster: LocalCluster, spark_submit: Start) -> None:
+def test_a_job_without_an_option_of_sparkpace_runs_without_it(process_cluster: LocalCluster, spark_submit: Start) -> None:
     before = len(process_cluster.client().applications())
     words = ("--master", "local[2]", "--name", "plain", "stages.py", "--work", "1", "--tasks", "2", "--rounds", "1")
     done = spark_submit(Path(sys.executable), words).finish().ok()

@@ -90,7 +90,9 @@ def test_a_token_file_that_is_gone_is_as_no_renewal(tmp_path: Path) -> None:
             link._call(link._reports, "GET", "/v1/applications")
 
 
-def test_orders_of_newer_versions_are_refused_told_once_and_retried(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_orders_of_newer_versions_are_refused_logged_once_and_retried(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
     report = msgspec.json.decode(made_up(WorkerSync, full=True), type=WorkerSync)
     with serving(Home(tmp_path)) as master, caplog.at_level(logging.WARNING, "sparkpace.agent"):
         master.speaks, master.refuse = "3", (200, made_up(WorkerReply, full=True))

@@ -65,7 +65,9 @@ def test_without_a_master_and_without_executors_the_cluster_is_not_known(options
     assert recall_cluster(options, lambda: True) == ""
 
 
-def test_while_no_master_answers_living_executors_say_it_and_no_file_has_it(options: AgentOptions, adopted: Adopted) -> None:
+def test_while_no_master_answers_living_executors_name_the_cluster_and_no_file_does(
+    options: AgentOptions, adopted: Adopted
+) -> None:
     adopted("dead", executor_id="2", alive=False)
     adopted("of-another-worker", executor_id="3", worker_id="w9")
     adopted("mine")
@@ -74,14 +76,14 @@ def test_while_no_master_answers_living_executors_say_it_and_no_file_has_it(opti
     assert not (Home(options.home).agent(options.worker_id) / "cluster_id").exists()
 
 
-def test_next_to_another_agent_they_say_nothing_because_they_may_be_its_own(options: AgentOptions, adopted: Adopted) -> None:
+def test_executors_that_may_be_another_agents_name_no_cluster(options: AgentOptions, adopted: Adopted) -> None:
     adopted("mine")
     with pytest.raises(Unavailable):
         find_cluster(options, alone=False)
     assert recall_cluster(options, lambda: False) == ""
 
 
-def test_executors_of_two_clusters_say_nothing(options: AgentOptions, adopted: Adopted) -> None:
+def test_executors_of_two_clusters_name_no_cluster(options: AgentOptions, adopted: Adopted) -> None:
     adopted("mine")
     adopted("theirs", executor_id="2")
     with pytest.raises(Unavailable):
@@ -130,6 +132,6 @@ def test_the_second_agent_has_no_claim_as_long_as_the_first_lives(groups: Path) 
     assert claim_machine(CgroupTree(groups))
 
 
-def test_without_control_groups_no_agent_is_reported(tmp_path: Path) -> None:
+def test_without_control_groups_a_machine_can_always_be_claimed(tmp_path: Path) -> None:
     assert CgroupTree(tmp_path).cpu_root() is None
     assert claim_machine(CgroupTree(tmp_path))

@@ -18,7 +18,7 @@ KEYS = [ExecutorKey("app-1", str(number)) for number in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("error", [None, RuntimeFailed("the kernel refused"), KeyError("surprise")])
-def test_one_that_fails_keeps_no_other_waiting_and_the_program_says_whether_all_are_open(
+def test_a_quota_that_cannot_be_opened_holds_up_no_other_and_the_program_says_whether_all_are_open(
     error: Exception | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = rigs.FakeRig(tmp_path)

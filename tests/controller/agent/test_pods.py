@@ -83,7 +83,7 @@ def told(cpu_s: float, running: int = 2) -> Progress:
     return Progress(schema=SCHEMA, executor="1", sequence=1, stages=(stage,), cpu_s=cpu_s)
 
 
-def test_the_report_of_its_cores_to_the_master(worker: PodsWorker) -> None:
+def test_the_agent_reports_the_cores_of_all_its_nodes(worker: PodsWorker) -> None:
     info = worker.agent.worker
     assert (info.cores, info.nodes, info.adopts, info.everywhere) == (6.0, 3, True, True)
 

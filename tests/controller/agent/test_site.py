@@ -40,12 +40,12 @@ def test_places_of_an_executor_are_real_ones_so_that_masks_lie_around_them(tmp_p
     assert site.orders_dir(key) == tmp_path / "disk/home/agents/w1/orders/app/2"
 
 
-def test_only_containers_see_just_their_mounts(tmp_path: Path) -> None:
+def test_executors_see_only_their_mounts_in_containers_and_nowhere_else(tmp_path: Path) -> None:
     for runtime, mounts in (("docker", True), ("process", False)):
         assert make_site(replace(options(tmp_path), runtime=runtime)).mounts is mounts
 
 
-def test_the_report_to_the_master(tmp_path: Path) -> None:
+def test_the_agent_reports_cores_memory_period_and_mounts_to_the_master(tmp_path: Path) -> None:
     worker = make_worker(options(tmp_path), CgroupTree(tmp_path))
     assert (worker.cores, worker.memory_mb, worker.pid) == (1.5, 2048, os.getpid())
     assert worker.period_s == 2.5

@@ -45,7 +45,7 @@ def test_the_text_is_read_again_as_the_same() -> None:
 
 
 @given(share=st.integers(1, 99), size=st.integers(1, 1 << 50), data=st.data())
-def test_files_are_looked_at_wherever_somebody_may_keep_too_much(share: int, size: int, data: st.DataObject) -> None:
+def test_files_are_looked_at_wherever_a_job_may_keep_too_much(share: int, size: int, data: st.DataObject) -> None:
     free = data.draw(st.integers(0, size))
     used = data.draw(st.integers(0, size - free))
     limit, disk = parse_local_limit(f"{share}%"), Disk(size, free)

@@ -81,7 +81,7 @@ def test_a_master_that_pods_do_not_reach_is_refused(tmp_path: Path, host: str) -
     assert_refused(conf(tmp_path, "--attach", "--kubernetes", master=f"https://{host}:7070"), 2, host.strip("[]"))
 
 
-def test_kubernetes_without_attach_means_nothing(tmp_path: Path) -> None:
+def test_kubernetes_without_attach_is_refused(tmp_path: Path) -> None:
     assert_refused(conf(tmp_path, "--kubernetes", master=IN_CLUSTER), 2, "--attach --kubernetes")
 
 

@@ -85,7 +85,7 @@ def test_only_a_masters_home_makes_tokens(tmp_path: Path) -> None:
     assert_refused(run("join-token", "--home", str(made.path)), 69, "ca.pem", "sparkpace up")
 
 
-def test_a_revoked_worker_has_no_token_any_more(home: Home) -> None:
+def test_a_revoked_worker_no_longer_has_a_token(home: Home) -> None:
     assert run("token", "w1").exit_code == 0
     done = run("token", "w1", "--revoke")
     assert done.exit_code == 0, done.output

@@ -71,7 +71,7 @@ def test_the_driver_runs_here_wherever_a_mode_is_asked_for(place: Place, monkeyp
     assert place.submit("--deploy-mode", "client", *words, "app.py").exit_code == 0, "spark-submit's option wins"
 
 
-def test_a_job_of_another_cluster_manager_is_attached_by_settings_alone(place: Place) -> None:
+def test_a_job_of_another_cluster_manager_is_attached_only_by_settings(place: Place) -> None:
     mine = ("--jars", "mine.jar", "--conf", "spark.plugins=org.example.Mine", "--executor-memory", "2g")
     hour = ("--conf", "spark.pace.deadline=1h")
     assert place.asked("--master", "spark://there:7077", "--deadline", "90s", *hour, *mine, "app.py").attached

@@ -169,7 +169,9 @@ def test_a_registration_that_took_long_on_its_way_makes_no_application_younger(c
     assert application.elapsed_s(cluster.now_s) == pytest.approx(13.4)
 
 
-def test_who_came_first_stays_so_if_the_wall_clock_is_set_back(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_application_stays_first_if_the_wall_clock_is_set_back(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster.worker("w1")
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
     first = cluster.register()

@@ -186,7 +186,7 @@ def test_a_running_application_asks_for_nothing_that_would_come_too_late(taught:
     assert (provider.asked, taught.view(job).reason) == ([], "")
 
 
-def test_a_deadline_that_is_taken_back_wants_no_worker_any_more(taught: Scene) -> None:
+def test_a_deadline_that_is_taken_back_no_longer_wants_a_worker(taught: Scene) -> None:
     provider = grown_by(taught, Limits())
     job = taught.register("app", None, deadline="9s")
     taught.cluster.change(job, no_deadline=True)

@@ -101,7 +101,9 @@ def test_executors_in_networks_start_when_their_driver_has_reported_its_ports(cl
 
 
 @pytest.mark.parametrize(("ports", "own_networks"), [(None, True), ((), False)])
-def test_no_one_waits_for_ports_without_need(cluster: FakeCluster, ports: tuple[int, ...] | None, own_networks: bool) -> None:
+def test_no_executor_waits_for_ports_without_need(
+    cluster: FakeCluster, ports: tuple[int, ...] | None, own_networks: bool
+) -> None:
     cluster.worker("w1", own_networks=own_networks)
     cluster.register(ports=ports)
     (spec,) = cluster.worker("w1", own_networks=own_networks).desired.executors

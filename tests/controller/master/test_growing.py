@@ -98,7 +98,9 @@ def test_a_job_that_could_not_run_gets_a_worker_which_goes_back_without_work(sce
     assert "grown-1" not in scene.state.workers.by_id
 
 
-def test_trouble_of_one_leaves_others_workers(scene: Scene, provided: Provided, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trouble_of_one_application_leaves_the_others_their_workers(
+    scene: Scene, provided: Provided, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken, want = scene.register("broken", placement_resources="gpu=1"), Growing._want
 
     def want_of_others(self: Growing, application: Application, *rest: Any) -> None:
@@ -234,7 +236,7 @@ def test_a_users_program_gets_name_size_pieces_and_labels(script: Path, tmp_path
     assert told[3:] == ["start", "grown-1", "0.5", "1024", "gpu=1", "zone=a"]
 
 
-def test_its_failure_is_reported_with_its_last_line_and_it_is_checked_before_a_start(script: Path, tmp_path: Path) -> None:
+def test_a_program_that_fails_is_reported_with_its_last_line_and_checked_before_a_start(script: Path, tmp_path: Path) -> None:
     provider = CommandProvider(script, "https://127.0.0.1:7070", tmp_path)
     assert check_program(script) == script
     with pytest.raises(RuntimeFailed, match=r"end grown-1 .* 3: does not know grown-1"):

@@ -51,7 +51,9 @@ UNREADABLE = {"type": "job_start", "job": 0, "time_ms": 10**400, "properties": {
 JOB = {"type": "job_start", "job": 1, "time_ms": 1000, "stages": [{"stage": 0, "tasks": 4}]}
 
 
-def test_an_unreadable_event_is_left_out_and_told_once_and_the_next_counts(cluster: FakeCluster, application_id: str) -> None:
+def test_an_unreadable_event_is_left_out_and_reported_once_and_the_next_counts(
+    cluster: FakeCluster, application_id: str
+) -> None:
     reply = raw(cluster, application_id, UNREADABLE, JOB)
     assert reply.acknowledged == 2
     assert [line for line in reply.notices if "went wrong" in line]
@@ -83,7 +85,9 @@ def test_a_run_of_which_something_was_left_out_teaches_nothing(cluster: FakeClus
     assert cluster.state.profiles.list() == ()
 
 
-def test_trouble_of_one_keeps_no_other_from_its_turn(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_trouble_of_one_application_keeps_no_other_from_its_turn(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     broken = cluster.register(name="first", conf={"spark.pace.priority": "high"})
     other = cluster.register(name="second", instance="second")
     whole_run(cluster, other)
@@ -305,7 +309,9 @@ def test_an_effect_that_cannot_be_carried_out_keeps_no_other_from_it(
     assert logged == [(logging.ERROR, "Wake could not be carried out"), (logging.WARNING, "the next one")]
 
 
-def test_storing_comes_before_all_else(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, application_id: str) -> None:
+def test_storing_comes_before_every_other_effect(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, application_id: str
+) -> None:
     cluster.state.applications[application_id].record.next_executor = 77
     seen: list[bool] = []
 

@@ -53,7 +53,9 @@ def test_a_log_goes_to_all_who_wait_for_it_and_only_its_worker_can_send_it(clust
     assert sends(cluster, job, "1", {key: FILES}) == (), "a log that comes again is left out"
 
 
-def test_one_that_does_not_come_in_time_is_named_with_its_place_and_asked_for_no_more(cluster: FakeCluster, job: str) -> None:
+def test_a_log_that_does_not_come_in_time_is_named_with_its_place_and_no_longer_asked_for(
+    cluster: FakeCluster, job: str
+) -> None:
     with refused(Unavailable, "executor 1", on(cluster, job, "1"), "has not sent it", "127.0.0.1"):
         asyncio.run(cluster.state.logs.read(job, "1", cluster.clock, within_s=0.0))
     assert sends(cluster, job, "1", {}) == ()

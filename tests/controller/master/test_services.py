@@ -127,7 +127,7 @@ def test_a_host_is_handed_on_with_the_port(cluster: FakeCluster, host: str) -> N
 
 
 @pytest.mark.parametrize("host", ["", "a b", "a\nLD_PRELOAD=x", "$(reboot)", "::1", "a/b", "user@a", "-a", "a" * 254])
-def test_a_host_that_is_none_is_handed_to_no_one_and_its_user_learns_why(cluster: FakeCluster, host: str) -> None:
+def test_an_invalid_host_is_handed_to_no_job_and_its_user_learns_why(cluster: FakeCluster, host: str) -> None:
     connect = service(cluster, host, 15002)
     assert cluster.view(connect).address == ""
     assert any("spark.driver.host" in line for line in cluster.view(connect).notices)

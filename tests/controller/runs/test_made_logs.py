@@ -87,7 +87,7 @@ def test_a_log_that_tells_too_little_is_refused_with_the_true_reason(name: str, 
 
 
 @pytest.mark.parametrize(("name", "learned"), [("plain", True), ("retried", True), ("grown", True), ("no CPU time", False)])
-def test_what_a_log_says_besides_is_said_when_it_teaches(name: str, learned: bool, tmp_path: Path) -> None:
+def test_remarks_about_a_log_are_printed_when_it_teaches(name: str, learned: bool, tmp_path: Path) -> None:
     home = ("--home", str(tmp_path / "home"))
     answer = run("profile", "learn", *home, str(CASES[name].write(tmp_path)))
     assert answer.exit_code == (0 if learned else 2)

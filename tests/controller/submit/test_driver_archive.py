@@ -126,7 +126,7 @@ def test_a_class_path_with_files_of_its_own_has_none(machine: Machine, folder: P
     assert machine.dumps() == 1
 
 
-def test_the_list_has_only_names() -> None:
+def test_the_class_list_has_only_names() -> None:
     names = gzip.decompress(driver_archive.CLASS_LIST.read_bytes()).decode().split()
     assert {"java/lang/Object", "org/apache/spark/SparkContext", "org/sparkpace/bridge/PaceBackend"} <= set(names)
     assert names == sorted(set(names))

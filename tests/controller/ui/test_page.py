@@ -79,7 +79,7 @@ def test_a_link_that_is_too_old_is_refused_and_a_new_one_is_printed(page: Served
 
 
 @pytest.mark.parametrize("path", CALLS)
-def test_nothing_of_the_master_is_told_to_who_has_not_signed_in(page: ServedPage, path: str) -> None:
+def test_the_master_shows_nothing_to_a_browser_that_has_not_signed_in(page: ServedPage, path: str) -> None:
     for cookie in ("", "sparkpace=guess", "sparkpace="):
         answer, said = page.call(path, method=method_of(path), body=b"{}", Origin=f"http://{page.host}", Cookie=cookie)
         assert (answer.status, json.loads(said)["exit_code"]) == (401, Denied.exit_code)

@@ -98,7 +98,7 @@ def test_every_scheduler_meets_the_same_arrivals() -> None:
     assert long.options[-1] == "spark.pace.law.constant.cores=0.8"
 
 
-def test_where_jobs_share_workers_stock_ones_have_as_many_executors_as_ours() -> None:
+def test_where_jobs_share_workers_stock_jobs_have_as_many_executors_as_sparkpaces() -> None:
     wide = msgspec.structs.replace(SCENARIO, short_executors=2)
     assert wide.play("shares-0", story()).executors == {"short": 2, "long": 4}
     assert wide.play("kill-0", story()).executors == {"short": 1, "long": 2}

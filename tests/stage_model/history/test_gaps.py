@@ -93,7 +93,7 @@ def test_why_a_run_teaches_nothing() -> None:
     assert_names(why_incomplete(told.run), "1 job failed", "1 job did not end")
 
 
-def test_what_is_no_gap_is_said_besides() -> None:
+def test_facts_that_are_no_gaps_are_remarks() -> None:
     assert remarks(story().run, plain_run("r")) == ()
     [retried] = remarks(story(second="retried").run, plain_run("r"))
     assert_names(retried, "1 stage (first stage 1)", "more than one attempt")

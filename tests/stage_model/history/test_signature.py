@@ -53,7 +53,7 @@ def test_a_signature_is_short_readable_and_knows_no_ids_and_lines() -> None:
     assert re.fullmatch(r"reduceByKey-at-app\.py-[0-9a-f]{8}-1", first)
 
 
-def test_equals_are_distinguished_by_ordinal_and_get_the_same_names_again() -> None:
+def test_equal_stages_are_distinguished_by_ordinal_and_get_the_same_names_again() -> None:
     def loop() -> list[str]:
         story = Story()
         names = []

@@ -244,7 +244,7 @@ class TestHolding:
         for path in ("/proc", "/proc/self", "/proc/self/status", "/sys/kernel", "/dev"):
             assert f"'{path}'" in refusal(everything, Mount(path=path, asked=True))
 
-    def test_a_bridge_that_is_none_is_refused_and_a_copy_of_the_agents_is_shown(self, site: Site, tmp_path: Path) -> None:
+    def test_a_jar_that_is_no_bridge_is_refused_and_a_copy_of_the_agents_is_shown(self, site: Site, tmp_path: Path) -> None:
         jar = tmp_path / "bridge.jar"
         jar.write_bytes(b"anything")
         for path in (jar, tmp_path, Path("/etc/passwd")):

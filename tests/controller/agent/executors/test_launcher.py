@@ -154,7 +154,7 @@ def test_a_stop_waits_behind_no_start(worker: FakeWorker, monkeypatch: pytest.Mo
     assert worker.running() == {KEY}
 
 
-def test_a_start_that_is_not_wanted_any_more_is_left_out(worker: FakeWorker) -> None:
+def test_a_start_that_is_no_longer_wanted_is_left_out(worker: FakeWorker) -> None:
     ask(worker)
     worker.launcher.withdraw(KEY)
     worker.work()

@@ -57,7 +57,7 @@ def test_who_asks_for_a_folder_around_it_does_not_get_it() -> None:
     assert masked([wanted(ME, ShowReason.ASKED, writable=True)], SECRETS) == [Bind(ME, writable=True, masks=ALL)]
 
 
-def test_ones_own_orders_cannot_be_asked_for_to_write_them() -> None:
+def test_no_executor_gets_its_own_orders_writable() -> None:
     orders = ME / ".sparkpace/agents/w1/orders/app/1"
     with pytest.raises(RuntimeRefused, match="leads into"):
         masked([wanted(orders, ShowReason.OWN), wanted(orders, ShowReason.ASKED, writable=True)], SECRETS)

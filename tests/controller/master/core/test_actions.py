@@ -92,7 +92,7 @@ class TestActions:
         actions.apply(started(1, 2_000, sql="7"))
         assert [action.name for action in actions.under_way()] == ["query 7", "job 9"]
 
-    def test_only_the_first_few_count(self) -> None:
+    def test_only_the_first_deadlines_up_to_the_limit_count(self) -> None:
         actions = Actions()
         for job in range(MOST_AIMS + 3):
             actions.apply(started(job, job, "60s"))

@@ -185,7 +185,7 @@ def test_a_lost_executors_ended_tasks_count_and_its_running_ones_do_not(cluster:
     assert (stage.elsewhere_cpu_core_s, stage.elsewhere_cpu_running_core_s) == (2.0, 0.0)
 
 
-def test_an_agent_that_restarts_hears_what_cpu_its_executors_tasks_used(cluster: FakeCluster, application_id: str) -> None:
+def test_an_agent_that_restarts_gets_the_cpu_that_its_executors_tasks_used(cluster: FakeCluster, application_id: str) -> None:
     """The agent reads from the executors' tasks how many have ended, and counts CPU from its own start on."""
     cluster.driver(application_id, *one_stage_run(1000)[:2])
     before = report(application_id, "1", stages=(HALF_DONE,))

@@ -211,7 +211,7 @@ def test_an_executor_of_elastic_size_reads_orders_and_gives_memory_back() -> Non
 
 
 @pytest.mark.skipif(not JAR.is_file(), reason="needs the built bridge jar")
-def test_what_marks_a_size_as_ours_is_what_drivers_are_given() -> None:
+def test_drivers_get_the_size_that_marks_elastic_memory() -> None:
     settings = driver_settings()
     assert (settings["spark.memory.offHeap.size"], settings["spark.buffer.pageSize"]) == (OFF_HEAP_START, PAGE)
     assert settings["spark.memory.offHeap.enabled"] == "true"

@@ -215,7 +215,9 @@ def test_a_driver_out_of_sight_that_goes_on_in_silence_has_not_died(jobs: Jobs) 
         ("Job 0 cancelled part of cancelled job group g", "succeeded"),
     ],
 )
-def test_where_no_one_will_say_the_jobs_settle_it_at_once(jobs: Jobs, said: str | None, how: str, outcome: str) -> None:
+def test_where_no_exit_code_will_come_the_jobs_settle_the_outcome_at_once(
+    jobs: Jobs, said: str | None, how: str, outcome: str
+) -> None:
     job = jobs.begin()
     events = [
         JobEnd(job=0, time_ms=one.time_ms, ok=not how, failure=how) if isinstance(one, JobEnd) else one
@@ -255,7 +257,9 @@ def test_who_comes_after_a_success_follows_the_outcome(jobs: Jobs) -> None:
 
 
 @pytest.mark.parametrize("how", [Outcome.KILLED, Outcome.STOPPED])
-def test_outcomes_stop_drivers_not_sentences(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, how: Outcome) -> None:
+def test_a_driver_is_stopped_by_its_outcome_even_without_a_sentence(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, how: Outcome
+) -> None:
     monkeypatch.setattr(registry, "REASONS", {})
     application = cluster.registered()
     cluster.state.registry.end(application, cluster.now_s, how)

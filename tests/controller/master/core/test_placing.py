@@ -33,7 +33,9 @@ def test_the_larger_worker_comes_first_unless_a_job_names_a_policy(tmp_path: Pat
     assert scene.where(scene.register("a", **conf)) == [worker]
 
 
-def test_one_whose_cores_cannot_be_planned_counts_with_its_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_application_whose_cores_cannot_be_planned_counts_with_its_slots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = Scene(tmp_path, w1={"cores": 4.0})
     broken = scene.register("broken")
 

@@ -59,7 +59,9 @@ def test_what_failed_is_tried_again_with_the_same_id(answer: int | str | bytes) 
 
 
 @pytest.mark.parametrize("answer", [500, "silence"])
-def test_what_fails_each_time_is_given_up_and_said_in_a_sentence(caplog: pytest.LogCaptureFixture, answer: int | str) -> None:
+def test_a_notification_that_fails_each_time_is_given_up_with_one_sentence(
+    caplog: pytest.LogCaptureFixture, answer: int | str
+) -> None:
     with hooked(answer) as hook, sending(hook.url, silence_s=PATIENCE_S if answer == 500 else 0.2) as one:
         one.put("n1", b"{}")
         until(one, given_up=1)
@@ -90,7 +92,7 @@ def test_a_receiver_that_does_not_end_holds_up_neither_who_puts_in_nor_a_stop(
     assert "2 notifications" in caplog.text
 
 
-def test_without_a_listener_it_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_listener_a_notification_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     with hooked() as hook:
         url = hook.url
     with sending(url) as one:

@@ -177,7 +177,7 @@ class TestLater:
         assert store.catch_up()
         assert store.commits == before + 1
 
-    def test_what_does_not_fit_is_stored_later_and_told_once(self, store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    def test_what_does_not_fit_is_stored_later_and_logged_once(self, store: Store, caplog: pytest.LogCaptureFixture) -> None:
         clear = self.filled(store)
         store.later("app", lambda: store.put_application("app", True, b"x" * 100_000))
         for _ in range(3):

@@ -355,7 +355,7 @@ def test_a_child_that_begins_or_ends_during_a_look_does_not_make_the_group_anoth
         grouped.until(lambda: CgroupTree().remove(group))
 
 
-def test_a_group_with_somebody_else_in_it_is_not_its_own(grouped: CgroupAdoptRig, container: Group) -> None:
+def test_a_group_with_another_process_in_it_is_not_the_executors_own(grouped: CgroupAdoptRig, container: Group) -> None:
     runtime, what, tree = grouped.runtime(), adoption(grouped), CgroupTree()
     other = grouped.spawn(IDLE).process
     for pid in (what.claim.process.pid, other.pid):

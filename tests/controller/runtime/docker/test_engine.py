@@ -91,7 +91,7 @@ WRITABLE = "/tmp", "/dev/shm", "/dev/mqueue"
 
 
 @pytest.mark.parametrize("uid", [0, 54_321])
-def test_a_container_writes_to_its_mounts_and_to_bounded_memory_alone(rig: DockerRig, uid: int) -> None:
+def test_a_container_writes_only_to_its_mounts_and_to_bounded_memory(rig: DockerRig, uid: int) -> None:
     if os.getuid() not in (0, uid):
         pytest.skip("only an agent that is root can start executors as anybody")
     folders = "find / -xdev -type d -writable; find /dev -type d -writable"

@@ -419,7 +419,7 @@ STRANGE = [
 
 
 @pytest.mark.parametrize("answer", STRANGE)
-def test_an_answer_that_is_none_is_tried_again(standin: World, answer: tuple[int, bytes, str]) -> None:
+def test_a_call_with_an_unusable_answer_is_tried_again(standin: World, answer: tuple[int, bytes, str]) -> None:
     runtime, key = settled(standin)
     standin.standin.orders.refuse = [answer]
     runtime.set_quota(key, 0.7)

@@ -163,7 +163,7 @@ def test_a_limit_that_was_allowed_is_gone_back_to_at_once() -> None:
 
 
 @pytest.mark.parametrize(("seen", "refused_m"), [(pod(None, 100), 101), (pod(600), 500)])
-def test_nothing_is_left_to_try_where_the_lowest_limit_is_refused_or_somebody_else_has_set_more(
+def test_nothing_is_left_to_try_where_the_lowest_limit_is_refused_or_another_writer_has_set_more(
     seen: PodCpu, refused_m: int
 ) -> None:
     executor = paced(seen, 2.0)
