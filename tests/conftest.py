@@ -45,6 +45,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background jobs ignore Ctrl-C, and so would every program that a test starts and interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Jobs would run with the Python of an environment that is active in the user's shell.
+os.environ.pop("VIRTUAL_ENV", None)
+
 # A slow machine is no wrong answer, so there is no deadline; a gate must say the same twice, so it draws no new cases.
 PATIENT = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.register_profile("dev", PATIENT)
