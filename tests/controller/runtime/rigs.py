@@ -48,7 +48,7 @@ HOARDING = "a=$(head -c 12000000 /dev/zero | tr '\\0' a); b=$a$a; while :; do sl
 DEADLINE_S = 120.0
 """Time until an expected event counts as missing; a busy machine may need long."""
 MEMORY_BYTES = 64 * 1024 * 1024
-HOARD_BYTES = 24 * 1024 * 1024
+HOARD_BYTES = 30 * 1024 * 1024
 """Less than `HOARDING` holds."""
 
 T = TypeVar("T")
