@@ -59,7 +59,7 @@ def start(home: Home, plan: Plan, options: Mapping[str, Any] | None = None) -> C
 
     Raise `Unavailable`, with nothing left running."""
     home.create()
-    plan = plan.with_free_port()  # so late, because another program may take a port that is only known to be free
+    plan = plan.with_free_port()  # this late, because another program may take a free port until it is used
     children: list[StartedService] = []
     try:
         master = spawn("master", plan.master_words(), home)

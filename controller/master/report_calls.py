@@ -87,7 +87,8 @@ class AgentCalls:
         self.core, self.outside, self.logs = core, outside, logs
 
     def sync(self, worker_id: str, sync: WorkerSync, now_s: float) -> WorkerReply:
-        """Take an agent's report in (`Agents.take`); the reply holds the desired state of its worker."""
+        """Take an agent's report in (`Agents.take`); the reply holds the desired state of its worker. Raise `Denied` for a
+        report of another worker than the worker whose agent sent it."""
         with self.outside.changing(now_s):
             self.core.take(worker_id, sync, now_s)
             self.logs.take(worker_id, sync.logs or {})

@@ -1,6 +1,6 @@
 """The API server of a Kubernetes cluster: its pods of Spark executors, and the moving of their CPU limits.
 
-This module is the only one that talks to the server. It needs `list` and `watch` of pods and `patch` of `pods/resize`.
+Only this module talks to the server. It needs `list` and `watch` of pods and `patch` of `pods/resize`.
 lightkube finds it and the credentials. Every call has a time-out, a watch too: the server ends a watch after `WATCH_S`, so a
 watch that is silent for longer hangs. A patch says the whole limit of one container, so a lost patch is simply sent again.
 

@@ -115,7 +115,7 @@ def test_a_memory_limit_below_what_is_in_use_is_refused_and_kills_nothing(rig: A
     used = rig.until(lambda: max(0, runtime.observe()[key].memory_bytes - rigs.HOARD_BYTES))
     assert used
     with pytest.raises(RuntimeFailed, match=r"executor app-1/1"):
-        # less than it holds at any later moment: a shell that still builds its text frees some of it again
+        # the shell holds more than this at any later moment, although it frees some memory while it builds its text
         runtime.set_memory_limit(key, 2 * rigs.HOARD_BYTES // 3)
     seen = runtime.observe()[key]
     assert (seen.running, seen.memory_limit_bytes) == (True, rigs.MEMORY_BYTES)
