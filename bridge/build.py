@@ -36,9 +36,9 @@ class BuildError(Exception):
 def find_javac() -> Path:
     """Find `javac` in JAVA_HOME, else on the path. Raise BuildError if it is missing."""
     home = os.environ.get("JAVA_HOME")
-    beside = Path(home) / "bin" / "javac" if home else None
-    if beside and beside.is_file():
-        return beside
+    candidate = Path(home) / "bin" / "javac" if home else None
+    if candidate and candidate.is_file():
+        return candidate
     found = shutil.which("javac")
     if found is None:
         sentence = "no javac is on the path, which building the bridge needs: apt-get install openjdk-17-jdk-headless"

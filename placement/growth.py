@@ -114,7 +114,7 @@ class Started:
     seen_s: float | None = None
     idle_s: float | None = None
     ending: bool = False
-    told_s: float = 0.0
+    ordered_s: float = 0.0
     """Time at which the worker was last ordered to go."""
     adopted: bool = False
     """True if an earlier life asked for it: how long it takes to join is not known."""
@@ -220,7 +220,7 @@ class Growth:
         ends = []
         for started in self.started.values():
             if started.ending:
-                if now_s - started.told_s > self.limits.retry_s:
+                if now_s - started.ordered_s > self.limits.retry_s:
                     ends.append(self._end(started, "it was not ended when it was ordered to go", now_s))
             elif started.name in present:
                 if started.seen_s is None and not started.adopted:
@@ -258,7 +258,7 @@ class Growth:
         return [self._end(started, reason, now_s) for started in self.started.values()]
 
     def _end(self, started: Started, reason: str, now_s: float) -> EndWorker:
-        started.ending, started.told_s = True, now_s
+        started.ending, started.ordered_s = True, now_s
         return EndWorker(started.name, reason)
 
     def _take(self) -> WorkerType | None:

@@ -88,9 +88,9 @@ class StageLive(Struct, frozen=True):
     @property
     def task_core_s(self) -> float:
         """Mean work of a task: the profile's, moved towards that of the ended tasks by how sure these are."""
-        told, of = self.plan.work_core_s / self.plan.tasks, tasks_worth(self.plan)
+        profiled, of = self.plan.work_core_s / self.plan.tasks, tasks_worth(self.plan)
         ended_core_s = max(0.0, self.cpu_core_s - self.cpu_running_core_s)
-        return (of * told + ended_core_s) / (of + self.ended)
+        return (of * profiled + ended_core_s) / (of + self.ended)
 
     @property
     def doubtful_cv(self) -> float:
@@ -123,8 +123,8 @@ class StageLive(Struct, frozen=True):
         if not ahead:
             return by_records
         # the further reading runs ahead, the less records say; the more alike tasks are, the more CPU does
-        told_by_cpu = self.started * ahead**2
-        sure = told_by_cpu / (told_by_cpu + max(self.plan.task_cv, ALIKE_CV) ** 2)
+        cpu_evidence = self.started * ahead**2
+        sure = cpu_evidence / (cpu_evidence + max(self.plan.task_cv, ALIKE_CV) ** 2)
         by_cpu = self._parts_by_cpu()
         return sure * by_cpu[0] + (1 - sure) * by_records[0], sure * by_cpu[1] + (1 - sure) * by_records[1]
 

@@ -85,9 +85,9 @@ def test_panels_are_distinguished_and_ask_the_source_that_is_chosen() -> None:
     "words", [("check", "rules", "rules.yml"), ("test", "rules", "rules_test.yml"), ("check", "config", "prometheus.yml")]
 )
 def test_promtool_finds_nothing_wrong(words: tuple[str, ...], prometheus: Path, tmp_path: Path) -> None:
-    beside = shutil.copytree(PROMETHEUS, tmp_path / "prometheus")
+    copied = shutil.copytree(PROMETHEUS, tmp_path / "prometheus")
     for name in ("metrics.token", "ca.pem"):
-        (beside / name).touch()  # it looks whether they are there
-    done = subprocess.run([prometheus / "promtool", *words], cwd=beside, capture_output=True, text=True, check=False)
+        (copied / name).touch()  # it looks whether they are there
+    done = subprocess.run([prometheus / "promtool", *words], cwd=copied, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SUCCESS" in done.stdout

@@ -26,7 +26,6 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     "experiments/scenarios/__init__.py": {'"beside"': "a scenario, which recorded results name"},
     "docs/decisions/0022-idle-slivers.md": {"[beside](../results/beside/report.md)": "the same scenario's results"},
     "tests/controller/runtime/test_programs.py": {'"nobody"': "a user of every system"},
-    "tests/controller/master/core/test_capacity.py": {'"told"': "a test's parameter, which is a name in code"},
 }
 """Per file: texts in which a word is right, each with the reason; "*" is the whole file."""
 FOLDERS = (

@@ -48,7 +48,7 @@ DELEGATED = """\
 Delegate=yes
 DelegateSubgroup=agent
 """
-BESIDE_UNIT = """\
+NEXT_TO_UNIT = """\
 # This systemd has no DelegateSubgroup=. Without it, a service cannot start again while executors run in groups of its unit.
 # So executors' control groups are made next to the unit's own, if the agent may write there.
 """
@@ -203,7 +203,7 @@ def unit_text(service: Service, user: str | None, *, subgroups: bool = True) -> 
         "TimeoutStopSec=60",
         "KillMode=process",
         "LimitNOFILE=524288",
-        *(f"{AGENT}{DELEGATED if subgroups else BESIDE_UNIT}".splitlines() if service.worker_id else []),
+        *(f"{AGENT}{DELEGATED if subgroups else NEXT_TO_UNIT}".splitlines() if service.worker_id else []),
         "",
         "[Install]",
         f"WantedBy={'default' if user is None else 'multi-user'}.target",

@@ -42,16 +42,16 @@ def cache_root() -> Path:
 def write_whole(path: Path, content: bytes, *, lasting: bool = True) -> None:
     """Write `path`, mode 0600; a reader or a crash never meets half of it. `lasting`: once this returns, no part of it is
     lost with the power. Raise `OSError`."""
-    descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             if lasting:
                 os.fsync(file.fileno())
-        Path(beside).replace(path)
+        Path(temporary).replace(path)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        Path(temporary).unlink(missing_ok=True)
         raise
     if lasting:
         sync_folder(path.parent)

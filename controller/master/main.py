@@ -92,10 +92,10 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         kept.identity.generation,
         *listening.getsockname()[:2],
     )
-    told: list[int] = []
+    received: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn handles these signals while it serves, and then raises them again: that must not end what follows
-        signal.signal(number, lambda number, _: told.append(number))
+        signal.signal(number, lambda number, _: received.append(number))
     await server.serve(sockets=[])  # the server accepts by itself
     ticking.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -104,9 +104,9 @@ async def _serve(options: MasterOptions, listening: socket.socket, files: int) -
         cluster.notify(time.monotonic())  # of what has ended since the last pass
         await asyncio.to_thread(sender.close)
     cluster.close()
-    if told:  # no one waits for a provider that takes its time on another thread
-        signal.signal(told[0], signal.SIG_DFL)
-        signal.raise_signal(told[0])
+    if received:  # no one waits for a provider that takes its time on another thread
+        signal.signal(received[0], signal.SIG_DFL)
+        signal.raise_signal(received[0])
 
 
 async def _tick(cluster: ClusterState, topology: TopologyFile | None, beat: Callable[[], None]) -> None:

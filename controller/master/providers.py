@@ -181,11 +181,11 @@ class DockerProvider:
 def host_folders() -> list[Path]:
     """Return the folders of this host that an agent in a container is always shown."""
     mine = Path("/opt")
-    beside = [path for path in mine.iterdir() if path.name != "sparkpace"] if mine.is_dir() else []
+    others = [path for path in mine.iterdir() if path.name != "sparkpace"] if mine.is_dir() else []
     own = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1]]
     # the image has a system of its own
     own = [path for path in own if path not in (Path("/usr"), mine / "sparkpace")]
-    return [path for path in (*map(Path, FOLDERS), *beside, *own) if path.is_dir()]
+    return [path for path in (*map(Path, FOLDERS), *others, *own) if path.is_dir()]
 
 
 def make_provider(grown: GrowthOptions, *, cluster_id: str, master_url: str, home: Path) -> Provider:

@@ -95,8 +95,8 @@ def _stamp_file(archive: Path) -> Path:
 def _class_path(environment: Mapping[str, str], spark: SparkInstall, jar: Path) -> str:
     """Return the class path of the driver's JVM, as spark-submit prints it (SPARK_PRINT_LAUNCH_COMMAND, launcher.Main)."""
     asked = [str(spark.submit), "--conf", f"spark.driver.extraClassPath={jar}", "--version"]
-    told = _run(asked, {**environment, **spark.environment, "SPARK_PRINT_LAUNCH_COMMAND": "1"})
-    found = re.search(r"^Spark Command: .*? -cp (.*?) -X", told, re.MULTILINE)
+    output = _run(asked, {**environment, **spark.environment, "SPARK_PRINT_LAUNCH_COMMAND": "1"})
+    found = re.search(r"^Spark Command: .*? -cp (.*?) -X", output, re.MULTILINE)
     if found is None:
         raise RuntimeFailed(f"{spark.submit} does not show its class path; drivers start without a class archive")
     return found[1]

@@ -21,22 +21,22 @@ class ProgressLine:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False)
-        self._ui_told = False
-        self._late_told = False
-        self._waiting_told = ""
+        self._ui_shown = False
+        self._late_shown = False
+        self._waiting_shown = ""
 
     def show(self, view: ApplicationView | None) -> None:
         if view is None:
             return
-        if view.ui_url and not self._ui_told:
-            self._ui_told = True
+        if view.ui_url and not self._ui_shown:
+            self._ui_shown = True
             self._note(f"sparkpace: application {view.application_id}, Spark UI at {view.ui_url}")
         waiting = waiting_note(view)
-        if waiting and waiting != self._waiting_told:
+        if waiting and waiting != self._waiting_shown:
             self._note(waiting)
-        self._waiting_told = waiting
-        if not self._late_told and (warning := late_warning(view)):
-            self._late_told = True
+        self._waiting_shown = waiting
+        if not self._late_shown and (warning := late_warning(view)):
+            self._late_shown = True
             self._note(warning)
         if not self._live.is_started:
             self._live.start()

@@ -160,8 +160,8 @@ class CoursePoints:
 
 def _point(latest: Iterable[Sample], time_s: float) -> CoursePoint:
     alive = [sample for sample in latest if time_s - sample.time_s <= LOST_S]
-    told = [sample for sample in alive if sample.stage is not None and sample.progress is not None]
-    shown = max(told, key=lambda sample: (sample.stage or 0, sample.progress or 0.0), default=None)
+    reporting = [sample for sample in alive if sample.stage is not None and sample.progress is not None]
+    shown = max(reporting, key=lambda sample: (sample.stage or 0, sample.progress or 0.0), default=None)
     used = [sample.usage for sample in alive if sample.usage is not None]
     return CoursePoint(
         time_s=time_s,

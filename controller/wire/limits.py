@@ -31,7 +31,7 @@ CHANGES = 1000
 """Most changes of an application by `sparkpace set`."""
 NOTES, NOTE_LENGTH = 100, 1000
 """Most notes of an agent in one report, for the master's log, and characters of each."""
-STAGES_UNTOLD = 512
+STAGES_UNREPORTED = 512
 """Stage attempts of an executor that its driver has not reported, the last ones: more than run at a time."""
 EVENT_BYTES = 1 << 30
 """Most bytes of an application's events in the master's database."""

@@ -73,7 +73,7 @@ def play(what: Play, field: Field, step: str, *, limit_s: float, show: Callable[
                 elif isinstance(action, Resize):
                     field.resize(action.job, action.executors)
             field.end([action.job for action in actions if isinstance(action, End)])
-            show(f"{step}: {_told(stream)}")
+            show(f"{step}: {_standing(stream)}")
             time.sleep(LOOK_S)
     finally:
         field.end(list(stream.jobs.keys() - field.ended()))
@@ -84,7 +84,7 @@ def play(what: Play, field: Field, step: str, *, limit_s: float, show: Callable[
     return Played(jobs, late, field.core_s())
 
 
-def _told(stream: Stream) -> str:
+def _standing(stream: Stream) -> str:
     jobs = stream.jobs.values()
     here, waiting = sum(job.present for job in jobs), sum(job.state == "waiting" for job in jobs)
     return f"{here} jobs submitted, {waiting} waiting, {sum(job.state == 'ended' for job in jobs)} ended"

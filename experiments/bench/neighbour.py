@@ -52,10 +52,10 @@ sc.stop()
 CONSTANT = ("--law", "constant", "--conf", f"spark.pace.law.constant.cores={CORES}", "--executor-cores", "1")
 
 
-def round_s(sparkpace: Sparkpace, beside: list[str], stop: Path) -> float:
-    """Return the neighbour's median round, seconds, while the job with the words `beside` runs. Raise `SystemExit`."""
+def round_s(sparkpace: Sparkpace, job_words: list[str], stop: Path) -> float:
+    """Return the neighbour's median round, seconds, while the job with the words `job_words` runs. Raise `SystemExit`."""
     stop.unlink(missing_ok=True)
-    words = sparkpace.command(("submit", "--name", "other", *CONSTANT, *beside))
+    words = sparkpace.command(("submit", "--name", "other", *CONSTANT, *job_words))
     other = sparkpace.start(words, sparkpace.cwd / "other.log")
     try:
         printed = sparkpace.need("submit", *CONSTANT, "neighbour.py")

@@ -72,7 +72,7 @@ def main() -> None:
                 raise SystemExit(f"a wrong answer: {found}")
             results[network].append(found)
             print(pair, network, found, f"load {psutil.getloadavg()[0]:.1f}", flush=True)
-    told = {
+    summary = {
         network: {
             "mib_per_s": round(given.mib / statistics.median(one["seconds"] for one in runs), 1),
             "cpu_s_per_gib": round(1024 / given.mib * statistics.median(one["cpu_s"] for one in runs), 2),
@@ -80,8 +80,8 @@ def main() -> None:
         }
         for network, runs in results.items()
     }
-    (out / "network.json").write_text(json.dumps(told, indent=2) + "\n")
-    print(json.dumps({network: {**one, "runs": len(one["runs"])} for network, one in told.items()}, indent=2))
+    (out / "network.json").write_text(json.dumps(summary, indent=2) + "\n")
+    print(json.dumps({network: {**one, "runs": len(one["runs"])} for network, one in summary.items()}, indent=2))
 
 
 if __name__ == "__main__":

@@ -343,10 +343,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     given = parser.parse_args()
     phases = measure_viewers(given.out.resolve(), given.applications, given.viewers, given.seconds)
-    told = [{**msgspec.to_builtins(phase), "share_of_a_core": round(phase.share, 4)} for phase in phases]
-    result = {"applications": given.applications, "workers": WORKERS, "phases": told}
+    rows = [{**msgspec.to_builtins(phase), "share_of_a_core": round(phase.share, 4)} for phase in phases]
+    result = {"applications": given.applications, "workers": WORKERS, "phases": rows}
     (given.out / "viewers.json").write_text(json.dumps(result, indent=1) + "\n")
-    for row in told:
+    for row in rows:
         print(json.dumps(row))
 
 

@@ -159,8 +159,8 @@ class ResultFolder:
                 continue  # a checksum
             run = logged_run(log).record
             stages = tuple(structs.replace(stage, name=call_site(stage.name)) for stage in run.stages)
-            told = profile(app_id, (structs.replace(run, arguments=None, stages=stages),))
-            (self.runs / app_id / LOGGED).write_bytes(profile_json(told))
+            logged = profile(app_id, (structs.replace(run, arguments=None, stages=stages),))
+            (self.runs / app_id / LOGGED).write_bytes(profile_json(logged))
 
     def add_rows(self, record: RowStep) -> None:
         self._append("rows.jsonl", record)
@@ -240,6 +240,6 @@ def _refuse_packed(path: Path) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    beside = path.with_name(f".{path.name}")
-    beside.write_bytes(content)
-    beside.replace(path)
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_bytes(content)
+    temporary.replace(path)

@@ -61,11 +61,11 @@ class BesideAnother(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def tables(self, data: Data) -> str:
         rows = _rows(data)
-        told: list[tuple[object, ...]] = [(row.seed, *_told(_numbers(row))) for row in rows]
+        cells: list[tuple[object, ...]] = [(row.seed, *_cells(_numbers(row))) for row in rows]
         if rows:
             means = zip(*(_numbers(row) for row in rows), strict=True)
-            told.append(("mean", *_told([statistics.fmean(column) for column in means])))
-        return "\n".join(table(COLUMNS, told))
+            cells.append(("mean", *_cells([statistics.fmean(column) for column in means])))
+        return "\n".join(table(COLUMNS, cells))
 
     def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - no run folders
         return {}
@@ -76,7 +76,7 @@ def _numbers(row: BesideRow) -> tuple[float, ...]:
     return (*alone, row.deadline_s, row.due_s, 100 * (row.due_s / row.deadline_s - 1), row.important_s[0])
 
 
-def _told(numbers: Sequence[float]) -> list[str]:
+def _cells(numbers: Sequence[float]) -> list[str]:
     digits = (1, 1, 1, 1, 3, 1, 1, 2, 1)
     return [f"{number:.{places}f}" for number, places in zip(numbers, digits, strict=True)]
 

@@ -32,7 +32,7 @@ STEP, STEP_BEFORE = "`core.step`", "`decide`, `arbitrate`"
 """Code that a row of the decide step has timed. Rows that do not name it are older than the core: without accounts and
 samples."""
 QUOTA_MS = {"quota-idle": 50.0, "quota-loaded": 150.0}
-TOGETHER_S, TOLD_S = 0.3, 2.0
+TOGETHER_S, RECORDED_S = 0.3, 2.0
 """Seconds for the quotas of all containers: until the kernel has them, and until the engine's record has them (two
 periods)."""
 PARTS = ("decide", "quota-idle", "quota-loaded", "agent", "agent-woken", "master", "queue")
@@ -139,9 +139,11 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 p99_ms = percentile(each_ms, 0.99)
                 found.append(_goal(f"a quota in the kernel, {of}, p99", p99_ms, limit_ms, "ms", len(each_ms)))
                 found.append(_goal(f"all quotas in force, {of}", max(together_s), TOGETHER_S, "s", len(together_s)))
-                told_s = [row.told_s for row in quotas_ if row.told_s is not None]
-                if told_s:
-                    found.append(_goal(f"all quotas in the engine's record, {of}", max(told_s), TOLD_S, "s", len(told_s)))
+                recorded_s = [row.told_s for row in quotas_ if row.told_s is not None]
+                if recorded_s:
+                    found.append(
+                        _goal(f"all quotas in the engine's record, {of}", max(recorded_s), RECORDED_S, "s", len(recorded_s))
+                    )
         return found
 
     # ------------------------------------------------------------------ tables

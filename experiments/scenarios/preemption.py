@@ -240,20 +240,20 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def tables(self, data: Data) -> str:
         ran = {name: steps for name in self.schedulers if (steps := data.starting(f"{name}-"))}
-        told = [(name, len(steps), *self._shorts_told(steps), *self._longs_told(steps)) for name, steps in ran.items()]
+        rows = [(name, len(steps), *self._short_cells(steps), *self._long_cells(steps)) for name, steps in ran.items()]
         about = (
             "Short jobs' times are from arrival to end, their delay from arrival to first task; long jobs' times from first "
             "task to end. Lost core-s: seconds of tasks that had to run again, times the cores of their slot."
         )
-        lines = [*table(COLUMNS, told), about, ""]
+        lines = [*table(COLUMNS, rows), about, ""]
         if BASE in data.steps:
             columns = ("alone", "n", "stock, on its size s", "ours s", "CPU outside, cores")
-            lines += table(columns, (self._alone_told(kind, data) for kind in self.short))
+            lines += table(columns, (self._alone_cells(kind, data) for kind in self.short))
         if BASE in data.steps and self.load is not None:
             lines.append(f"Short jobs ask for {self.load:.0%} of the cluster: one comes every {self.every_s(data):.1f} s.")
         return "\n".join(lines)
 
-    def _shorts_told(self, steps: Sequence[StepRecord]) -> list[str]:
+    def _short_cells(self, steps: Sequence[StepRecord]) -> list[str]:
         times, delays = self.short_times(steps), self.short_delays(steps)
         numbers = [
             mean(times),
@@ -263,7 +263,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ]
         return [str(len(times)), *map(shown, numbers), str(_given_up(steps, self.short))]
 
-    def _longs_told(self, steps: Sequence[StepRecord]) -> list[str]:
+    def _long_cells(self, steps: Sequence[StepRecord]) -> list[str]:
         times, jobs = self.long_times(steps), [job for step in steps for job in step.jobs]
         numbers = [
             mean(times),
@@ -275,7 +275,7 @@ class Preemption(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         lost = math.fsum(job.summary.get("lost_core_s", 0.0) for job in jobs)
         return [str(len(times)), *map(shown, numbers), *map(str, sums), f"{lost:.1f}"]
 
-    def _alone_told(self, kind: str, data: Data) -> Sequence[object]:
+    def _alone_cells(self, kind: str, data: Data) -> Sequence[object]:
         ours = f"{data.steps[LEARN].job(kind).summary['end_s']:.1f}" if LEARN in data.steps else "-"
         base = data.steps[BASE]
         return kind, 1, f"{alone_s(data, kind):.1f}", ours, f"{base.outside_core_s / base.took_s:.2f}"

@@ -82,8 +82,8 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         points = ((point, _rows(data, point.name)) for point in self.points)
         lines = table(COLUMNS, (_cells(point, found) for point, found in points if found))
         for row in _rows(data, "profiled"):
-            told = f"{row.jobs} jobs under the profiler, which makes it {row.cpu_s:.1f} CPU seconds"
-            lines += [f"Where the time goes: {told}.", ""]
+            about = f"{row.jobs} jobs under the profiler, which makes it {row.cpu_s:.1f} CPU seconds"
+            lines += [f"Where the time goes: {about}.", ""]
             shares = ((part, f"{100 * share:.1f}%") for part, share in row.where.items())
             lines += table(("own code of", "share of the time"), shares)
         return "\n".join(lines)

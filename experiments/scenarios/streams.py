@@ -93,13 +93,13 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return found
 
     def tables(self, data: Data) -> str:
-        told = []
+        cells = []
         for load in self.loads:
             for scheduler, rows in _rows(data, load.name).items():
                 shorts = [one for row in rows for one in row.short_s]
                 longs = [one for row in rows for one in row.long_s]
                 share = _long_share(rows)
-                told.append(
+                cells.append(
                     (
                         *(f"{load.load:.0%}", scheduler, len(rows), len(shorts), f"{statistics.fmean(shorts):.1f}"),
                         *(f"{percentile(shorts, share):.1f}" for share in (0.5, 0.95)),
@@ -113,7 +113,7 @@ class Streams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "Short jobs' times are from arrival to end, long jobs' from first task to end. Free cores are those without a "
             "quota of another job, from a long job's first stage to the end of its last one."
         )
-        return "\n".join([about, "", *table(COLUMNS, told)])
+        return "\n".join([about, "", *table(COLUMNS, cells)])
 
     def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - no run folders
         return {}

@@ -266,14 +266,14 @@ class Table4(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for app in self.applications:
             noises = [f"{noise_pct(found(data, app, test, ORACLE)):.2f}" for test in with_oracle]
             stock = [s["end_s"] for test in self.tests for s in found(data, app, test, STOCK)]
-            for where, ends, told in (
+            for where, ends, noise in (
                 ("Sparkpace", _bases(data, app, 1.0), noises),
                 ("stock Spark", stock, [""] * len(noises)),
             ):
                 if ends:
                     times = [f"{seconds:.1f}" for seconds in (statistics.median(ends), min(ends), max(ends))]
                     spread = f"{100 * statistics.stdev(ends) / statistics.fmean(ends):.2f}" if len(ends) > 1 else "-"
-                    alone.append((app, where, len(ends), *times, spread, *told))
+                    alone.append((app, where, len(ends), *times, spread, *noise))
         noise_of = (f"noise % of {test}" for test in with_oracle)
         gone = [step for step, what in data.steps.items() if withdrawn(data, [job.summary for job in what.jobs])]
         named = f"Withdrawn, {len(gone)} of {len(data.steps)} runs: {', '.join(gone)}. Why: {data.withdrawn.why}."

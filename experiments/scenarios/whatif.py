@@ -131,9 +131,9 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         rows = []
         for app, cores in self._cells():
             if pairs := self._pairs(data, app, cores):
-                rows.append((app, f"{cores:g}", len(pairs), f"{pairs[0][0]:.1f}", *_told(pairs)))
+                rows.append((app, f"{cores:g}", len(pairs), f"{pairs[0][0]:.1f}", *_means(pairs)))
         by_cores = [
-            (f"{cores:g}", len(pairs), *_told(pairs)[1:])
+            (f"{cores:g}", len(pairs), *_means(pairs)[1:])
             for cores in self.cores
             if (pairs := [pair for app in self.applications for pair in self._pairs(data, app, cores)])
         ]
@@ -153,7 +153,7 @@ def _runs(app: str, cores: float) -> str:
     return f"{app}-on-{cores:g}-"
 
 
-def _told(pairs: list[tuple[float, float]]) -> tuple[str, str, str]:
+def _means(pairs: list[tuple[float, float]]) -> tuple[str, str, str]:
     errors = [100 * (real_s / said_s - 1) for said_s, real_s in pairs]
     real_s = statistics.fmean(real for _, real in pairs)
     return f"{real_s:.1f}", f"{statistics.fmean(errors):+.2f}", f"{statistics.fmean(map(abs, errors)):.2f}"

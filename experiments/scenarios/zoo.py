@@ -212,8 +212,8 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         bases: dict[str, Sequence[Mapping[str, Any]]] = {
             name: [step.jobs[0].summary for step in self._bases(half, name, data)] for name, half in self.halves().items()
         }
-        told = {name: (program.kind, program.random) for name, program in self.programs.items()}
-        return tables(self.parts(), self.halves(), told, bases, self.runs(data), self.limits)
+        kinds = {name: (program.kind, program.random) for name, program in self.programs.items()}
+        return tables(self.parts(), self.halves(), kinds, bases, self.runs(data), self.limits)
 
     def pictures(self, data: Data) -> dict[str, list[str]]:
         """Return the runs that were too late, each in detail."""

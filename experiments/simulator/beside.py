@@ -60,7 +60,7 @@ def beside(seed: int) -> BesideRow:
     deadline_s = STRETCH * all_s
     shares_s, _ = _both(drawn, None, Shares(), seed)
     ours_s, important_s = _both(drawn, None, Pacing(profiles), seed)
-    due_s, beside_due_s = _both(drawn, deadline_s, Pacing(profiles), seed)
+    due_s, important_due_s = _both(drawn, deadline_s, Pacing(profiles), seed)
     return BesideRow(
         seed=seed,
         all_s=round(all_s, 3),
@@ -69,7 +69,7 @@ def beside(seed: int) -> BesideRow:
         ours_s=round(ours_s, 3),
         deadline_s=round(deadline_s, 3),
         due_s=round(due_s, 3),
-        important_s=(round(important_s, 3), round(beside_due_s, 3)),
+        important_s=(round(important_s, 3), round(important_due_s, 3)),
     )
 
 

@@ -222,7 +222,7 @@ def foreknown(recorded: Recorded, taught_by: Recorded, task_cv: float = TASK_CV,
     return Foreknown(str(summary["app_id"]), str(summary["name"]), deadline_s, float(summary["error_pct"]), *errors)
 
 
-def told_foreknown(found: Sequence[Foreknown]) -> str:
+def foreknown_table(found: Sequence[Foreknown]) -> str:
     """Return Markdown, one row a run, and the means of the errors' sizes."""
     heading = ("run", "application", "deadline s", "real: error %", "replayed", "profile of the very run", "constant, known")
     errors = [(one.real, one.taught, one.own, one.constant) for one in found]
@@ -234,7 +234,7 @@ def told_foreknown(found: Sequence[Foreknown]) -> str:
     return "\n".join(table(heading, [*rows, ("mean size", "", "", *means)]))
 
 
-def told(found: Sequence[Compared]) -> str:
+def runs_table(found: Sequence[Compared]) -> str:
     """Return Markdown, one row a run."""
     heading = ("run", "law", "deadline s", "end s", "simulated", "error %", "allocated", "error %", "used", "error %")
     rows = []
@@ -258,9 +258,9 @@ def main(runs: tuple[Path, ...], taught_by: Path | None, task_cv: float, *, clai
     teacher = read_recorded(taught_by) if taught_by else None
     if clairvoyant:
         recorded = [read_recorded(folder) for folder in runs]
-        click.echo(told_foreknown([foreknown(one, teacher or one, task_cv) for one in recorded]))
+        click.echo(foreknown_table([foreknown(one, teacher or one, task_cv) for one in recorded]))
         return
-    click.echo(told([compare(read_recorded(folder), teacher, task_cv) for folder in runs]))
+    click.echo(runs_table([compare(read_recorded(folder), teacher, task_cv) for folder in runs]))
 
 
 if __name__ == "__main__":

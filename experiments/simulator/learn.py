@@ -52,11 +52,11 @@ class _Recorder(Fixed):
 
 def pre_run(job: SimJob, cluster: Sequence[SimWorker], *, effects: Effects, seed: int = 0) -> tuple[App, RunRecord]:
     """Run the job by itself on all cores of these workers, and return how it went and its record."""
-    app, record, _ = told_pre_run(job, cluster, effects=effects, seed=seed)
+    app, record, _ = pre_run_with_events(job, cluster, effects=effects, seed=seed)
     return app, record
 
 
-def told_pre_run(
+def pre_run_with_events(
     job: SimJob, cluster: Sequence[SimWorker], *, effects: Effects, seed: int = 0
 ) -> tuple[App, RunRecord, list[AnyEvent]]:
     """Return the results of `pre_run`, and the events that the driver sent."""

@@ -79,8 +79,8 @@ def replayed_job(run: RecordedRun, seed: int = 0) -> SimJob:
     for place, (stage, info) in enumerate(zip(record.stages, _infos(record), strict=True)):
         parents = tuple(sorted(places[parent] for parent in stage.parents))
         ready_s = max((record.stages[p].start_s + record.stages[p].duration_s for p in parents), default=record.startup_s)
-        beside_s = None if stage.signature in alone else fixed[stage.signature]
-        works, wait_s = _tasks(stage, record, _cores(stage, run), _lasted_s(stage, run), beside_s)
+        overlap_s = None if stage.signature in alone else fixed[stage.signature]
+        works, wait_s = _tasks(stage, record, _cores(stage, run), _lasted_s(stage, run), overlap_s)
         rng.shuffle(works)
         jobs.setdefault(stage.job, []).append(place)
         stages.append(
@@ -99,16 +99,16 @@ def replayed_job(run: RecordedRun, seed: int = 0) -> SimJob:
 
 
 def _tasks(
-    stage: StageRecord, record: RunRecord, cores: float, duration_s: float, beside_s: float | None
+    stage: StageRecord, record: RunRecord, cores: float, duration_s: float, overlap_s: float | None
 ) -> tuple[list[float], float]:
     """Return the works of a stage's tasks, and the seconds that each task waits. The stage waits for the part of its time
-    that its work does not explain with the cores that it had; where other stages ran next to it, for `beside_s`. Where the
+    that its work does not explain with the cores that it had; where other stages ran next to it, for `overlap_s`. Where the
     work explains more than its time, a part of that work was another stage's."""
     works = task_works(stage.tasks, max(LEAST_WORK, stage.work_core_s) / stage.tasks, stage.task_cv)
     computes_s = modelled_s((stage.tasks, math.fsum(works), stage.task_cv), cores, record.cores, record.slots)
     waves = math.ceil(stage.tasks / record.slots)
-    if beside_s is not None:
-        return works, beside_s / waves
+    if overlap_s is not None:
+        return works, overlap_s / waves
     if computes_s > duration_s > 0:
         return [work * duration_s / computes_s for work in works], 0.0
     return works, (duration_s - computes_s) / waves
@@ -163,8 +163,8 @@ def _submission(run: RecordedRun, seed: int) -> SimSubmission:
 
 def _effects(run: RecordedRun) -> Effects:
     record = run.record
-    beside_core_s = (record.used_core_s or 0.0) - math.fsum(stage.work_core_s for stage in record.stages)
-    launch_core_s = max(0.0, beside_core_s) / run.executors
+    other_core_s = (record.used_core_s or 0.0) - math.fsum(stage.work_core_s for stage in record.stages)
+    launch_core_s = max(0.0, other_core_s) / run.executors
     return Effects(latency_s=LATENCY_S, launch_s=run.first_task_s, launch_core_s=launch_core_s)
 
 

@@ -48,28 +48,28 @@ def make_input(path: Path) -> None:
     if path.exists():
         return
     tpc, on_hosts, spark = TPC.fullmatch(path.name), HOSTED.fullmatch(path.name), SPARK_DATA.fullmatch(path.name)
-    beside = path.with_name(f".{path.name}")
-    shutil.rmtree(beside, ignore_errors=True)
+    temporary = path.with_name(f".{path.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
     if path.name == GRAPH:
-        beside.write_bytes(lzma.decompress(DATA.read_bytes()))
+        temporary.write_bytes(lzma.decompress(DATA.read_bytes()))
     elif path.name == EVENT_LOGS:
-        beside.mkdir()
+        temporary.mkdir()
     elif path.name == JAR:
-        hosted.make_jar(beside)
+        hosted.make_jar(temporary)
     elif on_hosts:
-        hosted.make_files(beside, on_hosts[2].split("+"), int(on_hosts[1]))
+        hosted.make_files(temporary, on_hosts[2].split("+"), int(on_hosts[1]))
     elif tpc:
-        _generate(beside, tpc[1], tpc[2])
+        _generate(temporary, tpc[1], tpc[2])
     elif spark:
-        shutil.copytree(find_spark(os.environ).home / "data", beside / "data")
+        shutil.copytree(find_spark(os.environ).home / "data", temporary / "data")
         if spark[2]:
-            _repeat(beside / "data", spark[2], int(spark[1]))
+            _repeat(temporary / "data", spark[2], int(spark[1]))
     else:
         accepted = (
             f"{GRAPH}, {JAR}, {EVENT_LOGS}, tpch-SCALE, tpcds-SCALE, spark-data-TIMES-FILE and hosted-MEGABYTES-HOST+HOST"
         )
         raise BadInput(f"{path} is no input of a workload; there are {accepted}")
-    beside.rename(path)
+    temporary.rename(path)
 
 
 def find_tool() -> str | None:

@@ -30,7 +30,7 @@ LONGEST_S = 1e9
 """A profile may claim any works, and messages carry finite numbers. No deadline is longer."""
 
 
-def untold_core_s(whole_core_s: float, stages_core_s: float, used_core_s: float, known_core_s: float) -> float:
+def unknown_core_s(whole_core_s: float, stages_core_s: float, used_core_s: float, known_core_s: float) -> float:
     """Return the core-seconds that are still to come by the total and belong to no known stage, at least 0.
 
     `whole_core_s` is the least CPU of the whole application, `stages_core_s` the work of all its known stages, `used_core_s`
@@ -43,7 +43,7 @@ def come_already_core_s(
 ) -> float:
     """Return the core-seconds that the stages to come are expected to have and that have come in earlier stages, at least 0.
 
-    `whole_core_s` is the usual CPU of the whole application; the next three arguments are as in `untold_core_s`.
+    `whole_core_s` is the usual CPU of the whole application; the next three arguments are as in `unknown_core_s`.
     `moving_core_s` is the work of the stages to come that only some of the earlier runs had in these stages: the total takes
     away no other work, because a run may just have more to do."""
     left_core_s = max(0.0, whole_core_s + USUAL * stages_core_s - used_core_s)

@@ -83,8 +83,8 @@ def side_by_side_s(stages: Sequence[Sized], since_s: float, run: RunRecord) -> f
 
 def mean_cores(stages: Sequence[StageRecord], seconds: float, run: RunRecord) -> float:
     """Return the cores allocated to the stages over these seconds, else the run's cores, which are the most."""
-    told = [stage.cores_s for stage in stages if stage.cores_s]
-    return min(run.cores, sum(told) / seconds) if seconds > 0 and len(told) == len(stages) else run.cores
+    allocated = [stage.cores_s for stage in stages if stage.cores_s]
+    return min(run.cores, sum(allocated) / seconds) if seconds > 0 and len(allocated) == len(stages) else run.cores
 
 
 def modelled_s(stage: Sized, cores: float, most_cores: float, slots: int, waiting_s: float = 0.0) -> float:

@@ -27,7 +27,7 @@ def of_this_run(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun]) -
 
 def _shares(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun]) -> list[float]:
     found: list[float] = []
-    told = expected = 0.0  # of all input that was looked at so far
+    actual = expected = 0.0  # of all input that was looked at so far
     for stage in stages:
         run = seen.get(stage.index)
         whole, part = stage.amounts.read(stage.in_bytes), stage.amounts.input(stage.in_bytes)
@@ -37,14 +37,14 @@ def _shares(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun]) -> li
         else:
             of_input = by_tasks
             if of_input == 1 and expected:  # as many tasks may each read more
-                of_input = told / expected
+                of_input = actual / expected
             share = (
                 of_input if part == whole else ((whole - part) * _fed(stage, stages, found, seen) + part * of_input) / whole
             )
             if run is not None and (part or run.teaches):
                 share = _whole(run.shown.read(stage.in_bytes), run, share * whole) / whole
         if part and run is not None:
-            told, expected = told + share * part, expected + part
+            actual, expected = actual + share * part, expected + part
         found.append(share)
     return found
 

@@ -46,14 +46,14 @@ class EventLog:
     first end of a task on: (milliseconds, cores) for each change. Executors that came before count as there from the
     beginning, because every run has to wait for its executors. `cores_held` are the same from the first executor on, each at
     its own time. `untimed` are stages without a submission time. `attempt` is the number of the application's attempt from
-    1, where YARN makes several. `databricks_parts`: None for a log that Databricks did not write. `end_told` is false if the
+    1, where YARN makes several. `databricks_parts`: None for a log that Databricks did not write. `end_known` is false if the
     log has no end of the application, like those of Databricks."""
 
     run: Run = field(default_factory=Run)
     application_id: str = ""
     attempt: int = 1
     databricks_parts: int | None = None
-    end_told: bool = True
+    end_known: bool = True
     name: str = ""
     main: str | None = None
     arguments: tuple[str, ...] | None = None
@@ -78,8 +78,8 @@ class EventLog:
 
     def record(self) -> RunRecord:
         """Return the log's run record; container CPU is not in a log, so the executors' CPU counts."""
-        told = (job.started_ms for job in self.run.jobs.values())
-        started_ms = min(told, default=0) if self.started_ms is None else self.started_ms
+        starts = (job.started_ms for job in self.run.jobs.values())
+        started_ms = min(starts, default=0) if self.started_ms is None else self.started_ms
         return to_record(
             self.run,
             RunFacts(
@@ -172,14 +172,14 @@ def _end_with_its_jobs(log: EventLog) -> None:
     to have ended with them."""
     jobs = log.run.jobs.values()
     if jobs and all(job.ended_ms is not None for job in jobs):
-        log.end_told = False
+        log.end_known = False
         log.run.apply(ApplicationEnd(time_ms=max(job.ended_ms or 0 for job in jobs)))
 
 
 def _check_release(version: str, source: str) -> None:
     """Raise `BadInput` for a release that writes no submission times of stages (before 2.1 no CPU times either)."""
-    told = re.match(r"(\d{1,9})\.(\d{1,9})", version)
-    if told is not None and (int(told[1]), int(told[2])) < (2, 3):
+    release = re.match(r"(\d{1,9})\.(\d{1,9})", version)
+    if release is not None and (int(release[1]), int(release[2])) < (2, 3):
         why = "event logs of Spark 2.2 and older do not tell when a stage began"
         raise BadInput(f"{source} is of Spark {version}, and {why}; {_ACCEPTED}")
 

@@ -14,7 +14,7 @@ from stage_model.history.profile import RunRecord
 from stage_model.history.run import Run
 from stage_model.history.stage_run import StageRun
 
-UNTOLD_MS = 1000
+WITHOUT_CPU_MS = 1000
 """Run time, in milliseconds, that tasks together cannot have without CPU; a coarse clock may show no CPU for less."""
 
 
@@ -28,7 +28,7 @@ def log_gaps(log: EventLog) -> tuple[str, ...]:
             "no SparkListenerEnvironmentUpdate; its main file and when it was submitted are not known, and each task counts "
             "as one core's"
         )
-    if not log.end_told:
+    if not log.end_known:
         found.append("no SparkListenerApplicationEnd, as Databricks writes none; it is taken to have ended with its last job")
     if log.strangers:
         found.append(f"{_count(len(log.strangers), 'executor')} that ran tasks and never came; their cores do not count")
@@ -87,7 +87,7 @@ def gaps(run: Run) -> tuple[str, ...]:
         found.append(f"{_stages(open_ones)} without an end; how long they took is unknown")
     if short:
         found.append(f"{_stages(short)} with fewer ends of tasks than tasks; missing ones count as the mean of the others")
-    if sum(stage.run_ms_without_cpu for stage in without_cpu) >= UNTOLD_MS:
+    if sum(stage.run_ms_without_cpu for stage in without_cpu) >= WITHOUT_CPU_MS:
         found.append(
             f"{_stages(without_cpu)} without the CPU time of tasks (Executor CPU Time); their run time counts as work, "
             "which is too much where they waited"
@@ -106,13 +106,13 @@ def why_incomplete(run: Run) -> str:
     ended well."""
     failed = sum(job.ok is False and not job.cancelled for job in run.jobs.values())
     unended = run.jobs_cut_short if run.ended else sum(job.ok is None for job in run.jobs.values())
-    told = [
+    reasons = [
         *([] if run.jobs else ["it has no job"]),
         *([f"{_count(failed, 'job')} failed"] if failed else []),
         *([f"{_count(unended, 'job')} did not end before the application"] if unended else []),
         *([] if run.ended else ["the application never ended"]),
     ]
-    return ", ".join(told)
+    return ", ".join(reasons)
 
 
 def _stages(stages: Sequence[StageRun]) -> str:

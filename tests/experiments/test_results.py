@@ -51,8 +51,8 @@ def table_below(heading: str, text: str) -> list[str]:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_a_committed_folder_is_packed(folder: Path) -> None:
-    beside = {path.name for path in folder.iterdir() if path.suffix != ".png"} - {"withdrawn.json", "explained.json"}
-    assert beside == {"report.md", "data.tar.xz"}
+    others = {path.name for path in folder.iterdir() if path.suffix != ".png"} - {"withdrawn.json", "explained.json"}
+    assert others == {"report.md", "data.tar.xz"}
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*/withdrawn.json")), ids=lambda path: path.parent.name)

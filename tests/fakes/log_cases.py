@@ -23,8 +23,8 @@ DATABRICKS = "no SparkListenerApplicationEnd, as Databricks writes none; it is t
 class Case:
     """A made-up program, what is changed in its log, and what follows from it.
 
-    `ends`: seconds by cores, its own first. `works`: core-seconds of each stage. `told`: a part of each sentence. `key`: of
-    the profile that it teaches.
+    `ends`: seconds by cores, its own first. `works`: core-seconds of each stage. `phrases`: a part of each sentence. `key`:
+    of the profile that it teaches.
     """
 
     threads: Threads
@@ -32,7 +32,7 @@ class Case:
     works: tuple[float, ...] = ()
     executors: Sequence[MadeExecutor] = field(default_factory=lambda: FOUR)
     change: Change = changes.unchanged
-    told: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     files: Files = changes.one_file
     key: str = "made@program.py"
@@ -58,21 +58,25 @@ CASES = {
         [[MadeJob((MAPS, MadeStage(8, 10_000, parents=(0,), lost=(4, 4))))]],
         {4: 61, 2: 111, 1: 211},
         (120, 80),
-        told=("more than one attempt",),
+        phrases=("more than one attempt",),
     ),
-    "no CPU time": Case(TWO_STAGES, {4: 51, 2: 91}, (80, 80), options={"with_cpu": False}, told=("Executor CPU Time",)),
+    "no CPU time": Case(TWO_STAGES, {4: 51, 2: 91}, (80, 80), options={"with_cpu": False}, phrases=("Executor CPU Time",)),
     "CPU times of 0": Case(
-        TWO_STAGES, {4: 51, 2: 91}, (80, 80), change=changes.metrics_changed(Executor_CPU_Time=0), told=("Executor CPU Time",)
+        TWO_STAGES,
+        {4: 51, 2: 91},
+        (80, 80),
+        change=changes.metrics_changed(Executor_CPU_Time=0),
+        phrases=("Executor CPU Time",),
     ),
     # 40 core-seconds for each stage, and ten seconds in which its tasks wait
     "half of the time computed": Case(
         [[MadeJob((MadeStage(8, 10_000, cpu=0.5), MadeStage(8, 10_000, parents=(0,), cpu=0.5)))]], {4: 51, 2: 71}, (40, 40)
     ),
     "some ends of tasks lost": Case(
-        TWO_STAGES, {4: 51, 2: 91}, (80, 80), change=changes.without_ends(3, stage=1), told=("fewer ends of tasks",)
+        TWO_STAGES, {4: 51, 2: 91}, (80, 80), change=changes.without_ends(3, stage=1), phrases=("fewer ends of tasks",)
     ),
     "an end of a stage lost": Case(
-        TWO_STAGES, {4: 51}, (80, 80), change=changes.without_end_of_stage, told=("without an end",)
+        TWO_STAGES, {4: 51}, (80, 80), change=changes.without_end_of_stage, phrases=("without an end",)
     ),
     "an end of a task that is there twice": Case(TWO_STAGES, {4: 51, 2: 91}, (80, 80), change=changes.twice_ended),
     # two cores for 40 s, then eight for ten
@@ -81,7 +85,7 @@ CASES = {
         {8: 31, 4: 51, 2: 91},
         (160,),
         executors=[MadeExecutor(2), MadeExecutor(6, comes_ms=50_000)],
-        told=("2 to 8 cores",),
+        phrases=("2 to 8 cores",),
     ),
     # eight cores for 20 s, and after a pause of 30 s two for 80 s
     "shrunk": Case(
@@ -89,7 +93,7 @@ CASES = {
         {8: 81, 4: 121, 2: 201},
         (160, 160),
         executors=[MadeExecutor(2), MadeExecutor(6, leaves_ms=35_000)],
-        told=("2 to 8 cores",),
+        phrases=("2 to 8 cores",),
     ),
     # at 22 s an executor dies with two tasks, which begin again at 30 s; the loss is in the plan, too
     "lost an executor": Case(
@@ -97,7 +101,7 @@ CASES = {
         {4: 41},
         (80,),
         executors=[MadeExecutor(2), MadeExecutor(2, dies_ms=22_000)],
-        told=("2 to 4 cores",),
+        phrases=("2 to 4 cores",),
     ),
     "an executor that comes in the first tasks' time": Case(
         [[MadeJob((MadeStage(8, 10_000),))]], {4: 33}, (80,), executors=[MadeExecutor(2), MadeExecutor(2, comes_ms=12_000)]
@@ -127,9 +131,9 @@ CASES = {
     "tasks of two cores": Case(TWO_STAGES, {2: 91}, (80, 80), options={"task_cpus": 2}),
     "old and known": Case(TWO_STAGES, {4: 51}, (80, 80), options={"version": "2.3.4"}),
     # ---------------------------------------------------------- ways to run Spark, and what vendors write
-    "Databricks": Case(TWO_STAGES, {4: 50, 2: 90}, (80, 80), change=changes.of_databricks, told=(DATABRICKS,)),
+    "Databricks": Case(TWO_STAGES, {4: 50, 2: 90}, (80, 80), change=changes.of_databricks, phrases=(DATABRICKS,)),
     "Databricks in parts": Case(
-        TWO_STAGES, {4: 50, 2: 90}, (80, 80), change=changes.of_databricks, told=(DATABRICKS,), files=changes.by_the_hour
+        TWO_STAGES, {4: 50, 2: 90}, (80, 80), change=changes.of_databricks, phrases=(DATABRICKS,), files=changes.by_the_hour
     ),
     "rolling and packed": Case(TWO_STAGES, {4: 51, 2: 91}, (80, 80), files=changes.rolling),
     "YARN's cluster mode": Case(
@@ -160,7 +164,7 @@ CASES = {
         {4: 41, 2: 81},
         (80, 80),
         change=changes.without("ApplicationStart"),
-        told=("no SparkListenerApplicationStart; its name is not known, and its time counts from its first job",),
+        phrases=("no SparkListenerApplicationStart; its name is not known, and its time counts from its first job",),
         key="@program.py",
     ),
     "without its settings": Case(
@@ -168,7 +172,7 @@ CASES = {
         {4: 47, 2: 87},
         (80, 80),
         change=changes.without("EnvironmentUpdate"),
-        told=("no SparkListenerEnvironmentUpdate; its main file and when it was submitted are not known",),
+        phrases=("no SparkListenerEnvironmentUpdate; its main file and when it was submitted are not known",),
         key="made",
     ),
     # ---------------------------------------------------------- shapes of jobs
@@ -230,7 +234,7 @@ CASES = {
         {4: 61},
         (100, 20),
         executors=[MadeExecutor(2), MadeExecutor(2, dies_ms=25_000, with_output=True)],
-        told=("did tasks again", "2 to 4 cores"),
+        phrases=("did tasks again", "2 to 4 cores"),
     ),
     # ---------------------------------------------------------- executors
     "executors of unlike sizes": Case(
@@ -243,7 +247,7 @@ CASES = {
         (80, 80),
         executors=[MadeExecutor(4), MadeExecutor(1)],
         change=changes.without_executor("2", "ExecutorAdded"),
-        told=("1 executor ",),
+        phrases=("1 executor ",),
     ),
     # each job has two cores, and two more from 15 s after its start on: two tasks, two, two at 15 s, and two
     "executors that come and go with each job": Case(
@@ -251,7 +255,7 @@ CASES = {
         {4: 71, 2: 111},
         (80, 80),
         executors=[MadeExecutor(2), *(MadeExecutor(2, comes_ms=ms, leaves_ms=ms + 5_000) for ms in (25_000, 75_000))],
-        told=("2 to 4 cores",),
+        phrases=("2 to 4 cores",),
     ),
     "executors that left before the end": Case(TWO_STAGES, {4: 51, 2: 91}, (80, 80), change=changes.left_at_the_end),
     # four tasks on the two cores that a stage without a profile has, then eight on the four of its own

@@ -141,7 +141,7 @@ def in_one_query(events: Events) -> Events:
 
 def in_micro_batches(events: Events) -> Events:
     """Let each job belong to a micro-batch of a streaming query, which reports its progress."""
-    name, told = "org.apache.spark.sql.streaming.StreamingQueryListener$Query", list[Event]()
+    name, extended = "org.apache.spark.sql.streaming.StreamingQueryListener$Query", list[Event]()
     for event in events:
         if event["Event"].endswith("JobStart"):
             batch = str(event["Job ID"])
@@ -150,23 +150,23 @@ def in_micro_batches(events: Events) -> Events:
                 "streaming.sql.batchId": batch,
                 "spark.job.description": None,
             }
-        told.append(event)
+        extended.append(event)
         if event["Event"].endswith("JobEnd"):
-            told.append({"Event": f"{name}ProgressEvent", "progress": {"id": "5f", "batchId": event["Job ID"]}})
-    return told
+            extended.append({"Event": f"{name}ProgressEvent", "progress": {"id": "5f", "batchId": event["Job ID"]}})
+    return extended
 
 
 def among_others(events: Events) -> Events:
     """Put events between them that say nothing about the work: of Spark, of a vendor, and of another order."""
-    told = list[Event]()
+    extended = list[Event]()
     for event in events:
-        told += [
+        extended += [
             event,
             {"Event": "SparkListenerBlockManagerAdded", "Timestamp": 1, "Maximum Memory": 2},
             {"Event": "org.apache.spark.sql.catalyst.catalog.CreateTableEvent", "database": "d", "name": "n"},
             {"Timestamp": 3, "Event": "com.vendor.Metrics"},
         ]
-    return told
+    return extended
 
 
 def of_databricks(events: Events) -> Events:

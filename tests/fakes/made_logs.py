@@ -182,13 +182,13 @@ class _Driver:
     def _come(self, executor: _Executor) -> None:
         self.there.append(executor)
         info = {"Host": "h", "Total Cores": executor.made.cores, "Resource Profile Id": executor.made.profile}
-        told = {"Timestamp": EPOCH_MS + self.ms, "Executor ID": executor.name, "Executor Info": info}
-        self._tell("ExecutorAdded", told)
+        fields = {"Timestamp": EPOCH_MS + self.ms, "Executor ID": executor.name, "Executor Info": info}
+        self._tell("ExecutorAdded", fields)
 
     def _go(self, executor: _Executor) -> None:
         self.there.remove(executor)
-        told = {"Timestamp": EPOCH_MS + self.ms, "Executor ID": executor.name, "Removed Reason": "made"}
-        self._tell("ExecutorRemoved", told)
+        fields = {"Timestamp": EPOCH_MS + self.ms, "Executor ID": executor.name, "Removed Reason": "made"}
+        self._tell("ExecutorRemoved", fields)
 
     def _die(self, executor: _Executor) -> None:
         if executor in self.there:
@@ -268,8 +268,8 @@ class _Driver:
             attempt.waiting.append(task.index)
             if task.executor.made.broken and task.executor not in attempt.excluded:
                 attempt.excluded.append(task.executor)
-                told = {"executorId": task.executor.name, "stageId": stage.number, "taskFailures": 1}
-                self._tell("ExecutorExcludedForStage", told)
+                fields = {"executorId": task.executor.name, "stageId": stage.number, "taskFailures": 1}
+                self._tell("ExecutorExcludedForStage", fields)
             return
         self._stop(task, "Success")
         attempt.on[task.index] = task.executor

@@ -34,7 +34,7 @@ class Server(ThreadingHTTPServer):
     view: ApplicationView | None = None
     workers: tuple[WorkerView, ...] = ()
     killed = 0
-    told: list[int]
+    exit_codes: list[int]
     """Exit codes of drivers, each as often as it was reported."""
     starts: list[StartReply]
     """Answers to whether a driver may start, in turn; the last one stays."""
@@ -53,7 +53,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, home: Home) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.home = home
-        self.told, self.starts, self.started = [], [StartReply()], []
+        self.exit_codes, self.starts, self.started = [], [StartReply()], []
         secure(self, home)
 
     @property
@@ -103,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(200, msgspec.json.encode(self.server.services))
             return
         if self.path.endswith("/ended"):
-            self.server.told.append(msgspec.json.decode(body, type=DriverEnded).exit_code)
+            self.server.exit_codes.append(msgspec.json.decode(body, type=DriverEnded).exit_code)
             self.server.away -= 1
             refused = (507, b'{"error": "the disk is full", "exit_code": 69}')
             taken = self.server.away < 0

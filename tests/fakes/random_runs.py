@@ -69,14 +69,14 @@ class Job:
 
     def events(self, retried: int | None) -> list[AnyEvent]:
         """Return events at time 0. Stage `retried` fails once, when half of its tasks are done."""
-        told: list[AnyEvent] = [
+        events: list[AnyEvent] = [
             JobStart(job=self.number, time_ms=0, stages=self.infos(), sql_execution=self.sql, properties=self.properties)
         ]
         for place, (first, second) in enumerate(zip(self.infos(), self.infos(attempt=1), strict=True)):
             if place == retried:
-                told += self._attempt(first, first.tasks // 2, failure="FetchFailed")
-            told += self._attempt(second if place == retried else first, first.tasks)
-        return [*told, JobEnd(job=self.number, time_ms=0, ok=True)]
+                events += self._attempt(first, first.tasks // 2, failure="FetchFailed")
+            events += self._attempt(second if place == retried else first, first.tasks)
+        return [*events, JobEnd(job=self.number, time_ms=0, ok=True)]
 
     def _attempt(self, info: StageInfo, done: int, failure: str | None = None) -> list[AnyEvent]:
         run_ms, cpu_ns = round(1000 * self.work_core_s), round(1e9 * self.work_core_s)
@@ -126,9 +126,9 @@ class Story:
             app.executors[str(number)] = Executor(kept)
         by_job = {job.number: given for job, given in zip(self.jobs, properties, strict=True)}
         for event in self.events:
-            told = structs.replace(event, properties=by_job[event.job]) if isinstance(event, JobStart) else event
+            changed = structs.replace(event, properties=by_job[event.job]) if isinstance(event, JobStart) else event
             at_s = event.time_ms / 1000 if isinstance(event, JobStart | StageSubmitted) else 0.0
-            goals.take_event(app, told, lambda: self.most, at_s)
+            goals.take_event(app, changed, lambda: self.most, at_s)
         for report in self.reports:
             app.take(app.executors[report.executor_id], "agent", report)
         return app
@@ -144,17 +144,17 @@ def _interleaved(draw: st.DrawFn, jobs: Sequence[Job], retried: dict[int, int]) 
     """Mix all events: jobs of one thread follow each other, jobs of different threads come in any order."""
     threads = {thread: [job for job in jobs if job.thread == thread] for thread in {job.thread for job in jobs}}
     left = {t: [e for job in mine for e in job.events(retried.get(job.number))] for t, mine in threads.items()}
-    told: list[AnyEvent] = []
+    mixed: list[AnyEvent] = []
     ms = draw(st.integers(0, 5000))
     while left:
         thread = draw(st.sampled_from(sorted(left)))
         for _ in range(draw(st.integers(1, 6))):
-            told.append(_at(left[thread].pop(0), ms))
+            mixed.append(_at(left[thread].pop(0), ms))
             ms += draw(st.sampled_from((0, 10, 800)))
             if not left[thread]:
                 del left[thread]
                 break
-    return told
+    return mixed
 
 
 own_deadlines = st.sampled_from(("5s", "60s", "200s", "2min"))

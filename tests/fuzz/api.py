@@ -140,8 +140,8 @@ class Conversation:
         if status >= 500:
             raise self.errors.last or AssertionError(f"{method} {path}: {status} {answer!r}")
         if (method, path, status) == ("POST", "/v1/applications", 200):
-            told = msgspec.json.decode(answer)
-            self.mine, self.token = told["application_id"], told["token"]
+            reply = msgspec.json.decode(answer)
+            self.mine, self.token = reply["application_id"], reply["token"]
         return answer
 
     async def _answered(
@@ -190,8 +190,8 @@ def conversations() -> Iterator[bytes]:
             "pid": 1,
             "boot_id": "x",
         }
-        told = {"instance": "l", "cluster_id": "c", "generation": 1, "worker": {**info, **(offers or {})}, **changed}
-        return b"W" + json.dumps({**told, "executors": [msgspec.to_builtins(one) for one in reports]}).encode()
+        message = {"instance": "l", "cluster_id": "c", "generation": 1, "worker": {**info, **(offers or {})}, **changed}
+        return b"W" + json.dumps({**message, "executors": [msgspec.to_builtins(one) for one in reports]}).encode()
 
     events = one_stage_run(1000)
     conf = {"spark.pace.deadline": "1h", "spark.pace.priority": "low", "spark.pace.placement.labels": "zone=a"}

@@ -31,11 +31,11 @@ Work = Callable[[], object]
 
 
 def folded(events: Iterable[AnyEvent]) -> Work:
-    told = list(events)
+    listed = list(events)
 
     def fold() -> None:
         into = Run()
-        for event in told:
+        for event in listed:
             into.apply(event)
 
     return fold
@@ -66,11 +66,11 @@ def jobs_with_deadlines_that_all_run_and_then_end(size: int) -> Work:
     begun: list[AnyEvent] = [
         JobStart(job=number, time_ms=number, properties={"spark.pace.deadline": "10s"}) for number in range(size)
     ]
-    told: list[AnyEvent] = [*begun, *(JobEnd(job=number, time_ms=number, ok=True) for number in range(size))]
+    events: list[AnyEvent] = [*begun, *(JobEnd(job=number, time_ms=number, ok=True) for number in range(size))]
 
     def apply() -> None:
         actions = Actions()
-        for event in told:
+        for event in events:
             actions.apply(event)
             actions.under_way()
 
@@ -92,13 +92,13 @@ def an_event_log_of_many_tasks(size: int) -> Work:
 
 
 def a_curve_of_many_stages(size: int) -> Work:
-    told = profile("k", [record(f"r{n}", n, *(stage(f"s{at}", name=f"s{at}") for at in range(size))) for n in range(3)])
-    return lambda: curve(told, 2, 2.0)
+    taught = profile("k", [record(f"r{n}", n, *(stage(f"s{at}", name=f"s{at}") for at in range(size))) for n in range(3)])
+    return lambda: curve(taught, 2, 2.0)
 
 
 def a_plan_of_many_stages(size: int) -> Work:
-    told = profile("k", [record("r", 1, *(stage(f"s{number}", name=f"s{number}") for number in range(size)))])
-    request = PlanRequest(profile_json=profile_json(told).decode(), deadline_s=60.0, law="paper")
+    taught = profile("k", [record("r", 1, *(stage(f"s{number}", name=f"s{number}") for number in range(size)))])
+    request = PlanRequest(profile_json=profile_json(taught).decode(), deadline_s=60.0, law="paper")
     worker = WorkerInfo(worker_id="w", host="h", cores=2.0, memory_mb=1, runtime="r", pid=1, boot_id="b")
     return lambda: plan_reply(request, profile_of(request, ProfileStore(Path("none"))), ClusterNow([worker]))
 
@@ -113,8 +113,8 @@ def a_match_of_threads_with_many_jobs(size: int) -> Work:
             live.apply(JobEnd(job=number, time_ms=number, ok=True))
     first = [stage(f"x-1-{n}", job=n, start_s=float(n), duration_s=1.5) for n in range(size)]
     second = [stage(f"x-2-{n}", job=n, start_s=n + 0.5, duration_s=9.0, parents=(f"x-1-{n}",)) for n in range(size)]
-    told = record("r", 1, *(one for pair in zip(first, second, strict=True) for one in pair))
-    return lambda: match(estimate(profile("k", [told])), live)
+    taught = record("r", 1, *(one for pair in zip(first, second, strict=True) for one in pair))
+    return lambda: match(estimate(profile("k", [taught])), live)
 
 
 @pytest.mark.parametrize(

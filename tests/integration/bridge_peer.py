@@ -80,7 +80,6 @@ class Peer:
         self.starved: dict[str, int] = {}
         self.executors: dict[str, subprocess.Popen[bytes]] = {}
         self.token = "first-token"
-        self.told = False
         self.port = 0
         self.open()
         self.token_file = directory / "submit.token"
@@ -161,9 +160,9 @@ class Peer:
             self.stored = behind if self.stored is None else self.stored
             return 200, newer(DriverReply(acknowledged=self.stored, taken=self.acknowledged))
         if self.stored is not None:
-            told, self.stored = self.stored, None
-            self.kept.append((told, []))
-            return 200, newer(DriverReply(acknowledged=told))
+            stored, self.stored = self.stored, None
+            self.kept.append((stored, []))
+            return 200, newer(DriverReply(acknowledged=stored))
         stop = "the test has seen enough" if fault == "stop" else None
         acknowledged = 0 if fault == "forgot" else self.acknowledged
         reply = DriverReply(acknowledged=acknowledged, gone=tuple(self.gone), stop=stop, starved=dict(self.starved))

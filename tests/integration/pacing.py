@@ -42,7 +42,7 @@ def assert_paced(summary: dict[str, Any], samples: Iterable[Sample]) -> None:
     assert_late_only_with_all(summary["violated"], samples)
 
 
-def assert_told(home: Home, summary: dict[str, Any]) -> None:
+def assert_reported(home: Home, summary: dict[str, Any]) -> None:
     """Assert that the executors' reports through their driver have arrived: only by them an agent knows for which stage
     executors hold cores. Live progress shows it, too, but only if a sample comes in the middle of a stage."""
     profile = ProfileStore(home.profiles).load(summary["profile"])

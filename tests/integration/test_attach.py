@@ -16,7 +16,7 @@ from controller.wire.command import ApplicationView
 from experiments.harness.live_cluster import free_port, spark_home
 from tests.integration.conftest import ONE_SPARK
 from tests.integration.local_cluster import Job, LocalCluster, adopted_groups, conf_words, eventually
-from tests.integration.pacing import AIM, assert_paced, assert_squeezed, assert_told, contest, deadline_for
+from tests.integration.pacing import AIM, assert_paced, assert_reported, assert_squeezed, contest, deadline_for
 from tests.integration.spark_standalone import standalone
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
@@ -118,7 +118,7 @@ def test_a_job_on_sparks_own_cluster_is_paced_and_its_groups_go(
     samples = adopting.samples(summary["app_id"])
     assert_paced(summary, samples)
     assert {sample.executor_id for sample in samples if sample.quota > 0} == {"0", "1"}
-    assert_told(adopting.home, summary)
+    assert_reported(adopting.home, summary)
     eventually(lambda: adopted_groups(adopting) == [], "the end of the executors' groups")
 
 

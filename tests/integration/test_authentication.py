@@ -98,8 +98,8 @@ def check(cluster: LocalCluster, python: Path, stop_file: Path, tmp_path: Path, 
     eventually(lambda: all(v.finished for v in cluster.views("closed")), "the record")
     eventually(lambda: not places(cluster, secret), "the end of every file with the secret")
     [log] = [path for path in (tmp_path / "events").rglob("*") if path.is_file() and path.stat().st_size > 1000]
-    told = log.read_text()
-    assert ("spark.authenticate" in told, secret in told, "spark.my.password" in told) == (True, False, True)
+    logged = log.read_text()
+    assert ("spark.authenticate" in logged, secret in logged, "spark.my.password" in logged) == (True, False, True)
 
 
 class Peer:

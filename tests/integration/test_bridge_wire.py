@@ -60,7 +60,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         thread.join()
 
 
-def told(server: Server, classes: str, answers: list[tuple[int, str | None, bytes]]) -> tuple[list[str], str]:
+def bridge_output(server: Server, classes: str, answers: list[tuple[int, str | None, bytes]]) -> tuple[list[str], str]:
     """Return what the bridge makes of these answers, a line for each; and what it says to the user."""
     server.answers = answers
     return ask(server.server_port, server.home, classes, len(answers))
@@ -75,19 +75,19 @@ def ask(port: int, home: Home, classes: str, times: int) -> tuple[list[str], str
 
 
 def test_the_bridge_names_its_version_and_takes_an_answer_of_that_one(server: Server, classes: str) -> None:
-    lines, _ = told(server, classes, [(200, version, b'{"a":1}') for version in (None, SPOKEN)])
+    lines, _ = bridge_output(server, classes, [(200, version, b'{"a":1}') for version in (None, SPOKEN)])
     assert lines == ['answer {"a":1}'] * 2
     assert server.heard == [SPOKEN] * 2
 
 
 def test_an_answer_of_another_version_is_refused_in_one_sentence(server: Server, classes: str) -> None:
-    lines, _ = told(server, classes, [(200, "2", b"{}"), (400, "2", b'{"error": "no."}'), (200, "new", b"{}")])
+    lines, _ = bridge_output(server, classes, [(200, "2", b"{}"), (400, "2", b'{"error": "no."}'), (200, "new", b"{}")])
     said = f"refused false the master at 127.0.0.1:{server.server_port} speaks wire version"
     assert [line.partition(",")[0] for line in lines] == [f"{said} '2'", f"{said} '2'", f"{said} 'new'"]
 
 
 def test_a_failing_master_is_no_question_of_versions(server: Server, classes: str) -> None:
-    lines, _ = told(server, classes, [(503, "0", b""), (404, None, b'{"error": "who?"}')])
+    lines, _ = bridge_output(server, classes, [(503, "0", b""), (404, None, b'{"error": "who?"}')])
     assert lines == ["failed HTTP 503", "refused true who?"]
 
 

@@ -21,7 +21,7 @@ from controller.runtime.cgroup.tree import CgroupTree
 from experiments.harness.one_node import SCRIPT, STATE
 from tests.integration.kubernetes_cluster import Kubernetes
 from tests.integration.local_cluster import Job, LocalCluster, conf_words, eventually
-from tests.integration.pacing import AIM, assert_paced, assert_told, assert_unharmed, deadline_for
+from tests.integration.pacing import AIM, assert_paced, assert_reported, assert_unharmed, deadline_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes, pytest.mark.groups]
 
@@ -99,7 +99,7 @@ def test_a_job_in_pods_is_paced_only_by_conf_also_when_the_agent_is_killed_and_w
     assert_unharmed(summary, view.application_id)
     assert_paced(summary, samples)
     assert {sample.executor_id for sample in samples if sample.quota > 0} == {"1", "2"}
-    assert_told(adopting.home, summary)
+    assert_reported(adopting.home, summary)
     eventually(lambda: not kubernetes_alone.all("pods"), "the end of the pods")
     if not ours:
         pytest.skip("this cluster was not started by dockerfiles/kubernetes.sh, so its daemons were not away")

@@ -144,8 +144,8 @@ class Scene:
         number = (self.order(name) or OrderFile(number=0, off_heap_bytes=0)).number
 
         def look() -> bool:
-            told = self.memory(name)
-            return told is not None and told.order == number and told.budget == budget_mb * MB
+            progress = self.memory(name)
+            return progress is not None and progress.order == number and progress.budget == budget_mb * MB
 
         eventually(look, f"the answer of {name}")
         took_s = time.monotonic() - ordered
@@ -215,11 +215,11 @@ def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(scene: Sc
     scene.await_cached(second)
     scene.await_acknowledged(second, SHARED)
     scene.await_acknowledged(first, SHARED)
-    told = scene.memory(first)
-    assert told is not None
-    assert told.storage <= told.budget == SHARED * MB
+    progress = scene.memory(first)
+    assert progress is not None
+    assert progress.storage <= progress.budget == SHARED * MB
     # what left the cache left the process, too; its heap may have grown by some MiB meanwhile
-    assert scene.resident_mb(first) <= resident_mb - 0.5 * (held.storage - told.storage) / MB
+    assert scene.resident_mb(first) <= resident_mb - 0.5 * (held.storage - progress.storage) / MB
 
     if scene.python:
         finish(scene, two, second)

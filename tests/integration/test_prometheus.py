@@ -65,17 +65,17 @@ def token_file(cluster: LocalCluster) -> Path:
 def scraping(cluster: LocalCluster, programs: Path, place: Path) -> Iterator[Prometheus]:
     """Run Prometheus as docs/metrics.md says: the deployed files, with the token and the CA next to them. Only the target and
     the intervals are others."""
-    beside = shutil.copytree(DEPLOY / "prometheus", place / "prometheus")
-    shutil.copy(token_file(cluster), beside / "metrics.token")
-    shutil.copy(cluster.home.ca_file, beside / "ca.pem")
-    config = yaml.safe_load((beside / "prometheus.yml").read_text())
+    copied = shutil.copytree(DEPLOY / "prometheus", place / "prometheus")
+    shutil.copy(token_file(cluster), copied / "metrics.token")
+    shutil.copy(cluster.home.ca_file, copied / "ca.pem")
+    config = yaml.safe_load((copied / "prometheus.yml").read_text())
     known = cluster.cluster()
     config["global"] = {"scrape_interval": "2s", "evaluation_interval": "1s"}  # a scrape may take as long as its interval
     config["scrape_configs"][0]["static_configs"] = [{"targets": [f"{known.host}:{known.port}"]}]
-    (beside / "prometheus.yml").write_text(yaml.safe_dump(config))
+    (copied / "prometheus.yml").write_text(yaml.safe_dump(config))
     port, log = free_port(), place / "prometheus.log"
     words = {
-        "config.file": beside / "prometheus.yml",
+        "config.file": copied / "prometheus.yml",
         "storage.tsdb.path": place / "data",
         "web.listen-address": f"127.0.0.1:{port}",
     }

@@ -69,9 +69,9 @@ def test_a_full_disk_under_the_home(on_small_disk: LocalCluster, home_disk: Smal
     assert cluster.summary("doomed")["end_reason"] == "it was killed"
     cluster.command("set", application_id, "--deadline", "2h")
     # nothing that was reported meanwhile is lost with the master
-    told = stages_done(cluster, application_id)
+    reported = stages_done(cluster, application_id)
     eventually(lambda: "can be written again" in cluster.log("master"), "the store's recovery")
-    eventually(lambda: stages_done(cluster, application_id) > told, "news of the driver")
+    eventually(lambda: stages_done(cluster, application_id) > reported, "news of the driver")
     cluster.kill_master()
     cluster.restore()
     cluster.await_workers()

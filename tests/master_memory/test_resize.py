@@ -30,22 +30,22 @@ def test_a_container_as_wanted_stays_as_it_is() -> None:
 def test_a_shrink_is_ordered_and_the_limit_stays_until_it_is_answered() -> None:
     smaller = replace(SETTLED, wanted_mb=3000)
     assert moves([smaller], 8000) == Moves((GiveOrder(A, BudgetOrder(4, 3000)),), ())
-    told = replace(smaller, order=BudgetOrder(4, 3000))
-    assert moves([told], 8000) == NOTHING
+    ordered = replace(smaller, order=BudgetOrder(4, 3000))
+    assert moves([ordered], 8000) == NOTHING
     # the answer is to the order before: that the budget is 3000 now may be old news
-    assert moves([replace(told, answer=Answer(3, 3000))], 8000) == NOTHING
-    assert moves([replace(told, answer=Answer(4, 3000))], 8000) == Moves((SetLimit(A, 4000),), ())
+    assert moves([replace(ordered, answer=Answer(3, 3000))], 8000) == NOTHING
+    assert moves([replace(ordered, answer=Answer(4, 3000))], 8000) == Moves((SetLimit(A, 4000),), ())
 
 
 def test_the_limit_follows_a_shrink_that_takes_long_in_steps() -> None:
-    told = replace(SETTLED, wanted_mb=3000, order=BudgetOrder(4, 3000))
-    assert moves([replace(told, answer=Answer(4, 6990))], 8000) == NOTHING
-    assert moves([replace(told, answer=Answer(4, 5000))], 8000) == Moves((SetLimit(A, 6000),), ())
+    ordered = replace(SETTLED, wanted_mb=3000, order=BudgetOrder(4, 3000))
+    assert moves([replace(ordered, answer=Answer(4, 6990))], 8000) == NOTHING
+    assert moves([replace(ordered, answer=Answer(4, 5000))], 8000) == Moves((SetLimit(A, 6000),), ())
 
 
 def test_the_limit_never_goes_below_what_is_in_use() -> None:
-    told = replace(SETTLED, wanted_mb=3000, order=BudgetOrder(4, 3000), answer=Answer(4, 3000), used_mb=5000)
-    assert moves([told], 8000) == Moves((SetLimit(A, 5000 + MARGIN_MB),), ())
+    ordered = replace(SETTLED, wanted_mb=3000, order=BudgetOrder(4, 3000), answer=Answer(4, 3000), used_mb=5000)
+    assert moves([ordered], 8000) == Moves((SetLimit(A, 5000 + MARGIN_MB),), ())
 
 
 def test_growth_raises_the_limit_before_the_order() -> None:
@@ -62,8 +62,8 @@ def test_growth_goes_as_far_as_the_others_let_it() -> None:
 
 
 def test_a_shrink_that_is_not_answered_is_taken_back_without_touching_the_limit() -> None:
-    told = replace(SETTLED, order=BudgetOrder(4, 3000), answer=Answer(3, 7000))
-    assert moves([told], 8000) == Moves((), (GiveOrder(A, BudgetOrder(5, 7000)),))
+    ordered = replace(SETTLED, order=BudgetOrder(4, 3000), answer=Answer(3, 7000))
+    assert moves([ordered], 8000) == Moves((), (GiveOrder(A, BudgetOrder(5, 7000)),))
 
 
 def test_a_newcomer_starts_with_what_is_free_once_its_least_container_fits() -> None:

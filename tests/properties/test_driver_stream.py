@@ -78,14 +78,14 @@ class Driver:
         self.cluster, self.application_id, self.next = cluster, application_id, 1
 
     def say(self, said: dict[str, Any]) -> None:
-        told: dict[str, Any] = {"instance": "driver", "wanted": {"0": {}}}
+        message: dict[str, Any] = {"instance": "driver", "wanted": {"0": {}}}
         if "snapshot" in said:
             self.next += said["lost"]
-            told |= {"snapshot": said["snapshot"], "next_seq": self.next}
+            message |= {"snapshot": said["snapshot"], "next_seq": self.next}
         else:
-            told["events"] = [{"seq": self.next + i, "event": event} for i, event in enumerate(said["events"])]
+            message["events"] = [{"seq": self.next + i, "event": event} for i, event in enumerate(said["events"])]
             self.next += len(said["events"])
-        sync = msgspec.json.decode(json.dumps(told), type=DriverSync)
+        sync = msgspec.json.decode(json.dumps(message), type=DriverSync)
         reply = answered(self.cluster.state.drivers.sync(self.application_id, sync, self.cluster.clock))
         assert reply.acknowledged == self.next - 1
 

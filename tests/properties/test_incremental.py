@@ -148,19 +148,19 @@ class World(Scene):
         shows all that ever ran there; `gone` is an application whose driver it has seen die."""
         specs = self.state.core.agents.desired(name, self.cluster.now_s).executors
         seen = use(done % STAGES, 1.0 + done, done=min(done, TASKS))
-        told = [
+        reports = [
             report(spec.application_id, spec.executor_id, stages=(seen,), memory_limit_mb=2000, off_heap_mb=64 * done)
             for spec in specs
         ]
         if first == "again":
-            told = [report(one.id, executor.record.executor_id) for one, executor in self.state.registry.on(name)]
-        elif told and first == "missing":
-            told = told[1:]
-        elif told:
+            reports = [report(one.id, executor.record.executor_id) for one, executor in self.state.registry.on(name)]
+        elif reports and first == "missing":
+            reports = reports[1:]
+        elif reports:
             state = ExecutorState(first)
-            told[0] = structs.replace(told[0], state=state, exit_code=1 if state is ExecutorState.EXITED else None)
+            reports[0] = structs.replace(reports[0], state=state, exit_code=1 if state is ExecutorState.EXITED else None)
         dead = None if gone is None else self.one(gone)
-        self.tell(name, told, () if dead is None else (dead.id,))
+        self.tell(name, reports, () if dead is None else (dead.id,))
 
     def offers_now(self, name: str, memory_mb: int, zone: str) -> None:
         self.offers[name] = {"cores": 1.0, "memory_mb": memory_mb, "host": f"10.0.0.{name[1:]}", "labels": {"zone": zone}}
@@ -199,11 +199,11 @@ class World(Scene):
     def report(self, name: str, *running: tuple[str, str]) -> WorkerReply:
         return self.tell(name, [report(*key) for key in running])
 
-    def tell(self, name: str, told: list[ExecutorReport], gone: tuple[str, ...] = ()) -> WorkerReply:
+    def tell(self, name: str, reports: list[ExecutorReport], gone: tuple[str, ...] = ()) -> WorkerReply:
         boot = boot_id() if name == "w2" else f"boot of {name}"  # drivers run on the machine of one worker
         offer = self.offers.setdefault(name, {"cores": 1.0, "memory_mb": 8000, "host": f"10.0.0.{name[1:]}"})
         info = WorkerInfo(worker_id=name, runtime="fake", pid=1, boot_id=boot, **offer)
-        return self.cluster.sync(info, *told, drivers_gone=gone)
+        return self.cluster.sync(info, *reports, drivers_gone=gone)
 
 
 places, flags = st.integers(0, 6), st.booleans()

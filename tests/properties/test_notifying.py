@@ -98,7 +98,7 @@ def seen(name: str, state: str, forecast_end_s: float | None) -> list[JobLook]:
 def test_reported_events_did_happen(course: list[tuple[float, tuple[str, float | None], tuple[str, float | None]]]) -> None:
     watch, now_s = EventWatch(), 0.0
     over, late_since = set[str](), dict[str, float]()
-    told, at_risk_s = Counter[str](), dict[str, float]()
+    counted, at_risk_s = Counter[str](), dict[str, float]()
     for number, (seconds, *both) in enumerate(course):
         now_s += seconds
         # no application comes back from its end
@@ -108,18 +108,18 @@ def test_reported_events_did_happen(course: list[tuple[float, tuple[str, float |
             late = state == "running" and end is not None and end - DEADLINE_S > AT_RISK_S
             late_since = {**late_since, name: late_since.get(name, now_s)} if late else _without(late_since, name)
             if state == "ended":
-                told[name] += number == 0  # before the first look: of an earlier life
+                counted[name] += number == 0  # before the first look: of an earlier life
                 over.add(name)
         for event in events:
             name = event.name
             if event.event == "application_ended":
                 assert name in over
-                told[name] += 1
+                counted[name] += 1
             else:
                 assert now_s - late_since[name] >= AT_RISK_FOR_S
                 assert now_s - at_risk_s.get(name, -AT_RISK_FOR_S) >= AT_RISK_FOR_S
                 at_risk_s[name] = now_s
-    assert told == Counter(dict.fromkeys(over, 1))
+    assert counted == Counter(dict.fromkeys(over, 1))
 
 
 def _without(values: dict[str, float], name: str) -> dict[str, float]:

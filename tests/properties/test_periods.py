@@ -161,11 +161,11 @@ def looks(draw: st.DrawFn, number: int, now_s: float) -> Snapshot:
     for name in (f"app-{n}" for n in range(number)):
         key = ExecutorKey(name, "1")
         observed = Observed(key, draw(st.booleans()), draw(st.none() | st.floats(0.1, 4)), draw(st.floats(0, 50)), 0)
-        told = Progress(schema=SCHEMA, executor="1", sequence=1, stages=tuple(draw(st.lists(progress, max_size=3))))
+        reported = Progress(schema=SCHEMA, executor="1", sequence=1, stages=tuple(draw(st.lists(progress, max_size=3))))
         executors[key] = ExecutorInput(
             draw(st.integers(1, 4)),
             draw(st.none() | st.just(observed)),
-            draw(st.none() | st.just(told)),
+            draw(st.none() | st.just(reported)),
             draw(st.sampled_from([0.1, 0.5])),
             draw(st.booleans()),
         )

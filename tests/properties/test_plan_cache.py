@@ -80,13 +80,13 @@ def application() -> Application:
 
 
 executors = st.sampled_from(("1", "2"))
-told_next = st.integers(1, 9).map(lambda count: f"next {count}")
+news = st.integers(1, 9).map(lambda count: f"next {count}")
 reports = st.tuples(
     executors, st.sampled_from(("life", "next life")), st.integers(0, STAGES - 1), st.integers(0, TASKS), st.floats(0, 20)
 )
 late = st.integers(0, len(EVENTS) - 1)
 """An event once more, or an event that overtakes those before it."""
-steps = st.lists(st.one_of(told_next, reports, late, st.sampled_from(("lost", "snapshot", "smaller"))), max_size=12)
+steps = st.lists(st.one_of(news, reports, late, st.sampled_from(("lost", "snapshot", "smaller"))), max_size=12)
 
 
 def kept_alike(app: Application, most: Capacity, now_s: float) -> None:
@@ -100,11 +100,11 @@ def kept_alike(app: Application, most: Capacity, now_s: float) -> None:
 @settings(deadline=None)
 @given(steps)
 def test_a_plan_is_the_one_that_would_be_made_from_scratch(steps: list[object]) -> None:
-    app, told, most = application(), 0, MOST
+    app, sent, most = application(), 0, MOST
     for now_s, step in enumerate(steps):
         if isinstance(step, str) and step.startswith("next"):
-            first, told = told, told + int(step[5:])
-            for event in EVENTS[first:told]:
+            first, sent = sent, sent + int(step[5:])
+            for event in EVENTS[first:sent]:
                 goals.take_event(app, event, lambda: MOST, float(now_s))
                 kept_alike(app, most, float(now_s))
         elif isinstance(step, int):
@@ -112,8 +112,8 @@ def test_a_plan_is_the_one_that_would_be_made_from_scratch(steps: list[object]) 
         elif isinstance(step, tuple):
             number, life, stage, done, cpu_core_s = step
             seen = use(stage, cpu_core_s, done=done)
-            told_by = ExecutorReport(application_id="app", executor_id=number, state=ExecutorState.RUNNING, stages=(seen,))
-            app.take(app.executors[number], life, told_by)
+            report = ExecutorReport(application_id="app", executor_id=number, state=ExecutorState.RUNNING, stages=(seen,))
+            app.take(app.executors[number], life, report)
         elif step == "lost":
             gone(app, app.executors["2"], 137, "killed", Changes(), now_s=0.0)
         elif step == "snapshot":

@@ -100,8 +100,8 @@ class World(Scene):
             self.check_books()
 
     def tells(self, name: str, host: Host) -> None:
-        told = [report(*key) for key in host.running] + [report(*key, "exited", exit_code=137) for key in host.ended]
-        host.orders = self.cluster.sync(self.state.workers.by_id[name].info, *told).desired
+        reports = [report(*key) for key in host.running] + [report(*key, "exited", exit_code=137) for key in host.ended]
+        host.orders = self.cluster.sync(self.state.workers.by_id[name].info, *reports).desired
 
     # ------------------------------------------------------------------ what holds
 

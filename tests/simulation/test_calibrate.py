@@ -11,7 +11,7 @@ from msgspec import structs
 from controller.runs.run_folder import append_samples, write_stages, write_summary
 from controller.wire.course import StageCourse
 from controller.wire.worker import Sample
-from experiments.simulator.calibrate import Recorded, compare, foreknown, read_recorded, to_job, told, told_foreknown
+from experiments.simulator.calibrate import Recorded, compare, foreknown, foreknown_table, read_recorded, runs_table, to_job
 from stage_model.errors import BadInput
 from tests.fakes import views
 
@@ -62,7 +62,7 @@ def test_a_replay_under_the_same_law_ends_as_the_run_did() -> None:
     found = compare(recorded(), task_cv=0.0)
     assert found.real == (35.5, 30.0, 24.0)
     assert found.errors_pct == pytest.approx((0.0, 0.0, 0.0), abs=1.0)
-    assert "pace-1" in told([found])
+    assert "pace-1" in runs_table([found])
 
 
 def test_who_knows_the_run_beforehand_ends_it_at_its_deadline() -> None:
@@ -71,7 +71,7 @@ def test_who_knows_the_run_beforehand_ends_it_at_its_deadline() -> None:
     # the law of the run holds one core whatever the profile says, so the replay ends as the run did
     assert known.taught == known.own == pytest.approx(-11.25, abs=2.5)
     assert -0.2 <= known.constant <= 0
-    assert "| mean size |" in told_foreknown([known])
+    assert "| mean size |" in foreknown_table([known])
     # a law that plans by a profile of half the work ends elsewhere than with the run's own
     paced = Recorded({**SUMMARY, "law": "forecast", "settings": {}}, recorded().samples, recorded().stages)
     half = [structs.replace(one, cpu_core_s=one.cpu_core_s / 2) for one in recorded().samples]

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from experiments.simulator.jobs import SimJob, SimStage, SparkJob
-from experiments.simulator.learn import told_pre_run
+from experiments.simulator.learn import pre_run_with_events
 from experiments.simulator.state import IDEAL, REAL, workers
 from experiments.simulator.trials import SimCluster, run
 from stage_model.history.amounts import Amounts
@@ -36,10 +36,10 @@ def two_threads() -> SimJob:
 
 
 def test_every_job_starts_with_its_first_stage_and_ends_with_its_last() -> None:
-    events = told_pre_run(two_threads(), workers(2, 1.0), effects=IDEAL)[2]
-    told = [(type(e).__name__, e.job) for e in events if isinstance(e, JobStart | JobEnd)]
+    events = pre_run_with_events(two_threads(), workers(2, 1.0), effects=IDEAL)[2]
+    found = [(type(e).__name__, e.job) for e in events if isinstance(e, JobStart | JobEnd)]
     jobs = [("JobStart", 0), ("JobEnd", 0), ("JobStart", 1), ("JobStart", 2)]
-    assert told == [*jobs, ("JobEnd", 1), ("JobStart", 3), ("JobEnd", 3), ("JobEnd", 2)]
+    assert found == [*jobs, ("JobEnd", 1), ("JobStart", 3), ("JobEnd", 3), ("JobEnd", 2)]
     assert [e.ok for e in events if isinstance(e, JobEnd)] == [True, True, False, True]
     starts = [e for e in events if isinstance(e, JobStart)]
     assert [e.sql_execution for e in starts] == [None, None, "9", None]
@@ -47,7 +47,7 @@ def test_every_job_starts_with_its_first_stage_and_ends_with_its_last() -> None:
 
 
 def test_a_skipped_stage_is_described_under_another_id_and_never_submitted() -> None:
-    _, record, events = told_pre_run(two_threads(), workers(2, 1.0), effects=IDEAL)
+    _, record, events = pre_run_with_events(two_threads(), workers(2, 1.0), effects=IDEAL)
     described = [{info.stage for info in e.stages} for e in events if isinstance(e, JobStart)]
     assert described == [{0}, {4, 1}, {5, 2}, {6, 3}]
     assert {e.info.stage for e in events if isinstance(e, StageSubmitted)} == {0, 1, 2, 3}
@@ -59,7 +59,7 @@ def test_a_skipped_stage_is_described_under_another_id_and_never_submitted() -> 
 
 
 def test_a_stages_amounts_are_those_of_all_its_tasks() -> None:
-    record = told_pre_run(two_threads(), workers(2, 1.0), effects=IDEAL)[1]
+    record = pre_run_with_events(two_threads(), workers(2, 1.0), effects=IDEAL)[1]
     assert record.stages[0].amounts == Amounts(7, 7, 5, 70, 70, 50)
 
 
@@ -67,7 +67,7 @@ def test_a_stages_amounts_are_those_of_all_its_tasks() -> None:
 def test_random_applications_run_teach_and_are_paced(kind: str) -> None:
     rng = random.Random(kind)
     job = draw(rng, kind, (10.0, 30.0))
-    app, record, _ = told_pre_run(job, TWO.workers, effects=REAL)
+    app, record, _ = pre_run_with_events(job, TWO.workers, effects=REAL)
     assert [stage.tasks for stage in record.stages] == [len(job.stages[p].works) for p in app.stage_starts_s]
     taught = truncated(profile(kind, [record]), 0.5, rng)
     assert 0 < len(taught.runs[0].stages) < len(record.stages)

@@ -25,7 +25,7 @@ LITTLE_S = 4.0
 
 
 def late(kind: str, seed: int) -> tuple[float, float]:
-    """Return the seconds after the deadline, and the seconds that work which neither stages nor total foretold takes, one
+    """Return the seconds after the deadline, and the seconds that work which neither stages nor total forecast takes, one
     task at a time."""
     rng = random.Random(f"{kind} {seed}")
     before = random_applications.draw(rng, kind, (30.0, 100.0))

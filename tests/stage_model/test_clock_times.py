@@ -17,7 +17,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2030, 1, 31, 12, 0, tzinfo=BERLIN)
 
 
-def told(text: str, now: datetime = NOW) -> str:
+def in_berlin(text: str, now: datetime = NOW) -> str:
     """Return the moment by the clocks of Berlin."""
     at = next_time(text, now, option="--deadline")
     assert at is not None
@@ -42,11 +42,11 @@ def told(text: str, now: datetime = NOW) -> str:
     ],
 )
 def test_the_next_such_moment_is_meant(text: str, moment: str) -> None:
-    assert told(text) == moment
+    assert in_berlin(text) == moment
 
 
 def test_weekdays_wait_for_monday() -> None:
-    assert told("weekdays 07:00", datetime(2030, 2, 1, 7, 0, tzinfo=BERLIN)) == "Mon 04 Feb 07:00 +0100"
+    assert in_berlin("weekdays 07:00", datetime(2030, 2, 1, 7, 0, tzinfo=BERLIN)) == "Mon 04 Feb 07:00 +0100"
 
 
 def test_summer_time_counts_by_the_clock_on_the_wall() -> None:
@@ -56,10 +56,10 @@ def test_summer_time_counts_by_the_clock_on_the_wall() -> None:
         at = next_time("by 07:00", evening, option="--deadline")
         assert at is not None
         assert at - evening.astimezone(UTC) == timedelta(hours=hours)
-    assert told("by 02:30", spring) == "Sun 31 Mar 03:30 +0200", "no clock shows 2:30, so the time an hour later counts"
-    assert told("by 02:30", autumn) == "Sun 27 Oct 02:30 +0200", "the first of two"
+    assert in_berlin("by 02:30", spring) == "Sun 31 Mar 03:30 +0200", "no clock shows 2:30, so the time an hour later counts"
+    assert in_berlin("by 02:30", autumn) == "Sun 27 Oct 02:30 +0200", "the first of two"
     between = datetime(2030, 10, 27, 2, 45, tzinfo=BERLIN)
-    assert told("by 02:30", between) == "Mon 28 Oct 02:30 +0100"
+    assert in_berlin("by 02:30", between) == "Mon 28 Oct 02:30 +0100"
 
 
 @pytest.mark.parametrize(

@@ -68,13 +68,13 @@ def _fair(law: Law, view: View, aim: Aim) -> Decision:
     return min(everything, alone, key=lambda decision: decision.demand)
 
 
-def _with_future(plan: ApplicationPlan, aim: Aim, beside: Sequence[Aim]) -> ApplicationPlan:
+def _with_future(plan: ApplicationPlan, aim: Aim, parallel: Sequence[Aim]) -> ApplicationPlan:
     """Return one aim's plan: the work to come of these aims runs side by side. The aim's end depends on its own last task."""
     return structs.replace(
         plan,
-        future_busy=reduce(add, [other.future_busy for other in beside]),
-        future_fixed_s=max([other.future_fixed_s for other in beside]),
+        future_busy=reduce(add, [other.future_busy for other in parallel]),
+        future_fixed_s=max([other.future_fixed_s for other in parallel]),
         future_task_sd_s=aim.future_task_sd_s,
-        future_doubt=max([other.future_doubt for other in beside]),
+        future_doubt=max([other.future_doubt for other in parallel]),
         further_s=aim.further_s,
     )

@@ -86,7 +86,7 @@ class KnownExecutors:
             self._note(f"executor {key.executor_id} of {key.application_id}: {seen.remark}")
         known.remark = seen.remark or known.remark
         try:
-            known.progress = self._told_progress(key, desired) if known.adopted else self._written_progress(key, known)
+            known.progress = self._relayed_progress(key, desired) if known.adopted else self._written_progress(key, known)
             known.complaint = ""
         except (ProgressRefused, OSError) as error:
             now_s = self._launcher.clock()
@@ -120,7 +120,7 @@ class KnownExecutors:
         uid = known.spec.uid if known.spec else directory.stat().st_uid
         return read_progress(directory, key.executor_id, uid)
 
-    def _told_progress(self, key: ExecutorKey, desired: Desired) -> Progress | None:
+    def _relayed_progress(self, key: ExecutorKey, desired: Desired) -> Progress | None:
         """Return the executor's report through its driver. Raise `ProgressRefused`."""
         progress = desired.progress.get(key.text)
         known = self.by_key[key]

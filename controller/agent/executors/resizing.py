@@ -194,9 +194,9 @@ class Resizing:
 
     def _complain(self, key: ExecutorKey, kind: str, text: str) -> None:
         """Complain once as long as the fault goes on; its numbers may change meanwhile."""
-        told = self._complaints.setdefault(key, set())
-        if kind not in told:
-            told.add(kind)
+        kinds = self._complaints.setdefault(key, set())
+        if kind not in kinds:
+            kinds.add(kind)
             self._note(f"memory of executor {key.executor_id} of {key.application_id}: {text}")
 
 
@@ -208,11 +208,11 @@ def write_order(directory: Path, order: BudgetOrder) -> None:
     new.replace(directory / NAME)
 
 
-def _answer(told: MemoryProgress | None) -> Answer | None:
+def _answer(progress: MemoryProgress | None) -> Answer | None:
     """Return the answer in whole MiB, the budget rounded up: a limit must not be lowered below it."""
-    if told is None:
+    if progress is None:
         return None
-    return Answer(told.order, -(-told.budget >> 20), -(-told.execution >> 20), -(-told.storage >> 20))
+    return Answer(progress.order, -(-progress.budget >> 20), -(-progress.execution >> 20), -(-progress.storage >> 20))
 
 
 def _wanted_mb(spec: ExecutorSpec | None, budget_mb: int | None) -> int | None:

@@ -51,7 +51,7 @@ class Starvation(msgspec.Struct, frozen=True):
         return self.asked_s - self.starved_s < RECOVERED_S
 
 
-UNTOLD = Starvation()
+NOT_STARVED = Starvation()
 
 
 class ExecutorRecord(msgspec.Struct, kw_only=True):
@@ -101,7 +101,7 @@ class Executor:
     ran: bool = False
     cleaned: bool = False
     sample: Sample | None = None
-    starvation: Starvation = UNTOLD
+    starvation: Starvation = NOT_STARVED
     progress: Progress | None = None
     """The progress of an adopted executor, as its driver reported it last."""
     at_risk: bool = False
@@ -154,9 +154,9 @@ class Executor:
         for name, cores in grants.items() if total > 0 else ():
             self.record.squeezed_by[name] = self.record.squeezed_by.get(name, 0.0) + withheld_core_s * cores / total
 
-    def take(self, instance: str, report: ExecutorReport, told: Container[StageKey]) -> list[StageKey]:
+    def take(self, instance: str, report: ExecutorReport, reported: Container[StageKey]) -> list[StageKey]:
         """Take a report in; return the stage attempts of which it has something new. A report may be an executor's invention:
-        of attempts that the driver has not reported (`told`), the last ones are kept."""
+        of attempts that the driver has not reported (`reported`), the last ones are kept."""
         self.report = report
         self.ran = self.ran or report.state is ExecutorState.RUNNING
         self.record.cpu_core_s = max(self.record.cpu_core_s, report.cpu_core_s)
@@ -165,9 +165,9 @@ class Executor:
         new = [use for use in report.stages if stages.get(_name(use.stage, use.attempt)) != use]
         for use in new:
             stages[_name(use.stage, use.attempt)] = use
-        if len(stages) > limits.STAGES_UNTOLD and any((use.stage, use.attempt) not in told for use in new):
-            untold = [name for name, use in stages.items() if (use.stage, use.attempt) not in told]
-            for name in untold[: -limits.STAGES_UNTOLD]:
+        if len(stages) > limits.STAGES_UNREPORTED and any((use.stage, use.attempt) not in reported for use in new):
+            unreported = [name for name, use in stages.items() if (use.stage, use.attempt) not in reported]
+            for name in unreported[: -limits.STAGES_UNREPORTED]:
                 del stages[name]
         return [(use.stage, use.attempt) for use in new]
 

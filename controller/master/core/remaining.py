@@ -14,7 +14,7 @@ from msgspec import structs
 from controller.master.core.application import Application, Target
 from controller.master.core.capacity import Capacity
 from controller.master.core.plan_state import PlanCache, RemainingSchedule
-from stage_model.forecast.beyond_plan import come_already_core_s, like, reserve_s, untold_core_s
+from stage_model.forecast.beyond_plan import come_already_core_s, like, reserve_s, unknown_core_s
 from stage_model.forecast.curve import to_come
 from stage_model.forecast.doubt import doubt
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
@@ -81,9 +81,9 @@ class Remaining:
         for an application they are bounded by its total, and the driver's own time is added."""
         if target is not None and target.jobs is not None:
             return schedule.busy, schedule.fixed_s
-        share, untold = self._by_the_total(schedule)
+        share, unknown = self._by_the_total(schedule)
         known = tuple([share * seconds for seconds in schedule.busy])
-        return add(known, untold.busy), schedule.fixed_s + untold.fixed_s + self._margins_s(target, elapsed_s)
+        return add(known, unknown.busy), schedule.fixed_s + unknown.fixed_s + self._margins_s(target, elapsed_s)
 
     def claim(
         self, target: Target, claimed: frozenset[int], most: Capacity, now_s: float, grown: Capacity | None = None
@@ -159,9 +159,9 @@ class Remaining:
         # a run may need as little as the cheapest of the earlier runs, so only that much is a lower bound
         least_core_s = whole_core_s - share * estimate.less_core_s
         # known stages that needed more than profiled say nothing about work outside of them
-        untold = untold_core_s(min(1.0, ratio) * least_core_s, stages_core_s, used_core_s, known_core_s)
-        if untold > 0:
-            return 1.0, like(schedule.shape, stages_core_s, untold)
+        unknown = unknown_core_s(min(1.0, ratio) * least_core_s, stages_core_s, used_core_s, known_core_s)
+        if unknown > 0:
+            return 1.0, like(schedule.shape, stages_core_s, unknown)
         moving_core_s = ratio * math.fsum(stage.moving_core_s for stage in matched.to_come)
         come_core_s = come_already_core_s(whole_core_s, stages_core_s, used_core_s, known_core_s, moving_core_s)
         return (1 - come_core_s / to_come_core_s if come_core_s > 0 else 1.0), Forecast(())

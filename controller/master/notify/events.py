@@ -92,11 +92,11 @@ class Risk(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """An application at the last look. `late_since_s`: time, monotonic, since which the forecast end is past the deadline;
-    `told`: the deadline at risk was reported."""
+    `reported`: the deadline at risk was reported."""
 
     ended: bool = False
     late_since_s: float | None = None
-    told: bool = False
+    reported: bool = False
 
 
 class EventWatch:
@@ -118,7 +118,7 @@ class EventWatch:
                     found.append(_ended(look))
             else:
                 now = _compared(known, look, now_s)
-                if now.told and not known.told:
+                if now.reported and not known.reported:
                     found.append(_at_risk(look))
             seen[look.application_id] = now
         self._seen = seen
@@ -203,7 +203,7 @@ def _compared(before: _Seen, look: JobLook, now_s: float) -> _Seen:
     if not late:
         return _Seen()
     since_s = now_s if before.late_since_s is None else before.late_since_s
-    return _Seen(late_since_s=since_s, told=now_s - since_s >= AT_RISK_FOR_S)
+    return _Seen(late_since_s=since_s, reported=now_s - since_s >= AT_RISK_FOR_S)
 
 
 def _past_s(look: JobLook) -> float:

@@ -48,8 +48,8 @@ class Notifying:
 
     def _tell(self, event: HookEvent) -> None:
         notification_id = uuid.uuid4().hex
-        told = body(event, notification_id=notification_id, epoch_s=self._wall(), cluster_id=self._cluster_id)
-        self._sender.put(notification_id, told)
+        content = body(event, notification_id=notification_id, epoch_s=self._wall(), cluster_id=self._cluster_id)
+        self._sender.put(notification_id, content)
 
 
 def _look(application: Application, now_s: float) -> JobLook:

@@ -52,9 +52,9 @@ class Sender:
     def put(self, notification_id: str, body: bytes) -> None:
         with self._news:
             kept = self._deliveries.put(notification_id, body, self._clock())
-            waiting, told, self._full = self._deliveries.waiting, self._full, not kept
+            waiting, warned, self._full = self._deliveries.waiting, self._full, not kept
             self._news.notify()
-        if not kept and not told:
+        if not kept and not warned:
             log.warning("%d notifications wait for %s already: further ones are dropped", waiting, self.receiver.shown)
 
     def counts(self) -> tuple[dict[str, int], int]:

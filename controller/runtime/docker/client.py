@@ -133,10 +133,10 @@ class EngineClients:
             knocking.settimeout(QUICK_TIMEOUT_S)
             try:
                 knocking.connect(path)
-                told = knocking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
+                credentials = knocking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
             except OSError:
                 return None
-        return int(UCRED.unpack(told)[0]) or None
+        return int(UCRED.unpack(credentials)[0]) or None
 
     def close(self) -> None:
         for client in self._clients.values():

@@ -42,7 +42,7 @@ class DockerNetworks:
 
     def __init__(self, cluster_id: str, pool: NetworkPool, lock: Path) -> None:
         self._cluster_id, self._pool, self._lock = cluster_id, pool, lock
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._can_filter = False
 
     def ensure(self, client: docker.APIClient, application_id: str, own: OwnNetwork) -> str:
@@ -126,8 +126,8 @@ class DockerNetworks:
         return {CLUSTER: self._cluster_id, APPLICATION: application_id}
 
     def _tell(self, application_id: str, doubt: str) -> None:
-        if doubt not in self._told:
-            self._told.add(doubt)
+        if doubt not in self._warned:
+            self._warned.add(doubt)
             log.warning("%s: %s, %s", application_id, doubt, packet_filter.BEYOND)
 
 

@@ -173,9 +173,9 @@ class ContainerStates:
 
     def inform(self, known: KnownContainer, what: str, delay_s: float = 0.0) -> None:
         """Send the engine the newest value of `what`, "quota" or "memory", in the background."""
-        self._chores.ask((what, known.id), partial(self._have_told, known, what), delay_s=delay_s)
+        self._chores.ask((what, known.id), partial(self._have_informed, known, what), delay_s=delay_s)
 
-    def _have_told(self, known: KnownContainer, what: str) -> None:
+    def _have_informed(self, known: KnownContainer, what: str) -> None:
         if not self._known.has(known):
             return
         try:

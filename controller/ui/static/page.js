@@ -13,7 +13,7 @@ const DASHES = { dashed: [8, 5], dotted: [3, 4] };
 
 const main = document.getElementById("main");
 const stateLine = document.getElementById("state");
-const told = document.getElementById("told");
+const announced = document.getElementById("announced");
 const dialog = document.getElementById("dialog");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -35,7 +35,7 @@ function say(node, text) {
 }
 
 function announce(text) {
-  told.textContent = text;
+  announced.textContent = text;
 }
 
 const plain = (value, digits = 2) => (value == null ? "–" : value.toFixed(digits));
@@ -552,8 +552,8 @@ class ApplicationPage {
     const spans = [...this.stages.values()].sort((one, other) => one.start_s - other.start_s).slice(-MOST_ROWS);
     if (!spans.length) return;
     const over = !this.view || ended(this.view);
-    const told = over && this.view ? this.view.elapsed_s : (this.points.at(-1)?.[POINT.time] ?? 0);
-    const until = Math.max(told, ...spans.map((span) => span.end_s ?? span.start_s), 0.1);
+    const latest = over && this.view ? this.view.elapsed_s : (this.points.at(-1)?.[POINT.time] ?? 0);
+    const until = Math.max(latest, ...spans.map((span) => span.end_s ?? span.start_s), 0.1);
     const from = spans[0].start_s;
     const width = Math.max(until - from, 0.1);
     say(this.ganttCaption, `${spans.length} of ${this.stages.size} attempts of stages, from ${duration(from)} to ${duration(until)}`);

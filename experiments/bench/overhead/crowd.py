@@ -30,7 +30,7 @@ from controller.wire.worker import ExecutorReport, Sample, StageUse, WorkerInfo,
 from experiments.bench.overhead.made_up import registration, sequenced
 from experiments.bench.overhead.where import own_time
 from experiments.simulator.jobs import random_shape
-from experiments.simulator.learn import learned, told_pre_run
+from experiments.simulator.learn import learned, pre_run_with_events
 from experiments.simulator.state import REAL, workers
 from stage_model.history.events import AnyEvent, StageCompleted, StageSubmitted, TaskEnd
 
@@ -61,11 +61,11 @@ class _Kind:
 
 @dataclass(slots=True)
 class Driver:
-    """A driver that has sent `told` of its kind's events, and what its executors have done by stage."""
+    """A driver that has sent the first `sent` of its kind's events, and what its executors have done by stage."""
 
     kind: _Kind
     application_id: str = ""
-    told: int = 0
+    sent: int = 0
     uses: dict[str, dict[int, StageUse]] = field(default_factory=lambda: defaultdict(dict))
 
 
@@ -108,7 +108,7 @@ class Crowd:
     def _kind(self, number: int, profiles: ProfileStore) -> _Kind:
         shape = random_shape(self.rng, EXECUTORS * CORES, self.rng.uniform(*BASE_S), stages=STAGES)
         job = replace(shape, name=f"kind{number}").draw(self.rng)
-        app, record, events = told_pre_run(job, workers(EXECUTORS, CORES), effects=REAL, seed=number)
+        app, record, events = pre_run_with_events(job, workers(EXECUTORS, CORES), effects=REAL, seed=number)
         profiles.add(structs.replace(learned(record, job), key=f"kind{number}"))
         assert app.end_s is not None
         return _Kind(f"kind{number}", events, app.end_s)
@@ -134,8 +134,8 @@ class Crowd:
 
     def _events(self, driver: Driver, end: int) -> bytes:
         """Return the message with the events up to event `end`, whose tasks the executors have then done."""
-        first, events = driver.told + 1, driver.kind.events[driver.told : end]
-        driver.told = end
+        first, events = driver.sent + 1, driver.kind.events[driver.sent : end]
+        driver.sent = end
         for event in events:
             if isinstance(event, TaskEnd):
                 uses = driver.uses[event.executor]
@@ -162,14 +162,14 @@ class Crowd:
     def hold(self, driver: Driver) -> None:
         """Send the events of the stage under way up to its last tasks."""
         events = driver.kind.events
-        ends = [i for i in range(driver.told, len(events)) if isinstance(events[i], StageCompleted)]
-        if ends and ends[0] - TASKS_HELD > driver.told:
+        ends = [i for i in range(driver.sent, len(events)) if isinstance(events[i], StageCompleted)]
+        if ends and ends[0] - TASKS_HELD > driver.sent:
             self.say(driver.application_id, self._events(driver, ends[0] - TASKS_HELD))
 
     def next_stage(self, driver: Driver) -> bytes:
         """Return the message by which the driver's last tasks end, its stage ends and the next one begins."""
         events = driver.kind.events
-        begins = [i for i in range(driver.told, len(events)) if isinstance(events[i], StageSubmitted)]
+        begins = [i for i in range(driver.sent, len(events)) if isinstance(events[i], StageSubmitted)]
         return self._events(driver, begins[0] + 1 if begins else len(events) - 1)
 
     def report(self, worker_id: str) -> bytes:
@@ -326,14 +326,14 @@ def one_pass(crowd: Crowd, changed: Sequence[Driver], tracer: cProfile.Profile |
     begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
     for application_id, data in messages:
         crowd.say(application_id, data)
-    told_s = time.perf_counter()
+    taken_s = time.perf_counter()
     concerned = sorted(crowd.woken)
     for worker_id in concerned:
         msgspec.json.encode(crowd.state.core.agents.desired(worker_id, crowd.now_s))
     planned_s, cpu_s = time.perf_counter(), time.process_time() - begun_cpu_s
     if tracer:
         tracer.disable()
-    return _row(crowd, len(changed), len(concerned), told_s - begun_s, planned_s - told_s, cpu_s)
+    return _row(crowd, len(changed), len(concerned), taken_s - begun_s, planned_s - taken_s, cpu_s)
 
 
 def period(crowd: Crowd) -> PassRow:
@@ -347,14 +347,14 @@ def period(crowd: Crowd) -> PassRow:
     return _row(crowd, 0, len(reports), 0.0, took_s, cpu_s)
 
 
-def _row(crowd: Crowd, changed: int, concerned: int, told_s: float, planned_s: float, cpu_s: float) -> PassRow:
+def _row(crowd: Crowd, changed: int, concerned: int, taken_s: float, planned_s: float, cpu_s: float) -> PassRow:
     return PassRow(
         applications=len(crowd.drivers),
         workers=len(crowd.on_worker),
         executors=sum(map(len, crowd.on_worker.values())),
         changed=changed,
         concerned=concerned,
-        told_ms=round(1000 * told_s, 3),
+        told_ms=round(1000 * taken_s, 3),
         planned_ms=round(1000 * planned_s, 3),
         cpu_ms=round(1000 * cpu_s, 3),
     )

@@ -84,7 +84,7 @@ def measure_cpu(folder: Path, executors: int, seconds: float, stage_s: float) ->
         supervisor = psutil.Process(scene.agent_pid())
         processes = [supervisor, *supervisor.children()]
         log = folder / "home" / "logs" / "agent-w1.log"
-        writes, told = log.read_text().count(" quota "), scene.stage_events
+        writes, events = log.read_text().count(" quota "), scene.stage_events
         before, begun_s = _cpu_s(processes), time.monotonic()
         time.sleep(seconds)
         used, span_s = _cpu_s(processes) - before, time.monotonic() - begun_s
@@ -93,7 +93,7 @@ def measure_cpu(folder: Path, executors: int, seconds: float, stage_s: float) ->
             seconds=round(span_s, 2),
             cpu_s=round(used, 3),
             writes=log.read_text().count(" quota ") - writes,
-            stage_events=scene.stage_events - told,
+            stage_events=scene.stage_events - events,
             rss_mb=round(sum(p.memory_info().rss for p in processes) / 1e6, 1),
         )
 
@@ -310,11 +310,11 @@ class _Scene:
             begun_s = time.monotonic()
             for number, driver in enumerate(self.drivers):
                 events = driver.news(self.begun_s, time.time()) if self.begun_s else []
-                numbered = sequenced(events, driver.told + 1)
+                numbered = sequenced(events, driver.sent + 1)
                 sync = DriverSync(instance="made-up", wanted={"0": ExecutorWish(count=1)}, events=numbered)
                 path = f"/v1/applications/{driver.application_id}/sync"
                 connection.post(path, driver.token, sync, DriverReply)
-                driver.told += len(events)
+                driver.sent += len(events)
                 self.stage_events += sum(isinstance(event, StageSubmitted | StageCompleted) for event in events)
                 due_s = begun_s + (number + 1) * SYNC_S / len(self.drivers)
                 self.stopped.wait(max(0.0, due_s - time.monotonic()))

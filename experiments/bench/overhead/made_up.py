@@ -134,13 +134,13 @@ def made_up_profile(stages: int, stage_s: float) -> Profile:
 
 @dataclass(slots=True)
 class MadeUpDriver:
-    """One made-up driver. `told` is the number of events so far, `done` the number of the stage's tasks."""
+    """One made-up driver. `sent` is the number of events so far, `done` the number of the stage's tasks."""
 
     application_id: str
     token: str
     stages: int
     stage_s: float
-    told: int = 0
+    sent: int = 0
     stage: int = -1
     done: int = 0
 

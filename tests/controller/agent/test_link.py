@@ -102,8 +102,8 @@ def test_orders_of_newer_versions_are_refused_logged_once_and_retried(
         link.send_now = Stop(0)
         link.run_sync(Stop(3), lambda: None)
         link.run_notices(Stop(3), lambda: None)
-    (told,) = caplog.messages
-    assert_names(told, "'3'", "'1'")
+    (message,) = caplog.messages
+    assert_names(message, "'3'", "'1'")
     assert link.take() == []
     assert not woken.is_set()
 

@@ -220,22 +220,22 @@ class TestEnding:
         worker.want(both)
         worker.tick()
         worker.over_limit = {"app": "too much"}
-        told = worker.tick()
-        assert "too much" in told.notes[-1]
-        assert report_of(told, KEY).state == "running"
-        told = worker.tick(4.0)
-        told = worker.tick()
-        seen = report_of(told, KEY)
+        sent = worker.tick()
+        assert "too much" in sent.notes[-1]
+        assert report_of(sent, KEY).state == "running"
+        sent = worker.tick(4.0)
+        sent = worker.tick()
+        seen = report_of(sent, KEY)
         # a signal's code would say that the application is not to blame
         assert (seen.state, seen.exit_code, seen.reason) == ("exited", errno.EDQUOT, "too much")
         assert worker.running() == {OTHER}
-        assert report_of(told, OTHER).reason == ""
+        assert report_of(sent, OTHER).reason == ""
         places = worker.agent.executors.places()
         assert places["app"] == [worker.site.local_dir(KEY), worker.site.log_dir(KEY)]
 
     def test_an_executor_of_a_dead_driver_ends(self, worker: FakeWorker, driver: subprocess.Popen[bytes]) -> None:
-        told = spec(driver=identity(driver.pid))
-        worker.want([told], [plan()])
+        wanted = spec(driver=identity(driver.pid))
+        worker.want([wanted], [plan()])
         worker.tick()
         for _ in range(3):
             assert worker.tick().drivers_gone == ()

@@ -47,7 +47,7 @@ class PodsWorker:
         self.world.until(lambda: pod.uid in self.runtime._pods)
         return pod
 
-    def want(self, pod: PodCpu, *plans: ApplicationPlan, told: Progress | None = None) -> None:
+    def want(self, pod: PodCpu, *plans: ApplicationPlan, report: Progress | None = None) -> None:
         serves = self.world.serves()
         spec = AdoptedSpec(
             application_id="app",
@@ -58,7 +58,7 @@ class PodsWorker:
             driver_url=serves.driver_url,
             host=pod.ip,
         )
-        progress = {} if told is None else {"app/1": told}
+        progress = {} if report is None else {"app/1": report}
         desired = Desired(
             cluster_id="cluster", generation=1, version=1, adopted=(spec,), applications=plans, progress=progress
         )
@@ -78,7 +78,7 @@ def worker(tmp_path: Path) -> Iterator[PodsWorker]:
         yield PodsWorker(world)
 
 
-def told(cpu_s: float, running: int = 2) -> Progress:
+def reported(cpu_s: float, running: int = 2) -> Progress:
     stage = StageProgress(stage=1, attempt=0, running=running, done=0)
     return Progress(schema=SCHEMA, executor="1", sequence=1, stages=(stage,), cpu_s=cpu_s)
 
@@ -91,7 +91,7 @@ def test_the_agent_reports_the_cores_of_all_its_nodes(worker: PodsWorker) -> Non
 def test_a_pod_is_taken_over_and_its_limit_follows_the_law(worker: PodsWorker) -> None:
     world = worker.world
     pod = worker.pod(limit="2", request="100m")
-    worker.want(pod, plan(left_s=100.0), told=told(500.0))
+    worker.want(pod, plan(left_s=100.0), report=reported(500.0))
     worker.tick()
     worker.tick()
 
@@ -109,7 +109,7 @@ def test_a_quota_on_its_way_is_ordered_once(worker: PodsWorker, caplog: pytest.L
     world = worker.world
     pod = worker.pod(limit="2", request="100m")
     world.standin.orders.gate.clear()
-    worker.want(pod, plan(left_s=100.0), told=told(500.0))
+    worker.want(pod, plan(left_s=100.0), report=reported(500.0))
     caplog.set_level(logging.INFO, "sparkpace.agent")
     worker.tick()
     for _ in range(20):
@@ -123,7 +123,7 @@ def test_a_job_without_a_deadline_keeps_what_its_pod_has_asked_for(worker: PodsW
     """A job before its first task needs no cores, and gives none away."""
     world = worker.world
     pod = worker.pod(limit="600m", request="500m")
-    worker.want(pod, plan(left_s=None, stages=()), told=told(0.0, running=0))
+    worker.want(pod, plan(left_s=None, stages=()), report=reported(0.0, running=0))
     for _ in range(3):
         worker.tick()
     world.until(lambda: world.look().in_force_m == 501)
@@ -133,15 +133,15 @@ def test_a_job_without_a_deadline_keeps_what_its_pod_has_asked_for(worker: PodsW
 def test_its_cpu_is_what_it_tells_within_its_quota(worker: PodsWorker) -> None:
     world = worker.world
     pod = worker.pod(limit="500m", request="100m")
-    worker.want(pod, plan(left_s=100.0), told=told(500.0))
+    worker.want(pod, plan(left_s=100.0), report=reported(500.0))
     for _ in range(3):
         worker.tick()
     world.until(lambda: worker.runtime.observe()[KEY].quota_cores == 0.5)
     worker.tick()
     before = report_of(worker.tick(), KEY).cpu_core_s
-    worker.want(pod, plan(left_s=100.0), told=told(500.4))
+    worker.want(pod, plan(left_s=100.0), report=reported(500.4))
     assert report_of(worker.tick(), KEY).cpu_core_s == pytest.approx(before + 0.4)
-    worker.want(pod, plan(left_s=100.0), told=told(9999.0))
+    worker.want(pod, plan(left_s=100.0), report=reported(9999.0))
     assert report_of(worker.tick(), KEY).cpu_core_s <= before + 0.4 + 0.5 * 6
 
 

@@ -18,13 +18,13 @@ PATIENCE_S = 10.0
 class Rig:
     def __init__(self) -> None:
         self.now_s = 100.0
-        self.stop, self.told = threading.Event(), threading.Semaphore(0)
+        self.stop, self.noted = threading.Event(), threading.Semaphore(0)
         self.notes: list[str] = []
         self.threads = Threads(self.stop, self.note, lambda: self.now_s)
 
     def note(self, text: str) -> None:
         self.notes.append(text)
-        self.told.release()
+        self.noted.release()
 
     def wait(self, beat: Beat) -> None:
         """Go on with work in silence."""
@@ -32,7 +32,7 @@ class Rig:
 
     def await_notes(self, count: int) -> None:
         for _ in range(count):
-            assert self.told.acquire(timeout=60)
+            assert self.noted.acquire(timeout=60)
 
 
 @pytest.fixture

@@ -40,8 +40,8 @@ def test_a_period_that_takes_too_long_is_logged_with_its_phases_once_a_minute(ca
     assert caplog.messages == []
     period(timings, clock, look=1.5, decide=0.25)
     period(timings, clock, look=1.5, decide=0.25)
-    [told] = caplog.messages
-    assert_names(told, "1.75 s", "look 1.50 s", "decide 0.25 s")
+    [warning] = caplog.messages
+    assert_names(warning, "1.75 s", "look 1.50 s", "decide 0.25 s")
     clock.now_s += 60
     period(timings, clock, look=2.0)
     assert ["2.00 s" in message for message in caplog.messages] == [False, True]

@@ -17,12 +17,12 @@ FOUND = Explanation(application_id="pace-1", name="app", policy="spread", priori
 
 def test_the_basis_and_the_reason_are_a_line_each() -> None:
     late = Lateness(reason="squeezed", late_s=5.0, explained_s=4.0, sentence="squeezed by nightly")
-    told = Explanation(
+    explanation = Explanation(
         application_id="pace-1", name="app", policy="spread", priority=50, cores=1.0, least_mb=512,
         basis=Basis(runs=2, sentence="planned from 2 runs"), lateness=late,
         untaught=Untaught(reason="no_job", sentence="it ran no job"),
     )  # fmt: skip
-    first, second, third = sentences(told)
+    first, second, third = sentences(explanation)
     assert "planned from 2 runs" in first
     assert "squeezed by nightly" in second
     assert "it ran no job" in third

@@ -115,7 +115,7 @@ def test_a_plan_of_a_profile_is_asked_for_with_its_options(master: Server) -> No
 
 def test_a_cluster_without_workers_yet_says_so_instead_of_a_curve(master: Server) -> None:
     master.plan = PlanReply(known=True, reason="no worker is there yet")
-    told = command("plan", "--profile", "sort", "--curve")
-    assert (told.exit_code, told.stdout) == (0, "no worker is there yet\n")
+    answer = command("plan", "--profile", "sort", "--curve")
+    assert (answer.exit_code, answer.stdout) == (0, "no worker is there yet\n")
     undrawn = command("plan", "--profile", "sort", "--curve", "-o", "curve.png")
     assert_refused(undrawn, 69, "-o curve.png", "no worker is there yet")

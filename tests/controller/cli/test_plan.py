@@ -101,7 +101,7 @@ def test_if_the_last_run_was_faster_than_the_plan_the_fewest_cores_are_not_for_i
 def test_what_a_log_says_of_itself_is_a_reason_to_doubt(name: str, tmp_path: Path) -> None:
     answer = plan(CASES[name].write(tmp_path))
     assert answer.stderr == ""
-    assert_names(answer.stdout.partition("how sure: ")[2], *CASES[name].told)
+    assert_names(answer.stdout.partition("how sure: ")[2], *CASES[name].phrases)
 
 
 @pytest.mark.parametrize(

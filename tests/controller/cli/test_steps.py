@@ -29,13 +29,13 @@ class Telling(io.StringIO):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told = threading.Event()
+        self.was_written = threading.Event()
 
     def write(self, text: str) -> int:
         try:
             return super().write(text)
         finally:
-            self.told.set()
+            self.was_written.set()
 
 
 def test_a_terminal_shows_a_step_while_it_goes_on_and_nothing_later() -> None:
@@ -52,7 +52,7 @@ def test_others_get_plain_lines_of_what_takes_long(term: str | None) -> None:
     shown = Console(file=file, force_terminal=term is not None, width=80, _environ={"TERM": term or "xterm"})
     times = iter((3.0, 24.0))
     with shown_steps(shown, 0.0, lambda: next(times)) as step, step("executor image"):
-        assert file.told.wait(60.0)
+        assert file.was_written.wait(60.0)
     assert file.getvalue() == "sparkpace: executor image ...\nsparkpace: executor image took 21s\n"
 
 

@@ -131,7 +131,7 @@ def test_ctrl_c_ends_a_submission_that_waits_and_the_master_learns_of_it(place: 
         assert "which was not submitted yet" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
     assert process.returncode == 130
-    assert (place.master.told, place.started) == ([130], None)
+    assert (place.master.exit_codes, place.started) == ([130], None)
 
 
 def test_the_only_profile_of_the_main_file_is_planned_from_whatever_its_name(place: Place) -> None:
@@ -145,12 +145,12 @@ def test_a_dry_run_names_the_profile_that_may_be_meant(place: Place) -> None:
     for day in (24, 25):
         ProfileStore(place.home.profiles).add(profile(f"load-2026-11-{day}@app.py", [run("r", day)]))
     place.master.plan = PlanReply(known=False, reason="no profile yet")
-    for told in (
+    for answer in (
         place.submit("--dry-run", "app.py").stdout,
         json.loads(place.submit("--dry-run", "--output", "json", "app.py").stdout)["reason"],
     ):
-        assert told.startswith("no profile yet")
-        assert "--profile load-2026-11-25@app.py" in told
+        assert answer.startswith("no profile yet")
+        assert "--profile load-2026-11-25@app.py" in answer
     assert place.submit("--dry-run", "--name", "x", "app.py").stdout == "no profile yet\n"
 
 

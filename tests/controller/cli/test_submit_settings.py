@@ -158,9 +158,9 @@ def test_the_driver_has_one_file_with_the_users_settings_and_a_secret_that_nothi
         secrets.append(file.pop("spark.authenticate.secret"))
         assert file == {**others, "spark.authenticate": "true"}
         assert place.words.count("--properties-file") == 1
-        told = [*place.words, (place.work / "arguments.env").read_text()]
-        told += [path.read_text(errors="replace") for path in place.home.path.rglob("*") if path.is_file()]
-        assert secrets[-1] not in "".join(told)
+        texts = [*place.words, (place.work / "arguments.env").read_text()]
+        texts += [path.read_text(errors="replace") for path in place.home.path.rglob("*") if path.is_file()]
+        assert secrets[-1] not in "".join(texts)
     assert len(set(secrets)) == 3
 
 

@@ -46,9 +46,9 @@ def test_services_are_started_with_all_that_up_was_asked_for() -> None:
     assert " ".join(plan.master_words()) == "master --host 0.0.0.0 --port 7171 --law paper"
     words = plan.agent_words(plan.workers[0])
     assert words[0] == "agent"
-    told = dict(zip(words[1::2], words[2::2], strict=True))
-    assert (told["--cores"], told["--period"], told["--master"]) == ("0.4", "0.5s", "https://127.0.0.1:7171")
-    assert (told["--worker-id"], told["--memory"], told["--labels"]) == ("w1", "4096", "zone=a")
+    options = dict(zip(words[1::2], words[2::2], strict=True))
+    assert (options["--cores"], options["--period"], options["--master"]) == ("0.4", "0.5s", "https://127.0.0.1:7171")
+    assert (options["--worker-id"], options["--memory"], options["--labels"]) == ("w1", "4096", "zone=a")
 
 
 def test_services_that_up_starts_read_no_configuration(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

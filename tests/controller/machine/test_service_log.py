@@ -66,8 +66,8 @@ def test_processes_that_share_a_log_keep_it_small_together(tmp_path: Path) -> No
     sizes = [path.stat().st_size for path in (log, tmp_path / "agent-w1.log.1", tmp_path / "agent-w1.log.2")]
     # a line of each writer, and what it writes itself, may come before the next look
     assert max(sizes) < LARGEST_HERE + 800
-    told = "".join(path.read_text() for path in tmp_path.iterdir())
-    assert any(f"{name} 099" in told for name in names)
+    logged = "".join(path.read_text() for path in tmp_path.iterdir())
+    assert any(f"{name} 099" in logged for name in names)
     assert len(list(tmp_path.iterdir())) == 3
 
 

@@ -61,9 +61,9 @@ class TestPromises:
         late = {"spark.pace.deadline": "3s", "spark.pace.force": "true", "spark.pace.priority": "high"}
         cluster.register(conf=late, instance="late")
         cluster.now_s += 5
-        beside = cluster.plan(profile="app@app.py", deadline_s=12.0)
+        below = cluster.plan(profile="app@app.py", deadline_s=12.0)
         above = cluster.plan(profile="app@app.py", deadline_s=12.0, priority=100)
-        assert (beside.feasible, above.feasible) == (False, True)
+        assert (below.feasible, above.feasible) == (False, True)
 
 
 def test_agents_are_answered_while_a_profile_is_read_and_a_deadline_judged(cluster: FakeCluster) -> None:
@@ -77,8 +77,8 @@ def test_agents_are_answered_while_a_profile_is_read_and_a_deadline_judged(clust
             await go_on.acquire()
             return work()
 
-        told = registration(conf={"spark.pace.deadline": "14s"}, instance="second")
-        registering = asyncio.create_task(cluster.state.drivers.register(told, cluster.clock, off_loop))
+        second = registration(conf={"spark.pace.deadline": "14s"}, instance="second")
+        registering = asyncio.create_task(cluster.state.drivers.register(second, cluster.clock, off_loop))
         for _ in ("profile", "deadline"):
             await asked.acquire()
             assert not cluster.worker("w1").desired.executors

@@ -87,15 +87,15 @@ def padded(size: int, **fields: Any) -> Iterator[bytes]:
 def test_a_body_that_is_too_large_is_refused_before_it_is_read_whole(call: Caller, path: str, most: int) -> None:
     def endless() -> Iterator[bytes]:
         for sent in range(0, most + 1, 1 << 15):
-            told.append(sent)
+            offsets.append(sent)
             yield b" " * (1 << 15)
         raise AssertionError("it was read on and on")
 
-    told: list[int] = []
+    offsets: list[int] = []
     answer = call("POST", path, chunks=endless())
     assert (call.status, answer["exit_code"]) == (413, 2)
     assert_names(answer["error"], path, most)
-    assert told[-1] == most
+    assert offsets[-1] == most
 
 
 def test_an_application_that_floods_is_refused_for_a_while_and_its_neighbour_is_not(call: Caller) -> None:

@@ -44,7 +44,7 @@ class Driver:
     def __init__(self, cluster: FakeCluster, origin_ms: int, **conf: str) -> None:
         self.cluster, self.origin_ms = cluster, origin_ms
         self.id = cluster.register(steady_ms=self.now_ms, age_s=2.0, conf=conf)
-        self.told = 0
+        self.sent = 0
 
     @property
     def now_ms(self) -> int:
@@ -52,8 +52,8 @@ class Driver:
 
     def tell(self, *events: AnyEvent) -> None:
         over = isinstance(events[-1], ApplicationEnd)
-        self.cluster.driver(self.id, *events, first=self.told + 1, steady_ms=self.now_ms, ended=over)
-        self.told += len(events)
+        self.cluster.driver(self.id, *events, first=self.sent + 1, steady_ms=self.now_ms, ended=over)
+        self.sent += len(events)
 
 
 def story(folder: Path, origins_ms: tuple[int, int], set_by_s: tuple[float, ...], patch: pytest.MonkeyPatch) -> list[Any]:

@@ -76,8 +76,8 @@ def test_a_flood_empties_the_stores_log_at_once_and_a_reader_that_prevents_that_
         flood()
         flood()
         assert store.log_bytes() > 4 << 20
-    [told] = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert told.exc_info is not None
-    assert told.exc_info[0] is Unavailable
+    [logged] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert logged.exc_info is not None
+    assert logged.exc_info[0] is Unavailable
     flood()
     assert store.log_bytes() == 0

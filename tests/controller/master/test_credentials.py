@@ -52,9 +52,9 @@ def test_others_have_none(cluster: FakeCluster, application_id: str) -> None:
 
 def test_a_user_whose_own_file_is_not_used_is_informed(cluster: FakeCluster) -> None:
     own = {"HADOOP_TOKEN_FILE_LOCATION": "/secure/tokens"}
-    for name, authenticated, told in (("a", AUTHENTICATED, 1), ("b", {}, 0)):
+    for name, authenticated, count in (("a", AUTHENTICATED, 1), ("b", {}, 0)):
         application = cluster.registered(name=name, instance=name, environment=own, **authenticated)
-        assert sum("HADOOP_TOKEN_FILE_LOCATION" in notice for notice in application.notices.lines) == told
+        assert sum("HADOOP_TOKEN_FILE_LOCATION" in notice for notice in application.notices.lines) == count
 
 
 def test_they_are_in_no_file_of_the_masters(cluster: FakeCluster) -> None:
@@ -86,8 +86,8 @@ def test_a_master_that_starts_again_asks_for_them_and_the_drivers_own_token_is_e
     assert spec.authenticated
     assert cluster.worker("w1").desired.credentials == {}
     assert call("POST", path, sync, token=registered["token"])["lacks_credentials"]
-    told = {**sync, "credentials": own["credentials"]}
-    assert not call("POST", path, told, token=registered["token"])["lacks_credentials"]
+    complete = {**sync, "credentials": own["credentials"]}
+    assert not call("POST", path, complete, token=registered["token"])["lacks_credentials"]
     assert cluster.worker("w1").desired.credentials == {application_id: HUSH}
     other = {**sync, "credentials": base64.b64encode(b"another").decode()}
     call("POST", path, other, token=registered["token"])

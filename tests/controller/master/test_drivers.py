@@ -78,8 +78,8 @@ def test_annotations_of_the_drivers_pod_are_settings(cluster: FakeCluster) -> No
 
 def test_what_a_driver_could_not_tell_for_long_is_taken_in_part_by_part(cluster: FakeCluster, application_id: str) -> None:
     events = [JobStart(job=number, time_ms=number) for number in range(2 * AT_A_TIME + 1)]
-    told = DriverSync(instance="driver", wanted={}, events=sequenced(events, 1)[::-1], snapshot=(), next_seq=1)
-    each = list(parts(told))
+    message = DriverSync(instance="driver", wanted={}, events=sequenced(events, 1)[::-1], snapshot=(), next_seq=1)
+    each = list(parts(message))
     assert [len(part.events) for part in each] == [AT_A_TIME, AT_A_TIME, 1]
     assert [part.snapshot for part in each] == [(), None, None]
     assert [numbered.seq for part in each for numbered in part.events] == list(range(1, len(events) + 1))

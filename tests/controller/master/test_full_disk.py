@@ -103,13 +103,13 @@ def test_a_master_that_dies_amid_it_has_promised_nothing_that_is_gone(cluster: F
     application_id = cluster.register()
     cluster.driver(application_id, *events[:2])
     small_disk.fill()
-    told = cluster.driver(application_id, *events[2:4], first=3)
-    assert (told.acknowledged, told.taken) == (2, 4)
+    reply = cluster.driver(application_id, *events[2:4], first=3)
+    assert (reply.acknowledged, reply.taken) == (2, 4)
     # it dies here: what it kept for later is not written
     cluster.state.store._db.close()
     small_disk.clear()
     cluster.restart()
-    assert cluster.driver(application_id).acknowledged == told.acknowledged
+    assert cluster.driver(application_id).acknowledged == reply.acknowledged
     assert cluster.driver(application_id, *events[2:4], first=3).acknowledged == 4
     assert len(cluster.state.applications[application_id].run.attempts[0, 0].done) == 2
 
@@ -141,8 +141,8 @@ def test_an_application_that_ends_amid_it_is_recorded_whole_and_teaches(cluster:
     application_id = cluster.register()
     cluster.driver(application_id, *events[:2])
     small_disk.fill()
-    told = cluster.driver(application_id, *events[2:], first=3, ended=True)
-    assert (told.acknowledged, told.taken, told.stop) == (2, len(events), None)
+    reply = cluster.driver(application_id, *events[2:], first=3, ended=True)
+    assert (reply.acknowledged, reply.taken, reply.stop) == (2, len(events), None)
     cluster.worker("w1", report(application_id, "1", "exited", exit_code=0), samples=(sample(application_id, "1", 1.0),))
     cluster.worker("w1")
     for _ in range(60 * 30):

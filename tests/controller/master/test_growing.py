@@ -231,9 +231,9 @@ def script(tmp_path: Path) -> Path:
 def test_a_users_program_gets_name_size_pieces_and_labels(script: Path, tmp_path: Path) -> None:
     provider = CommandProvider(script, "https://127.0.0.1:7070", tmp_path, ("--allow-mount", "/a b"))
     provider.start("grown-1", WorkerType(0.5, 1024, ResourceSet.of(gpu=1), (("zone", "a"),)))
-    told = (tmp_path / "asked").read_text().splitlines()
-    assert told[:3] == ["https://127.0.0.1:7070", str(tmp_path), "--allow-mount '/a b'"]
-    assert told[3:] == ["start", "grown-1", "0.5", "1024", "gpu=1", "zone=a"]
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked[:3] == ["https://127.0.0.1:7070", str(tmp_path), "--allow-mount '/a b'"]
+    assert asked[3:] == ["start", "grown-1", "0.5", "1024", "gpu=1", "zone=a"]
 
 
 def test_a_program_that_fails_is_reported_with_its_last_line_and_checked_before_a_start(script: Path, tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ def cluster(tmp_path: Path) -> FakeCluster:
 
 def raw(cluster: FakeCluster, application_id: str, *events: dict[str, Any], first: int = 1) -> DriverReply:
     """Sync events as they come over the wire; return the reply."""
-    told = [{"seq": first + i, "event": event} for i, event in enumerate(events)]
-    sync = msgspec.json.decode(json.dumps({"instance": "driver", "wanted": {"0": {}}, "events": told}), type=DriverSync)
+    numbered = [{"seq": first + i, "event": event} for i, event in enumerate(events)]
+    sync = msgspec.json.decode(json.dumps({"instance": "driver", "wanted": {"0": {}}, "events": numbered}), type=DriverSync)
     return answered(cluster.state.drivers.sync(application_id, sync, cluster.clock))
 
 
@@ -138,8 +138,8 @@ def test_whatever_step_fails_the_master_goes_on(cluster: FakeCluster, monkeypatc
         assert len(answered(cluster.state.commands.views(cluster.now_s))) == 3
         cluster.tick(60)
         cluster.worker("w1", own, drivers_gone=(application_id,))
-    told = {notice for application in cluster.state.applications.values() for notice in application.notices.lines}
-    assert [notice for notice in told if "(OverflowError)" in notice]
+    notices = {notice for application in cluster.state.applications.values() for notice in application.notices.lines}
+    assert [notice for notice in notices if "(OverflowError)" in notice]
     assert not cluster.state.parts.failures
 
 

@@ -58,12 +58,12 @@ def many_bytes() -> Iterator[AnyEvent]:
 
 def tell_all(cluster: FakeCluster, application_id: str, events: Iterator[AnyEvent]) -> int:
     """Send events in messages of 2,000, as a bridge does; return their number."""
-    told = list(events)
-    for begin in range(0, len(told), 2000):
-        reply = cluster.driver(application_id, *told[begin : begin + 2000], first=begin + 1)
-        assert reply.acknowledged == min(begin + 2000, len(told))
+    listed = list(events)
+    for begin in range(0, len(listed), 2000):
+        reply = cluster.driver(application_id, *listed[begin : begin + 2000], first=begin + 1)
+        assert reply.acknowledged == min(begin + 2000, len(listed))
         assert reply.stop is None
-    return len(told)
+    return len(listed)
 
 
 def plans(cluster: FakeCluster) -> dict[str, ApplicationPlan]:
@@ -119,10 +119,10 @@ def test_stages_that_a_progress_file_invents_are_not_kept(cluster: FakeCluster, 
         cluster.now_s += 1
         cluster.worker("w1", report(application_id, "1", stages=tuple(account.uses())))
     [kept] = executor.record.uses.values()
-    assert number > 4 * limits.STAGES_UNTOLD, "the executor invented more stages than may be kept"
-    assert len(kept) <= limits.STAGES_UNTOLD + 1
+    assert number > 4 * limits.STAGES_UNREPORTED, "the executor invented more stages than may be kept"
+    assert len(kept) <= limits.STAGES_UNREPORTED + 1
     assert kept["0.0"].done == rounds, "all is kept of the stage that its driver reported"
-    assert len(msgspec.json.encode(executor.record)) < 250 * limits.STAGES_UNTOLD
+    assert len(msgspec.json.encode(executor.record)) < 250 * limits.STAGES_UNREPORTED
 
 
 def test_one_user_does_not_fill_the_list_of_applications(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,7 @@ def sized(scene: Scene, name: str, **more: str) -> str:
     return scene.cluster.register(name=name, instance=name, conf=conf)
 
 
-def told(scene: Scene, *reports: ExecutorReport) -> None:
+def worker_reports(scene: Scene, *reports: ExecutorReport) -> None:
     scene.cluster.worker("w1", *reports, memory_mb=8000)
 
 
@@ -72,7 +72,7 @@ def test_a_watched_one_that_runs_keeps_its_memory_and_the_others_share_the_rest(
     a = scene.register("a", observe="true")
     assert split(scene) == {f"{a}/1": 8000 - H}
     b = scene.register("b")
-    told(scene, *(report(one, "1", memory_limit_mb=2 * H) for one in (a, b)))
+    worker_reports(scene, *(report(one, "1", memory_limit_mb=2 * H) for one in (a, b)))
     assert split(scene) == {f"{b}/1": 8000 - 3 * H}
 
 
@@ -158,28 +158,28 @@ def test_the_order_survives_a_restart(full: Scene) -> None:
 def test_a_stock_driver_gets_place_and_reason_once_per_change_and_submit_says_it_itself(full: Scene) -> None:
     b, c, d = full.register("b"), full.register("c"), full.register("d", submission="12345678-aaaa")
 
-    def told_to(application_id: str) -> list[str]:
+    def notices_to(application_id: str) -> list[str]:
         return [line for line in full.view(application_id).notices if "waits" in line]
 
-    assert ["place 2: 1 ahead" in line for line in told_to(c)] == [True]
+    assert ["place 2: 1 ahead" in line for line in notices_to(c)] == [True]
     for _ in range(3):
         full.cluster.tick()
     full.cluster.kill(b)
     full.cluster.tick()
-    assert ["place 1: " in line for line in told_to(c)] == [False, True]
-    assert told_to(d) == []
+    assert ["place 1: " in line for line in notices_to(c)] == [False, True]
+    assert notices_to(d) == []
 
 
 def test_the_view_shows_limits_and_acknowledged_budgets(scene: Scene) -> None:
     a = scene.register("a")
-    told(scene, report(a, "1", memory_limit_mb=8000, off_heap_mb=8000 - H))
+    worker_reports(scene, report(a, "1", memory_limit_mb=8000, off_heap_mb=8000 - H))
     shown = scene.view(a)
     assert (shown.memory_mb, shown.off_heap_mb) == (8000, 8000 - H)
 
 
 def test_an_agent_that_waits_for_others_to_shrink_is_the_reason_until_it_starts(scene: Scene) -> None:
     a, b = scene.register("a"), scene.register("b")
-    told(scene, report(a, "1"), report(b, "1", "starting", reason="others are still giving it up"))
+    worker_reports(scene, report(a, "1"), report(b, "1", "starting", reason="others are still giving it up"))
     assert (scene.view(b).queue_position, scene.view(b).reason) == (None, "others are still giving it up")
     scene.sync()
     assert scene.view(b).reason == ""
@@ -192,7 +192,7 @@ def test_by_need_follows_reports_up_to_what_a_container_holds(scene: Scene, exec
     a, b = scene.register("a"), scene.register("b")
     assert split(scene) == {f"{a}/1": HALF, f"{b}/1": HALF}
     use: dict[str, Any] = {"memory_limit_mb": H + HALF, "off_heap_mb": HALF}
-    told(
+    worker_reports(
         scene,
         report(a, "1", **use, off_heap_storage_mb=HALF, off_heap_execution_mb=execution_mb),
         report(b, "1", **use, off_heap_storage_mb=storage_mb),

@@ -228,8 +228,8 @@ class TestRows:
         caplog.clear()
         self.change(cluster, "UPDATE applications SET data = ? WHERE id = ?", b'{"future": 1}', lost)
         assert list(cluster.state.applications) == [kept]
-        [told] = [record for record in caplog.records if record.levelno == logging.ERROR]
-        assert lost in told.message
+        [logged] = [record for record in caplog.records if record.levelno == logging.ERROR]
+        assert lost in logged.message
         aside = {kind: data for _, kind, _, data in rows_aside(cluster.state.store)}
         assert aside["application"] == b'{"future": 1}'
         assert set(aside) == {"application", "event", "executor"}

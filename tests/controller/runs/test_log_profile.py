@@ -117,9 +117,9 @@ def test_a_log_with_gaps_is_planned_from_and_each_is_a_sentence(
 ) -> None:
     result = plan(write(tmp_path / "log", change(lines())), "--curve", "--output", "json")
     assert result.exit_code == 0, result.output
-    told = result.stderr.splitlines()
-    assert all(f"{tmp_path / 'log'} has gaps" in line for line in told)
-    assert any(sentence in line for line in told), told
+    sentences = result.stderr.splitlines()
+    assert all(f"{tmp_path / 'log'} has gaps" in line for line in sentences)
+    assert any(sentence in line for line in sentences), sentences
     reply = msgspec.json.decode(result.stdout, type=PlanReply)
     assert reply.curve is not None
     assert min(point.end_s for point in reply.curve.points) >= 0

@@ -38,8 +38,8 @@ def test_a_plan_from_a_log_has_the_figures_of_its_program_and_says_what_the_log_
         assert reply.least_deadline_s == pytest.approx(end, rel=0.005)
         assert [stage.work_core_s for stage in reply.stages] == pytest.approx(list(case.works))
         sentences = answer.stderr.splitlines()
-        assert len(sentences) == len(case.told), sentences
-        assert all(part in sentence for part, sentence in zip(case.told, sentences, strict=True))
+        assert len(sentences) == len(case.phrases), sentences
+        assert all(part in sentence for part, sentence in zip(case.phrases, sentences, strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -91,7 +91,7 @@ def test_remarks_about_a_log_are_printed_when_it_teaches(name: str, learned: boo
     home = ("--home", str(tmp_path / "home"))
     answer = run("profile", "learn", *home, str(CASES[name].write(tmp_path)))
     assert answer.exit_code == (0 if learned else 2)
-    assert all(part in answer.stderr for part in CASES[name].told)
+    assert all(part in answer.stderr for part in CASES[name].phrases)
     if not learned:
         return
     [learnt] = json.loads(run("profile", "show", *home, "made@program.py", "--output", "json").stdout)["runs"]

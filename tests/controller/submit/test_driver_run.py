@@ -49,14 +49,14 @@ def drive(master: Server, script: str, show: object = None) -> tuple[int, Driver
 )
 def test_the_exit_code_is_the_drivers_as_in_a_shell_and_the_master_gets_it(master: Server, script: str, code: int) -> None:
     assert drive(master, script)[0] == code
-    assert master.told == [code]
+    assert master.exit_codes == [code]
 
 
 def test_the_exit_code_is_reported_again_until_it_is_taken(master: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_run, "LOOK_S", 0.01)
     master.view, master.away = running(state=ApplicationState.ENDED, executors=0, finished=True), 3
     assert drive(master, "pass")[0] == 0
-    assert master.told == [0, 0, 0, 0]
+    assert master.exit_codes == [0, 0, 0, 0]
 
 
 def test_a_master_that_never_takes_the_exit_code_holds_nothing_up(master: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,21 +64,21 @@ def test_a_master_that_never_takes_the_exit_code_holds_nothing_up(master: Server
         monkeypatch.setattr(driver_run, name, 0.05)
     master.view, master.away = running(), 1_000_000
     assert drive(master, "raise SystemExit(7)")[0] == 7
-    assert set(master.told) == {7}
+    assert set(master.exit_codes) == {7}
 
 
 @pytest.mark.parametrize(("outcome", "code"), [("", 0), ("succeeded", 0), ("killed", 1), ("stopped", 1)])
 def test_what_was_killed_is_no_success_even_if_its_driver_does_not_mind(master: Server, outcome: str, code: int) -> None:
     master.view = running(state=ApplicationState.ENDED, executors=0, finished=True, outcome=outcome)
     assert drive(master, "pass")[0] == code
-    assert master.told == [0]
+    assert master.exit_codes == [0]
 
 
 def test_a_driver_that_no_master_knows_is_reported_once(master: Server) -> None:
     master.away = 3
     code, run = drive(master, "pass")
     assert (code, run.view, run.unknown) == (0, None, True)
-    assert master.told == [0]
+    assert master.exit_codes == [0]
 
 
 def test_a_master_that_is_away_has_not_said_that_it_knows_no_application(master: Server) -> None:
@@ -102,7 +102,7 @@ def test_a_master_that_refuses_the_exit_code_is_asked_to_kill_instead(master: Se
         os.kill(os.getpid(), signal.SIGTERM)
 
     assert drive(master, "import time; time.sleep(60)", interrupt)[0] == 128 + signal.SIGTERM
-    assert (master.killed, master.told) == (1, [])
+    assert (master.killed, master.exit_codes) == (1, [])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -121,7 +121,7 @@ def test_a_signal_ends_driver_and_application(master: Server, number: int, tmp_p
 
     code, run = drive(master, script, interrupt)
     assert code == 128 + number
-    assert (master.killed, master.told) == (0, [128 + number])
+    assert (master.killed, master.exit_codes) == (0, [128 + number])
     assert run.view is not None
     assert run.view.state == "ended"
 

@@ -13,7 +13,7 @@ def ended_run(
 ) -> str:
     """Run a job of one stage of 8 to 10 s to its end; each has another deadline and needs more or less than the one
     before. `observe`: it is only watched. `stage` is the name of its stage."""
-    told = cluster.worker("w1").samples_acknowledged
+    acknowledged = cluster.worker("w1").samples_acknowledged
     conf = {"spark.pace.deadline": f"{11.4 + 0.27 * (number * 7 % 11):.2f}s", "spark.pace.force": "true"}
     conf |= {"spark.pace.observe": "true"} if observe else {}
     job = cluster.register(name=name, main=f"{name}.py", conf=conf)
@@ -27,7 +27,7 @@ def ended_run(
         sample(job, "1", float(at), quota=1.0, usage=cpu / took_s, cpu_core_s=cpu * at / took_s) for at in range(1, 15)
     )
     cluster.now_s += took_s
-    cluster.worker("w1", report(job, "1", stages=(used,)), samples=rows, sample_seq=told)
+    cluster.worker("w1", report(job, "1", stages=(used,)), samples=rows, sample_seq=acknowledged)
     cluster.driver(job, events[-1], first=len(events), ended=True)
     cluster.worker("w1", report(job, "1", "exited", exit_code=0, stages=(used,)))
     cluster.worker("w1")

@@ -195,9 +195,9 @@ def test_how_applications_ended_and_who_will_be_late_is_said_in_words(page: Serv
     running = cluster.register(name="nightly", conf={"spark.pace.deadline": "90s"})
     cluster.driver(running, *one_stage_run(1000)[:-3])
     placed = cluster.worker("w1")
-    told = (sample(running, "1", 1.0, forecast_end_s=200.0),)
+    samples = (sample(running, "1", 1.0, forecast_end_s=200.0),)
     cluster.worker("w1", report(running, "1"))
-    cluster.worker("w1", report(running, "1"), samples=told, sample_seq=placed.samples_acknowledged)
+    cluster.worker("w1", report(running, "1"), samples=samples, sample_seq=placed.samples_acknowledged)
     views = {view.application_id: view for view in page.master.client().applications()}
     reason = views[late].lateness
     assert reason is not None

@@ -125,14 +125,14 @@ def test_the_masters_tokens_are_in_nothing_that_is_served(page: ServedPage) -> N
     job = running_job(page)
     stream = Stream(page, cookie, f"?past=1&application={job}")
     page.look()
-    told = b"".join(stream.next()[1] for _ in range(3))
+    received = b"".join(stream.next()[1] for _ in range(3))
     stream.close()
     for path in ("", *STATIC, "runs", "savings", f"applications/{job}/explain"):
         answer, body = page.call(path, Cookie=cookie)
-        told += body + str(answer.getheaders()).encode()
-    assert job.encode() in told
-    assert home.submit_token().encode() not in told
-    assert home.admin_token().encode() not in told
+        received += body + str(answer.getheaders()).encode()
+    assert job.encode() in received
+    assert home.submit_token().encode() not in received
+    assert home.admin_token().encode() not in received
 
 
 def test_five_viewers_cost_the_master_one_look_and_see_what_it_says(page: ServedPage) -> None:

@@ -11,7 +11,7 @@ from experiments.baselines.streams import Stock
 from experiments.harness.recorded import Order
 
 
-class Told:
+class StandInCluster:
     """A stand-in for a cluster, of which only a submit is asked here."""
 
     def __init__(self) -> None:
@@ -31,9 +31,9 @@ class Told:
 def test_all_executors_of_a_job_together_weigh_as_much_as_its_size(
     executors: dict[str, int], weights: tuple[float, float]
 ) -> None:
-    told = Told()
-    stock = Stock(told, executors)  # type: ignore[arg-type]
+    cluster = StandInCluster()
+    stock = Stock(cluster, executors)  # type: ignore[arg-type]
     for kind in ("short", "long"):
         stock.submit("test", Submit(Order(kind, ("app.py",)), kind))
-    assert [one["weight"] for one in told.submitted] == list(weights)
-    assert [one["executors"] for one in told.submitted] == list(executors.values())
+    assert [one["weight"] for one in cluster.submitted] == list(weights)
+    assert [one["executors"] for one in cluster.submitted] == list(executors.values())

@@ -12,7 +12,7 @@ LOG = Path(__file__).parents[2] / "data" / "eventlogs" / "spark43.gz"
 
 def test_a_repeated_log_is_a_longer_run_without_gaps() -> None:
     lines = list(event_log_lines(LOG))
-    once, twice = (read_event_log(told, "log") for told in (lines, repeated(lines, round(1.5 * sum(map(len, lines))))))
+    once, twice = (read_event_log(content, "log") for content in (lines, repeated(lines, round(1.5 * sum(map(len, lines))))))
     assert twice.run.complete
     assert gaps(twice.run) == ()
     assert len(twice.run.jobs) == 2 * len(once.run.jobs)

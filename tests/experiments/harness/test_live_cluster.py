@@ -13,7 +13,7 @@ import pytest
 from controller.home import Home
 from experiments.harness.live_cluster import Sparkpace
 
-TOLD = (
+SCRIPT = (
     "import pathlib, sys; print(*sys.argv[1:], file=pathlib.Path('words').open('a')); sys.exit(sys.argv[1] == 'up' and 'no')"
 )
 
@@ -35,7 +35,7 @@ def test_a_command_s_output_goes_where_it_is_asked_to(tmp_path: Path) -> None:
 
 
 def test_a_cluster_goes_with_its_block_and_one_that_a_crash_left_behind_goes_first(tmp_path: Path) -> None:
-    ours = sparkpace(tmp_path, TOLD.replace(" and 'no'", " and 0"))
+    ours = sparkpace(tmp_path, SCRIPT.replace(" and 'no'", " and 0"))
     with pytest.raises(ZeroDivisionError), ours.running("--workers", "2"):
         raise ZeroDivisionError
     assert (tmp_path / "words").read_text() == "up --port 0 --workers 2\ndown\n"
@@ -47,7 +47,7 @@ def test_a_cluster_goes_with_its_block_and_one_that_a_crash_left_behind_goes_fir
 
 
 def test_a_cluster_that_does_not_come_up_is_not_used(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"sparkpace up --port 0 .* 1"), sparkpace(tmp_path, TOLD).running():
+    with pytest.raises(SystemExit, match=r"sparkpace up --port 0 .* 1"), sparkpace(tmp_path, SCRIPT).running():
         pytest.fail("there is no cluster")
 
 

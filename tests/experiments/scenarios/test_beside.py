@@ -32,9 +32,9 @@ def test_goals_are_the_time_against_the_workers_left_and_the_share_that_is_late(
 
 
 def test_the_table_has_a_row_of_each_pair_and_the_means() -> None:
-    told = SCENARIO.tables(data(GOOD, LATE)).splitlines()
-    assert told[-1].startswith("| mean | 60.0 | 80.0 | 150.0 | 101.0 |")
-    assert len(told) == 5
+    lines = SCENARIO.tables(data(GOOD, LATE)).splitlines()
+    assert lines[-1].startswith("| mean | 60.0 | 80.0 | 150.0 | 101.0 |")
+    assert len(lines) == 5
 
 
 def test_a_pair_is_the_same_each_time_and_its_times_are_in_order() -> None:

@@ -81,9 +81,9 @@ def test_goals_tell_measured_and_limit_and_the_paper_at_its_best() -> None:
     mixed = data(
         row("forecast", -0.5), row("forecast", 0.5, seed=2), row("paper", -3.0, 104.0), row("paper, alpha 1", 0.2, 101.0)
     )
-    told = [(goal.measured, goal.limit, goal.met) for goal in scenario().goals(mixed)]
+    found = [(goal.measured, goal.limit, goal.met) for goal in scenario().goals(mixed)]
     # half are late, and no paper variant in all is the best: each measure has its own
-    assert told == [
+    assert found == [
         (50, 1, False),
         (50, 0, False),
         (0.5, 0.75, True),
@@ -97,5 +97,5 @@ def test_goals_tell_measured_and_limit_and_the_paper_at_its_best() -> None:
 def test_a_case_may_have_limits_of_its_own_and_is_compared_where_it_is_named_only() -> None:
     wide = scenario(limits={CASE: LawLimits(violations_pct=60.0)})
     other = Laws(cases=wide.cases, goal_case="another", limits=wide.limits)
-    told = [(goal.measured, goal.limit, goal.met) for goal in other.goals(data(row("forecast", -0.5), row("forecast", 0.5)))]
-    assert told == [(50, 60, True), (0.5, 0.75, True), (1.02, 1.03, True)]
+    found = [(goal.measured, goal.limit, goal.met) for goal in other.goals(data(row("forecast", -0.5), row("forecast", 0.5)))]
+    assert found == [(50, 60, True), (0.5, 0.75, True), (1.02, 1.03, True)]

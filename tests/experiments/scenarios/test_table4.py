@@ -275,9 +275,9 @@ def test_stock_spark_runs_only_with_the_plain_input() -> None:
 
 
 def test_goals_are_over_all_applications() -> None:
-    told = {goal.goal.partition(": ")[2]: (goal.measured, goal.limit, goal.met, goal.n) for goal in SCENARIO.goals(story())}
+    found = {goal.goal.partition(": ")[2]: (goal.measured, goal.limit, goal.met, goal.n) for goal in SCENARIO.goals(story())}
     # each of four runs ends 0.36 s of 72 s early
-    assert told == {
+    assert found == {
         "most late by": (-0.5, 0.5, True, 4),
         "most early by": (0.5, 2.5, True, 4),
         "mean |error|": (0.5, 0.75, True, 4),

@@ -224,13 +224,13 @@ def test_a_late_run_fails_its_half_and_has_to_be_explained() -> None:
     late.jobs[0].summary["lateness"] = {"reason": "waited", "sentence": "It waited 2 s for data."}
     names = [(f"{half}: runs late by more than 2% and 2 s", half), (f"{half}: share of runs late by more than 0.5%", half)]
     assert failing(long_story(late)) == [*names, ("every miss is explained", "all")]
-    told = long_story(late, explained={step: "The disk was slow."})
-    assert failing(told) == names, "an explained miss stays a miss"
-    assert f"| {step} | too late | +2.92 | +2.10 | It waited 2 s for data. | The disk was slow. |" in ZOO.tables(told)
+    explained = long_story(late, explained={step: "The disk was slow."})
+    assert failing(explained) == names, "an explained miss stays a miss"
+    assert f"| {step} | too late | +2.92 | +2.10 | It waited 2 s for data. | The disk was slow. |" in ZOO.tables(explained)
     assert f"| {step} | too late | +2.92 | +2.10 | It waited 2 s for data. | **not explained** |" in ZOO.tables(
         long_story(late)
     )
-    assert ZOO.pictures(told) == {step: [step]}
+    assert ZOO.pictures(explained) == {step: [step]}
 
 
 def test_unequal_answers_fail() -> None:
@@ -284,9 +284,9 @@ def test_tables_tell_each_half_apart_and_granted_per_used_by_kind() -> None:
 def test_whatever_was_run_so_far_is_reported() -> None:
     data = long_story()
     some = {step: record for step, record in data.steps.items() if step in ZOO.steps()[:5]}
-    told = replace(data, steps=some)
-    assert ("every step was run", "all") in failing(told)
-    assert {goal.n for goal in ZOO.goals(told) if goal.goal.startswith("develop: runs late")} == {2}
+    begun = replace(data, steps=some)
+    assert ("every step was run", "all") in failing(begun)
+    assert {goal.n for goal in ZOO.goals(begun) if goal.goal.startswith("develop: runs late")} == {2}
     assert ZOO.goals(replace(data, steps={})) == []
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-folder, beside, *digests = sys.argv[1:]
+folder, other, *digests = sys.argv[1:]
 sc = SparkSession.builder.getOrCreate().sparkContext
 
 
@@ -30,7 +30,7 @@ def look(_):
             data = content(Path(place, name))
             if hashlib.sha256(data).hexdigest() in digests or data.startswith(b"SQLite format 3"):
                 found.append(str(Path(place, name)))
-    return {"found": sorted(found), "other": content(beside).decode()}
+    return {"found": sorted(found), "other": content(other).decode()}
 
 
 print(json.dumps({"seen": sc.parallelize(range(2), 2).map(look).collect()}))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stage_model.forecast.beyond_plan import LONGEST_S, USUAL, come_already_core_s, like, reserve_s, untold_core_s
+from stage_model.forecast.beyond_plan import LONGEST_S, USUAL, come_already_core_s, like, reserve_s, unknown_core_s
 from stage_model.forecast.estimate import ApplicationEstimate, estimate
 from stage_model.forecast.match import match
 from stage_model.forecast.virtual_time import Forecast
@@ -40,8 +40,8 @@ def ran(*names: str, ended: int | None = None) -> Run:
 
 
 def record(*names: str, arguments: tuple[str, ...] = ("12",)) -> RunRecord:
-    told = to_record(ran(*names), facts(id="a", cores=CORES, slots=SLOTS, started_ms=START_MS, arguments=arguments))
-    return msgspec.structs.replace(told, complete=True)
+    recorded = to_record(ran(*names), facts(id="a", cores=CORES, slots=SLOTS, started_ms=START_MS, arguments=arguments))
+    return msgspec.structs.replace(recorded, complete=True)
 
 
 def planned(*names: str, arguments: tuple[str, ...] | None = ("24",)) -> ApplicationEstimate:
@@ -102,17 +102,17 @@ amounts = st.floats(0, 1e6)
 
 def test_what_the_total_leaves_beyond_the_known_stages_is_to_come() -> None:
     # 100 in all, 40 of known stages, of which 2 may be chance; 30 are used, 20 belong to stages to come
-    assert untold_core_s(100.0, 40.0, 30.0, 20.0) == pytest.approx(48.0)
-    assert untold_core_s(100.0, 100.0, 40.0, 60.0) == 0.0
+    assert unknown_core_s(100.0, 40.0, 30.0, 20.0) == pytest.approx(48.0)
+    assert unknown_core_s(100.0, 100.0, 40.0, 60.0) == 0.0
 
 
 @given(amounts, st.floats(0, 1), amounts, amounts)
 def test_the_total_less_what_was_used_is_a_lower_bound_of_the_work_left(
     whole: float, share: float, used: float, known: float
 ) -> None:
-    untold = untold_core_s(whole, share * whole, used, known)
-    assert untold >= 0
-    assert known + untold >= (1 - USUAL * share) * whole - used - 1e-3
+    unknown = unknown_core_s(whole, share * whole, used, known)
+    assert unknown >= 0
+    assert known + unknown >= (1 - USUAL * share) * whole - used - 1e-3
 
 
 def test_unknown_work_runs_side_by_side_as_known_work_does() -> None:

@@ -50,8 +50,8 @@ def test_the_command_tells_the_same_as_json_and_for_people(tmp_path: Path) -> No
     store = ProfileStore(tmp_path / "profiles")
     store.add(known(10.0, 12.0))
     words = ["profile", "curve", "--home", str(tmp_path), "k"]
-    told = CliRunner().invoke(main, [*words, "--output", "json"])
-    assert msgspec.json.decode(told.stdout, type=Curve) == curve(known(10.0, 12.0), 2, 2.0)
+    answer = CliRunner().invoke(main, [*words, "--output", "json"])
+    assert msgspec.json.decode(answer.stdout, type=Curve) == curve(known(10.0, 12.0), 2, 2.0)
     shown = CliRunner().invoke(main, [*words, "-o", str(tmp_path / "curve.png")])
     assert "only 2 runs" in shown.stdout
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")

@@ -194,10 +194,10 @@ def test_what_is_left_of_a_pool_of_threads_is_right(taught: str, seen: str) -> N
     for event in events(taught):
         profiled.apply(event)
     expected = estimate(profile("k", [to_record(profiled, facts(name="pool"))]))
-    told = events(seen)
-    whole = sum(isinstance(event, TaskEnd) for event in told)
+    replayed = events(seen)
+    whole = sum(isinstance(event, TaskEnd) for event in replayed)
     live, done, last = Run(), 0, None
-    for number, event in enumerate(told):
+    for number, event in enumerate(replayed):
         live.apply(event)
         done += isinstance(event, TaskEnd)
         if number % 25:

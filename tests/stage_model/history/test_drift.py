@@ -59,5 +59,5 @@ def test_nothing_is_said_of_too_few_runs() -> None:
 def test_the_command_says_it_in_a_sentence(tmp_path: Path) -> None:
     ProfileStore(tmp_path / "profiles").add(known(*[10.0] * 6, *[12.0] * 6))
     chance = 2 * math.exp(-6 * (6 * 6) ** 2 / (12**3 + 12**2))  # each of six runs is above each of the six before
-    told = CliRunner().invoke(main, ["profile", "drift", "--home", str(tmp_path), "k"])
-    assert told.stdout == f"slower by 20% since the run of 1970-01-07 (12 runs, chance {chance:.1%})\n", told.output
+    answer = CliRunner().invoke(main, ["profile", "drift", "--home", str(tmp_path), "k"])
+    assert answer.stdout == f"slower by 20% since the run of 1970-01-07 (12 runs, chance {chance:.1%})\n", answer.output

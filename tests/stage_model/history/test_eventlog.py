@@ -87,10 +87,10 @@ def test_a_run_with_aqe_matches_another_ones_profile_at_every_moment() -> None:
 
 def test_the_id_of_a_query_counts_only_while_it_is_under_way() -> None:
     """Spark leaves it in the properties that a PySpark pool's threads share."""
-    told = [job.sql for job in read_event_log(lines(), "log").run.jobs.values()]
+    queries = [job.sql for job in read_event_log(lines(), "log").run.jobs.values()]
     found = [job.sql for job in read_event_log(leaked(), "log").run.jobs.values()]
-    assert {None, 0, 1} == set(told)
-    assert found == [sql if sql == 0 else None for sql in told]
+    assert {None, 0, 1} == set(queries)
+    assert found == [sql if sql == 0 else None for sql in queries]
 
 
 def test_another_spark_version_matches_nearly_all() -> None:
@@ -106,11 +106,11 @@ def lines() -> list[bytes]:
 
 def leaked() -> list[bytes]:
     """Give each job the id of the first query."""
-    told = [json.loads(line) for line in lines()]
-    for event in told:
+    decoded = [json.loads(line) for line in lines()]
+    for event in decoded:
         if event["Event"] == "SparkListenerJobStart":
             event["Properties"]["spark.sql.execution.id"] = "0"
-    return [json.dumps(event).encode() + b"\n" for event in told]
+    return [json.dumps(event).encode() + b"\n" for event in decoded]
 
 
 def events(content: list[bytes]) -> Iterator[AnyEvent]:
@@ -185,9 +185,9 @@ def test_a_log_whose_last_job_was_cancelled_teaches_and_one_whose_last_job_faile
 ) -> None:
     content = lines()
     last = max(number for number, line in enumerate(content) if b'"SparkListenerJobEnd"' in line)
-    told = json.loads(content[last])
-    told["Job Result"] = {"Result": "JobFailed", "Exception": {"Message": message, "Stack Trace": []}}
-    content[last] = json.dumps(told, separators=(",", ":")).encode() + b"\n"
+    job_end = json.loads(content[last])
+    job_end["Job Result"] = {"Result": "JobFailed", "Exception": {"Message": message, "Stack Trace": []}}
+    content[last] = json.dumps(job_end, separators=(",", ":")).encode() + b"\n"
     assert read_event_log(content, "log").record().complete is complete
 
 
@@ -202,10 +202,10 @@ def test_a_log_gives_the_live_runs_signatures_event_by_event() -> None:
 
 
 def with_events(content: list[bytes], change: Callable[[dict[str, Any]], None]) -> list[bytes]:
-    told = [json.loads(line) for line in content]
-    for event in told:
+    decoded = [json.loads(line) for line in content]
+    for event in decoded:
         change(event)
-    return [json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in told]
+    return [json.dumps(event, separators=(",", ":")).encode() + b"\n" for event in decoded]
 
 
 @pytest.mark.parametrize(("attempt", "counts"), [(None, True), ("1", True), ("2", False), ("of old", True)])
@@ -303,7 +303,7 @@ def test_the_cores_that_were_there_are_recorded_where_they_changed_while_stages_
 def test_of_very_many_changes_of_the_cores_some_are_recorded() -> None:
     changes = 1201
     come = [MadeExecutor(1, comes_ms=16_000 + number) for number in range(changes)]
-    told = cores_there([MadeExecutor(2), *come], MadeStage(40, 4000))
-    assert len(told) == 401  # every third of the first two cores and the changes
-    assert told[0] == (0.0, 2.0)
-    assert [cores for _, cores in told] == sorted(cores for _, cores in told)
+    steps = cores_there([MadeExecutor(2), *come], MadeStage(40, 4000))
+    assert len(steps) == 401  # every third of the first two cores and the changes
+    assert steps[0] == (0.0, 2.0)
+    assert [cores for _, cores in steps] == sorted(cores for _, cores in steps)

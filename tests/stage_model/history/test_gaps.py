@@ -17,41 +17,41 @@ FIRST, SECOND = info(0), info(1, parents=(0,))
 
 def story(*, second: str = "whole") -> Story:
     """Return two stages of a job; `second` says how much is reported of the second one."""
-    told = Story(ms=1000)
-    told.job(0, FIRST, SECOND)
-    told.whole(FIRST)
+    made = Story(ms=1000)
+    made.job(0, FIRST, SECOND)
+    made.whole(FIRST)
     if second == "whole":
-        told.whole(SECOND)
+        made.whole(SECOND)
     elif second == "no end":
-        told.submit(SECOND)
-        told.task(SECOND, 0)
+        made.submit(SECOND)
+        made.task(SECOND, 0)
     elif second == "one task":
-        told.submit(SECOND)
-        told.task(SECOND, 0)
-        told.complete(SECOND)
+        made.submit(SECOND)
+        made.task(SECOND, 0)
+        made.complete(SECOND)
     elif second == "never submitted":
-        told.task(SECOND, 0)
-        told.task(SECOND, 1)
+        made.task(SECOND, 0)
+        made.task(SECOND, 1)
     elif second == "only its end":
-        told.complete(SECOND)
+        made.complete(SECOND)
     elif second == "no cpu":
-        told.whole(SECOND, cpu_s=0.0)
+        made.whole(SECOND, cpu_s=0.0)
     elif second == "hardly any cpu":
-        told.whole(SECOND, ms=400, cpu_s=0.0)
+        made.whole(SECOND, ms=400, cpu_s=0.0)
     elif second == "retried":
-        told.submit(SECOND)
-        told.task(SECOND, 0)
-        told.complete(SECOND, failure="FetchFailed")
-        told.whole(info(1, parents=(0,), tasks=1, attempt=1))
+        made.submit(SECOND)
+        made.task(SECOND, 0)
+        made.complete(SECOND, failure="FetchFailed")
+        made.whole(info(1, parents=(0,), tasks=1, attempt=1))
     elif second == "backwards":
-        told.submit(SECOND)
-        told.task(SECOND, 0)
-        told.task(SECOND, 1)
-        told.ms -= 500
-        told.complete(SECOND)
-    told.job_end(0)
-    told.end()
-    return told
+        made.submit(SECOND)
+        made.task(SECOND, 0)
+        made.task(SECOND, 1)
+        made.ms -= 500
+        made.complete(SECOND)
+    made.job_end(0)
+    made.end()
+    return made
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def story(*, second: str = "whole") -> Story:
     ],
 )
 def test_each_gap_is_a_clause_and_no_time_is_negative(second: str, clauses: list[str]) -> None:
-    told = story(second=second).run
-    found = gaps(told)
+    run = story(second=second).run
+    found = gaps(run)
     assert len(found) == len(clauses), found
     for clause, said in zip(clauses, found, strict=True):
         assert said.startswith(clause)
-    assert told.complete
-    record = to_record(told, facts(name="n", when_ms=1, started_ms=1000))
+    assert run.complete
+    record = to_record(run, facts(name="n", when_ms=1, started_ms=1000))
     assert min(record.startup_s, record.tail_s, record.duration_s) >= 0
     assert all(min(one.duration_s, one.start_s, one.gap_s, one.work_core_s) >= 0 for one in record.stages)
 
@@ -84,13 +84,13 @@ def test_each_gap_is_a_clause_and_no_time_is_negative(second: str, clauses: list
 def test_why_a_run_teaches_nothing() -> None:
     empty = Story()
     assert_names(why_incomplete(empty.run), "no job", "never ended")
-    told = Story()
+    made = Story()
     for number in range(3):
-        told.job(number, info(number))
-    told.job_end(0, ok=False)
-    told.job_end(1)
-    told.end()
-    assert_names(why_incomplete(told.run), "1 job failed", "1 job did not end")
+        made.job(number, info(number))
+    made.job_end(0, ok=False)
+    made.job_end(1)
+    made.end()
+    assert_names(why_incomplete(made.run), "1 job failed", "1 job did not end")
 
 
 def test_facts_that_are_no_gaps_are_remarks() -> None:

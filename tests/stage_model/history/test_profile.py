@@ -172,8 +172,8 @@ def test_the_profile_that_may_be_meant_is_the_one_of_the_same_main_file_or_name(
     key: str, known: tuple[str, ...], nearest: str | None
 ) -> None:
     nearest = known[0] if nearest is None else nearest
-    told = f"; if it is the job of profile {nearest!r} under another name, give --profile {nearest}"
-    assert like_named(key, known) == (told if nearest else "")
+    hint = f"; if it is the job of profile {nearest!r} under another name, give --profile {nearest}"
+    assert like_named(key, known) == (hint if nearest else "")
 
 
 def test_a_name_that_a_shell_would_read_is_quoted() -> None:

@@ -266,8 +266,8 @@ def test_all_attempts_of_a_stage_count_together_as_if_they_had_followed_each_oth
 
 
 def test_container_cpu_of_all_attempts_counts_and_what_is_allocated_to_all() -> None:
-    told = {(0, 0): 4.0, (0, 1): 2.5, (1, 0): 1.5, (1, 1): 1.0}
-    found = to_record(lost_and_retried().run, facts(), ContainerUse(container_core_s=told, allocated_core_s=told))
+    core_s = {(0, 0): 4.0, (0, 1): 2.5, (1, 0): 1.5, (1, 1): 1.0}
+    found = to_record(lost_and_retried().run, facts(), ContainerUse(container_core_s=core_s, allocated_core_s=core_s))
     assert [stage.work_core_s for stage in found.stages] == [6.5, 2.5]
     assert [stage.cores_s for stage in found.stages] == [6.5, 2.5]
     assert [stage.throttled_s for stage in found.stages] == [None, None]

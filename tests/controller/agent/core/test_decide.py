@@ -197,8 +197,8 @@ class TestSeveralAims:
         # by itself 8 core-seconds in 10 s, but half of the cores go to the other stage, which is far from needing them
         assert self.demand(self.FAIR, 2, 2) == pytest.approx(2 * 0.8)
         # and a third where a job without a deadline runs next to them
-        beside = StagePlan(stage=5, attempt=0, tasks=9, work_core_s=900.0)
-        three = replace(self.FAIR, stages=(*self.FAIR.stages, beside))
+        third = StagePlan(stage=5, attempt=0, tasks=9, work_core_s=900.0)
+        three = replace(self.FAIR, stages=(*self.FAIR.stages, third))
         assert self.demand(three, 2, 1, 1) == pytest.approx(3 * 0.8)
 
     def test_the_aim_that_asks_for_most_counts(self) -> None:

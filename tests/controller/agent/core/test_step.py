@@ -44,8 +44,8 @@ def seen(
     key: ExecutorKey = KEY, *, quota: float | None = 0.5, cpu_s: float = 0.0, running: bool = True, tasks: int | None = 2
 ) -> ExecutorInput:
     claim = StageProgress(stage=1, attempt=0, running=tasks or 0, done=0)
-    told = Progress(schema=SCHEMA, executor=key.executor_id, sequence=1, stages=(claim,))
-    return ExecutorInput(2, Observed(key, running, quota, cpu_s, 0), told if tasks is not None else None, QUOTA.floor)
+    progress = Progress(schema=SCHEMA, executor=key.executor_id, sequence=1, stages=(claim,))
+    return ExecutorInput(2, Observed(key, running, quota, cpu_s, 0), progress if tasks is not None else None, QUOTA.floor)
 
 
 def period(
@@ -62,9 +62,9 @@ def test_what_a_quota_held_back_is_reported_of_the_executor_and_of_its_stage() -
         looked = structs.replace(seen(cpu_s=now_s), observed=Observed(KEY, True, 0.5, now_s, 0, throttled_s=throttled_s))
         _, state = period(state, now_s, {KEY: looked}, plan())
     standing = Standing(ExecutorState.RUNNING)
-    told = Outbox().report_on(KEY, standing, looked.observed, state.executors[KEY], None, "")
-    assert told.throttled_s == 5.5
-    assert [use.throttled_s for use in told.stages] == [0.5]
+    report = Outbox().report_on(KEY, standing, looked.observed, state.executors[KEY], None, "")
+    assert report.throttled_s == 5.5
+    assert [use.throttled_s for use in report.stages] == [0.5]
 
 
 def test_no_quota_of_a_watched_executor_is_written_and_the_others_share_all_cores() -> None:
@@ -150,13 +150,13 @@ def test_a_law_a_grant_a_write_and_a_sample() -> None:
 
 def test_each_ordered_quota_is_reported_once_with_its_reason() -> None:
     _, state = period(LoopState(), 0.0, {KEY: seen(quota=0.3)}, plan())
-    told = []
+    reported = []
     # between samples, too: 50 core-seconds in ever less time; it is set as it was ordered
     for now_s, quota in ((0.5, 0.5), (0.8, 0.3), (1.0, 0.3), (2.0, 0.55)):
         orders, state = period(state, now_s, {KEY: seen(quota=quota)}, plan())
-        told.append([(one.time_s, one.before, one.cores) for sample in orders.samples for one in sample.ordered])
+        reported.append([(one.time_s, one.before, one.cores) for sample in orders.samples for one in sample.ordered])
         assert all("cores for the application" in one.reason for sample in orders.samples for one in sample.ordered)
-    assert told == [[], [], [(100.5, 0.5, 0.55), (100.8, 0.3, 0.55), (101.0, 0.3, 0.55)], []]
+    assert reported == [[], [], [(100.5, 0.5, 0.55), (100.8, 0.3, 0.55), (101.0, 0.3, 0.55)], []]
 
 
 def test_on_a_machine_under_pressure_it_has_its_floor_and_the_reason_names_the_shortage() -> None:

@@ -37,8 +37,8 @@ def want(worker: FakeWorker, stopped: tuple[str, ...] = (), watched: tuple[str, 
 
 
 def answer(worker: FakeWorker, key: ExecutorKey, number: int, budget_mb: int, execution_mb: int = 0) -> None:
-    told = MemoryProgress(order=number, budget=budget_mb * MB, execution=execution_mb * MB, storage=5)
-    worker.progress(key, memory=told)
+    progress = MemoryProgress(order=number, budget=budget_mb * MB, execution=execution_mb * MB, storage=5)
+    worker.progress(key, memory=progress)
 
 
 def limits(worker: FakeWorker) -> dict[str, int]:
@@ -76,8 +76,8 @@ def test_an_executor_starts_with_its_budget_in_a_directory_it_may_read(worker: F
 def test_the_first_shrinks_the_second_starts_and_the_first_grows_again(worker: FakeWorker) -> None:
     alone(worker)
     want(worker, first=1048, second=1048)
-    told = report_of(worker.tick(), SECOND)
-    assert (told.state, told.reason) == ("starting", "other executors on worker w1 are still giving up the memory it needs")
+    found = report_of(worker.tick(), SECOND)
+    assert (found.state, found.reason) == ("starting", "other executors on worker w1 are still giving up the memory it needs")
     assert worker.order(FIRST) == (2, 1048)
     assert limits(worker) == {"first": 4096}
     answer(worker, FIRST, 2, 2900)  # on its way
@@ -127,8 +127,8 @@ def test_a_watched_one_starts_with_as_much_again_as_its_other_memory_and_gets_no
 def test_what_it_says_is_reported(worker: FakeWorker) -> None:
     alone(worker)
     answer(worker, FIRST, 1, 3096, execution_mb=17)
-    told = report_of(worker.tick(), FIRST)
-    assert (told.memory_limit_mb, told.off_heap_mb, told.off_heap_execution_mb, told.off_heap_storage_mb) == (
+    found = report_of(worker.tick(), FIRST)
+    assert (found.memory_limit_mb, found.off_heap_mb, found.off_heap_execution_mb, found.off_heap_storage_mb) == (
         4096,
         3096,
         17,

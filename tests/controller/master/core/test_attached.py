@@ -271,12 +271,12 @@ def test_its_user_only_says_for_whom_it_counts() -> None:
     seen = Facts("127.0.0.1", peer_uid=1000, in_sight=True, namespace="ours")
     driver = DriverSeen(8, 1000, frozenset({1000}), nested=True, connected=True)
     assert vouched(SAID, seen).boot_id == ""  # silence shows when it has ended
-    told = vouched(SAID, dataclasses.replace(seen, driver=driver))
-    assert (told.uid, told.pid, told.pid_namespace, told.boot_id) == (1000, 8, "ours", SAID.boot_id)
+    trusted = vouched(SAID, dataclasses.replace(seen, driver=driver))
+    assert (trusted.uid, trusted.pid, trusted.pid_namespace, trusted.boot_id) == (1000, 8, "ours", SAID.boot_id)
 
 
 @pytest.mark.parametrize("name", ["/home/victim", "../..", "", "1\n", "12345678901"])
 def test_an_executors_id_is_a_number_as_files_are_named_after_it(name: str) -> None:
-    told = msgspec.to_builtins(executor("1")) | {"executor_id": name}
+    fields = msgspec.to_builtins(executor("1")) | {"executor_id": name}
     with pytest.raises(msgspec.ValidationError, match="executor_id"):
-        msgspec.convert(told, type=AttachedExecutor)
+        msgspec.convert(fields, type=AttachedExecutor)

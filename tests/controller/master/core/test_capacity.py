@@ -44,21 +44,21 @@ def test_a_stage_begins_with_work_over_deadline_shared_by_executors(work_core_s:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("many", [2_000_000, 2**31 - 1, 2**63 - 1])
 def test_a_plan_costs_no_more_for_a_profile_that_claims_any_number_of_slots_and_tasks(tmp_path: Path, many: int) -> None:
-    told = profile("k", [run("r", 1, *(stage(f"s{n}", tasks=many - n, task_cv=0.5) for n in range(20)), slots=many)])
-    request = PlanRequest(profile_json=profile_json(told).decode(), deadline_s=60.0, law="paper")
+    claimed = profile("k", [run("r", 1, *(stage(f"s{n}", tasks=many - n, task_cv=0.5) for n in range(20)), slots=many)])
+    request = PlanRequest(profile_json=profile_json(claimed).decode(), deadline_s=60.0, law="paper")
     info = WorkerInfo(worker_id="w", host="h", cores=2.0, memory_mb=1, runtime="r", pid=1, boot_id="b")
     reply = plan_reply(request, profile_of(request, ProfileStore(tmp_path)), ClusterNow([info]))
     assert len(reply.stages) == 20
 
 
 @pytest.mark.parametrize(
-    "told", [{"cores": 1e9}, {"cores": 0}, {"memory_mb": -1}, {"resources": {"gpu": 10**9}}, {"resources": {"gpu": -1}}]
+    "offer", [{"cores": 1e9}, {"cores": 0}, {"memory_mb": -1}, {"resources": {"gpu": 10**9}}, {"resources": {"gpu": -1}}]
 )
-def test_a_worker_cannot_report_impossible_amounts(told: dict[str, object]) -> None:
+def test_a_worker_cannot_report_impossible_amounts(offer: dict[str, object]) -> None:
     plain = {"worker_id": "w", "host": "h", "cores": 1, "memory_mb": 1, "runtime": "r", "pid": 1, "boot_id": "b"}
     msgspec.convert(plain, WorkerInfo)
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert({**plain, **told}, WorkerInfo)
+        msgspec.convert({**plain, **offer}, WorkerInfo)
 
 
 @pytest.mark.parametrize(

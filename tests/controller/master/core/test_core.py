@@ -75,8 +75,8 @@ def test_an_application_gets_an_executor_and_what_is_to_be_stored_and_written_is
     application, effects = admit(core)
     assert effects[-3:] == [StoreApplication(application.id), StoreExecutor(application.id, "1"), Wake(frozenset({"w1"}))]
     assert core.take_effects() == core.follow_up(2.0) == []
-    told = report(application.id, "1")
-    reply, effects = agent(core, 3.0, told, samples=(sample(application.id, "1", 1.0),))
+    reported = report(application.id, "1")
+    reply, effects = agent(core, 3.0, reported, samples=(sample(application.id, "1", 1.0),))
     assert ([spec.executor_id for spec in reply.desired.executors], reply.desired.cluster_id) == (["1"], "c")
     [written] = [effect for effect in effects if isinstance(effect, WriteSamples)]
     assert (written.application_id, [one.time_s for one in written.samples]) == (application.id, [1.0])

@@ -8,7 +8,7 @@ from controller.wire.driver import ExecutorWish, Locality
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, sample
 
 WORKERS = ("w1", "w2", "w3")
-Told = tuple[float, float]
+DemandAndGrant = tuple[float, float]
 """Demand and grant."""
 RUNS = ((1.0, 1.0),)
 STARVES = ((1.0, 0.1),)
@@ -35,7 +35,7 @@ def test_as_long_as_no_one_knows_the_tasks_spark_decides(cluster: FakeCluster, a
     assert cluster.driver(application_id).locality is None
 
 
-def starved(cluster: FakeCluster, *of_each: tuple[Told, ...], profiles: tuple[str, ...] = ("0",)) -> dict[str, int]:
+def starved(cluster: FakeCluster, *of_each: tuple[DemandAndGrant, ...], profiles: tuple[str, ...] = ("0",)) -> dict[str, int]:
     """Return the driver's answer after samples of the executor on each worker, a second apart; as many executors of each
     profile."""
     for name in WORKERS[: len(of_each)]:
@@ -45,8 +45,8 @@ def starved(cluster: FakeCluster, *of_each: tuple[Told, ...], profiles: tuple[st
     cluster.driver(application.id, wanted=wanted)
     on = {number: executor.record.worker_id for number, executor in application.executors.items()}
     for number, name in on.items():
-        told = enumerate(of_each[WORKERS.index(name)])
-        samples = [sample(application.id, number, float(at_s), demand=one[0], grant=one[1]) for at_s, one in told]
+        timed = enumerate(of_each[WORKERS.index(name)])
+        samples = [sample(application.id, number, float(at_s), demand=one[0], grant=one[1]) for at_s, one in timed]
         cluster.worker(name, report(application.id, number), samples=tuple(samples))
     return {on[number]: tasks for number, tasks in cluster.driver(application.id, wanted=wanted).starved.items()}
 
@@ -74,7 +74,7 @@ def starved(cluster: FakeCluster, *of_each: tuple[Told, ...], profiles: tuple[st
     ],
 )
 def test_one_at_the_floor_next_to_others_is_given_tasks_only_while_many_wait(
-    cluster: FakeCluster, of_each: tuple[tuple[Told, ...], ...], least: dict[str, int]
+    cluster: FakeCluster, of_each: tuple[tuple[DemandAndGrant, ...], ...], least: dict[str, int]
 ) -> None:
     assert starved(cluster, *of_each) == least
 

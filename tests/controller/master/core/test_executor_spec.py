@@ -35,13 +35,13 @@ def memory(conf: dict[str, str], wish: ExecutorWish = WISH, slots: int = 2, *, p
     return executor_memory(conf, wish, slots, python=python)
 
 
-def spec_of(told: Registration, options: JobOptions) -> ExecutorSpec:
-    return executor_spec(application_record(told, options, "app-1"), "3", WISH, "0", 2)
+def spec_of(registered: Registration, options: JobOptions) -> ExecutorSpec:
+    return executor_spec(application_record(registered, options, "app-1"), "3", WISH, "0", 2)
 
 
 def made(conf: dict[str, str] | None = None, **options: object) -> ExecutorSpec:
-    told = msgspec.structs.replace(REGISTRATION, conf=conf or {})
-    return spec_of(told, JobOptions(**options))  # type: ignore[arg-type]
+    registered = msgspec.structs.replace(REGISTRATION, conf=conf or {})
+    return spec_of(registered, JobOptions(**options))  # type: ignore[arg-type]
 
 
 OFF_HEAP = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "64m"}
@@ -158,8 +158,8 @@ class TestSpec:
 
     def test_the_drivers_language_comes_before_the_users_own_words(self) -> None:
         conf = {EXTRA: "-Dmine=1"}
-        told = msgspec.structs.replace(REGISTRATION, environment={"LANG": "de_DE.UTF-8"}, umask=0o027, conf=conf)
-        got = spec_of(told, JobOptions())
+        registered = msgspec.structs.replace(REGISTRATION, environment={"LANG": "de_DE.UTF-8"}, umask=0o027, conf=conf)
+        got = spec_of(registered, JobOptions())
         assert got.java_args.index("-Duser.language=de") < got.java_args.index("-Dmine=1")
         assert (got.environment["LANG"], got.umask) == ("de_DE.UTF-8", 0o027)
 
@@ -169,8 +169,8 @@ class TestSpec:
         assert "hush" not in " ".join(got.java_args)
 
     def test_executors_of_a_driver_that_authenticates_read_their_credentials_from_a_file(self) -> None:
-        told = msgspec.structs.replace(REGISTRATION, authenticated=True, credentials=b"hush-hush")
-        spec = spec_of(told, JobOptions())
+        registered = msgspec.structs.replace(REGISTRATION, authenticated=True, credentials=b"hush-hush")
+        spec = spec_of(registered, JobOptions())
         assert spec.authenticated
         assert spec.environment["HADOOP_TOKEN_FILE_LOCATION"] == "{credentials}"
         assert "hush-hush" not in repr(spec)

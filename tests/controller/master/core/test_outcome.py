@@ -113,7 +113,7 @@ class Jobs:
         self.driver.communicate(b"\n")
         self.cluster.tick(HEARD_S)
 
-    def told(self, job: str) -> tuple[str | None, bool]:
+    def outcome(self, job: str) -> tuple[str | None, bool]:
         """Return the outcome of an application, in its view; and whether its record is there and says the same."""
         view = self.cluster.view(job)
         recorded = (self.cluster.path / "runs" / job / "summary.json").exists()
@@ -140,11 +140,11 @@ def test_the_outcome_is_open_until_submit_tells_the_exit_code(jobs: Jobs, code: 
     job = jobs.begin(submission=SUBMISSION, deadline="60s")
     jobs.end(job, said="to_come")
     jobs.cluster.tick(600)  # it goes on without Spark for a long time
-    assert (jobs.told(job), ended) == ((None, False), {})
+    assert (jobs.outcome(job), ended) == ((None, False), {})
     jobs.submit_tells(code)
-    assert (jobs.told(job), ended) == ((outcome, True), {outcome: 1})
+    assert (jobs.outcome(job), ended) == ((outcome, True), {outcome: 1})
     jobs.submit_tells(1 - min(code, 1))
-    assert jobs.told(job) == (outcome, True), "what is settled stays"
+    assert jobs.outcome(job) == (outcome, True), "what is settled stays"
 
 
 def test_all_applications_of_a_submission_get_the_exit_code(jobs: Jobs) -> None:
@@ -153,7 +153,7 @@ def test_all_applications_of_a_submission_get_the_exit_code(jobs: Jobs) -> None:
     second = jobs.begin(submission=SUBMISSION)
     other = jobs.begin(submission=SUBMISSION.replace("0", "1"))
     jobs.submit_tells(1)
-    assert [jobs.told(one)[0] for one in (first, second, other)] == ["failed", "failed", None]
+    assert [jobs.outcome(one)[0] for one in (first, second, other)] == ["failed", "failed", None]
 
 
 def test_a_submit_that_is_gone_is_not_waited_for_for_ever(jobs: Jobs) -> None:
@@ -161,9 +161,9 @@ def test_a_submit_that_is_gone_is_not_waited_for_for_ever(jobs: Jobs) -> None:
     jobs.end(job)
     jobs.die()
     jobs.cluster.tick(WORD_S - 0.1)
-    assert jobs.told(job) == (None, False)
+    assert jobs.outcome(job) == (None, False)
     jobs.cluster.tick(0.1)
-    assert jobs.told(job) == ("succeeded", True)
+    assert jobs.outcome(job) == ("succeeded", True)
 
 
 @pytest.mark.parametrize(
@@ -173,11 +173,11 @@ def test_a_bridges_promised_word_is_waited_for_while_its_driver_lives(jobs: Jobs
     job = jobs.begin()
     jobs.end(job, said="to_come")
     jobs.cluster.tick(600)
-    assert jobs.told(job) == (None, False)
+    assert jobs.outcome(job) == (None, False)
     if said is not None:
         jobs.cluster.driver(job, ended=True, driver_end=said)
     jobs.die()
-    assert jobs.told(job) == (outcome, True)
+    assert jobs.outcome(job) == (outcome, True)
 
 
 @pytest.mark.parametrize("said", ["failed", None])
@@ -187,10 +187,10 @@ def test_an_end_that_arrives_before_the_farewell_is_not_judged_yet(jobs: Jobs, s
     assert isinstance(events[-1], ApplicationEnd)
     jobs.cluster.driver(job, *events)
     jobs.cluster.tick(600)
-    assert jobs.told(job) == (None, False)
+    assert jobs.outcome(job) == (None, False)
     jobs.cluster.driver(job, first=len(events) + 1, ended=True, driver_end=said)
     jobs.cluster.pass_by()
-    assert jobs.told(job) == (said or "succeeded", True)
+    assert jobs.outcome(job) == (said or "succeeded", True)
 
 
 def test_a_driver_out_of_sight_that_goes_on_in_silence_has_not_died(jobs: Jobs) -> None:
@@ -200,10 +200,10 @@ def test_a_driver_out_of_sight_that_goes_on_in_silence_has_not_died(jobs: Jobs) 
     jobs.end(job, said="to_come")
     for _ in range(int(SILENCE_S) - 1):
         jobs.cluster.tick(1)
-    assert jobs.told(job) == (None, False)
+    assert jobs.outcome(job) == (None, False)
     for _ in range(2):
         jobs.cluster.tick(1)
-    assert jobs.told(job) == ("succeeded", True)
+    assert jobs.outcome(job) == ("succeeded", True)
 
 
 @pytest.mark.parametrize("said", [None, "unknown"])
@@ -224,13 +224,13 @@ def test_where_no_exit_code_will_come_the_jobs_settle_the_outcome_at_once(
         for one in one_stage_run(1000)
     ]
     jobs.end(job, *events, said=said)
-    assert jobs.told(job) == (outcome, True)
+    assert jobs.outcome(job) == (outcome, True)
 
 
 def test_a_server_that_is_asked_to_end_teaches(jobs: Jobs) -> None:
     job = jobs.begin(main=SERVER)
     jobs.end(job, said="asked")
-    assert jobs.told(job) == ("succeeded", True)
+    assert jobs.outcome(job) == ("succeeded", True)
 
 
 def test_a_success_of_which_events_are_missing_teaches_nothing(jobs: Jobs) -> None:
@@ -277,7 +277,7 @@ def test_what_is_known_survives_a_restart_of_the_master(jobs: Jobs) -> None:
     jobs.driver.communicate(b"\n")
     for _ in range(2):
         jobs.cluster.tick(60)
-    assert jobs.told(job) == ("failed", True)
+    assert jobs.outcome(job) == ("failed", True)
     jobs.cluster.restart()
     assert not jobs.cluster.state.registry.past[job].succeeded
 

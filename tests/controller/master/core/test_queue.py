@@ -78,10 +78,10 @@ def test_the_queue_and_who_lacks_executors_are_what_a_look_at_everybody_says(tmp
         queue, lacking = scene.state.placing.queue, scene.state.registry.changes.lacking
         scene.state.placing.refresh(scene.cluster.now_s)
         for application in scene.state.applications.values():
-            told = queue.position(application), queue.ahead(application), set(queue.kept(application))
-            assert told == asked_anew(scene, application)
+            found = queue.position(application), queue.ahead(application), set(queue.kept(application))
+            assert found == asked_anew(scene, application)
             assert application.ended or application.id in lacking or executors.has_all_executors(application)
-            waited += told[0] is not None
+            waited += found[0] is not None
     assert waited > 20
 
 

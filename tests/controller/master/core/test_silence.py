@@ -106,8 +106,8 @@ def test_a_cut_of_25_seconds_is_said_and_loses_nothing(cluster: FakeCluster, cap
     assert_names(hosts.silence("w2"), "worker w2", "25s", "30s")
     [line] = [line for line in caplog.messages if "w2" in line]
     assert_names(line, "worker w2", "10s", "30s")
-    [told] = hosts.said
-    assert_names(told, "worker w2", "10s", "30s", "executor 2")
+    [notice] = hosts.said
+    assert_names(notice, "worker w2", "10s", "30s", "executor 2")
     hosts.pass_by(1.0)
     assert hosts.silence("w2") == ""
     assert_names(hosts.said[-1], "worker w2", "again", "executor 2")

@@ -36,8 +36,8 @@ def test_executors_add_up_and_the_peak_is_of_one_moment() -> None:
     got = use_between([*ROWS, *after], 0.0, 8.0)
     assert got.allocated_core_s == pytest.approx(4.0 + 3.0)
     assert got.peak_cores == pytest.approx(1.5)
-    beside = [sample(1.0, 1.5, 0.0, "2"), sample(8.0, 1.5, 2.0, "2")]
-    assert use_between([*ROWS, *beside], 0.0, 8.0).peak_cores == pytest.approx(2.5)
+    second = [sample(1.0, 1.5, 0.0, "2"), sample(8.0, 1.5, 2.0, "2")]
+    assert use_between([*ROWS, *second], 0.0, 8.0).peak_cores == pytest.approx(2.5)
 
 
 def test_until_the_first_sample_of_another_agent_an_executor_held_at_least_what_it_used() -> None:

@@ -38,7 +38,7 @@ def look(forecast_end_s: float | None = None, *, outcome: Outcome | None = None,
     return plain._replace(**changed)
 
 
-def told(watch: EventWatch, now_s: float, *looks: JobLook) -> list[str]:
+def reported(watch: EventWatch, now_s: float, *looks: JobLook) -> list[str]:
     return [event.event for event in watch.events(looks, now_s)]
 
 
@@ -51,31 +51,31 @@ def test_the_rule_of_risk_is_the_one_of_the_alert() -> None:
 
 def test_a_deadline_is_at_risk_once_the_forecast_was_past_it_for_long_enough() -> None:
     watch = EventWatch()
-    assert told(watch, 0.0, look(92.0)) == []
-    assert told(watch, 29.9, look(92.0)) == []
+    assert reported(watch, 0.0, look(92.0)) == []
+    assert reported(watch, 29.9, look(92.0)) == []
     [event] = watch.events([look(92.5)], 30.0)
     assert (event.event, event.application_id, event.deadline_s, event.forecast_end_s) == (
         "deadline_at_risk", "app-1", 90.0, 92.5,
     )  # fmt: skip
     assert "2.5 s" in (event.reason or "")
     assert event.late_s == 2.5
-    assert told(watch, 31.0, look(95.0)) == [], "once"
+    assert reported(watch, 31.0, look(95.0)) == [], "once"
 
 
 def test_who_is_in_time_again_may_be_at_risk_again() -> None:
     watch = EventWatch()
-    told(watch, 0.0, look(92.0))
-    assert told(watch, 30.0, look(92.0)) == ["deadline_at_risk"]
-    assert told(watch, 31.0, look(90.9)) == []
-    assert told(watch, 32.0, look(92.0)) == []
-    assert told(watch, 61.9, look(92.0)) == []
-    assert told(watch, 62.0, look(92.0)) == ["deadline_at_risk"]
+    reported(watch, 0.0, look(92.0))
+    assert reported(watch, 30.0, look(92.0)) == ["deadline_at_risk"]
+    assert reported(watch, 31.0, look(90.9)) == []
+    assert reported(watch, 32.0, look(92.0)) == []
+    assert reported(watch, 61.9, look(92.0)) == []
+    assert reported(watch, 62.0, look(92.0)) == ["deadline_at_risk"]
 
 
 def test_within_the_second_that_is_left_to_rounding_without_a_deadline_or_a_forecast_nothing_is_at_risk() -> None:
     for calm in (look(91.0), look(None), look(99.0, deadline_s=None)):
         watch = EventWatch()
-        assert told(watch, 0.0, calm) + told(watch, 100.0, calm) == []
+        assert reported(watch, 0.0, calm) + reported(watch, 100.0, calm) == []
 
 
 def test_times_have_three_digits() -> None:
@@ -96,7 +96,7 @@ def test_an_end_is_an_event_once_with_its_outcome() -> None:
     assert event.reason is None, "it ended by itself"
     assert (event.late_s, event.command) == (None, None), "nothing is to be done"
     assert in_words(event) == "nightly (app-1) has ended: succeeded, 10.0% early"
-    assert told(watch, 2.0, over) == []
+    assert reported(watch, 2.0, over) == []
 
 
 def test_an_end_that_someone_should_look_at_has_the_command_for_it() -> None:

@@ -30,7 +30,7 @@ from tests.fakes.hook import Hook, hooked
 PATIENCE_S = 60.0
 
 
-class Told:
+class Notified:
     """A cluster and the events that its hook has received."""
 
     def __init__(self, cluster: FakeCluster, hook: Hook) -> None:
@@ -49,7 +49,7 @@ class Told:
     def heard(self, count: int) -> list[dict[str, Any]]:
         """Return the notifications as soon as there are `count`."""
         assert wait_until(lambda: self.sender.counts() == ({"sent": count} if count else {}, 0), PATIENCE_S, 0.01)
-        return [one.told for one in self.hook.heard]
+        return [one.content for one in self.hook.heard]
 
 
 def late(cluster: FakeCluster, **changed: Any) -> tuple[str, ExecutorReport]:
@@ -63,29 +63,29 @@ def late(cluster: FakeCluster, **changed: Any) -> tuple[str, ExecutorReport]:
 
 
 @pytest.fixture
-def told(cluster: FakeCluster) -> Iterator[Told]:
+def notified(cluster: FakeCluster) -> Iterator[Notified]:
     with hooked() as hook:
-        one = Told(cluster, hook)
+        one = Notified(cluster, hook)
         yield one
         one.sender.close()
 
 
-def test_a_deadline_at_risk_is_reported_by_the_data_of_the_api(told: Told) -> None:
-    cluster = told.cluster
+def test_a_deadline_at_risk_is_reported_by_the_data_of_the_api(notified: Notified) -> None:
+    cluster = notified.cluster
     job, here = late(cluster, name="nightly")
-    [event] = told.at_risk(here)
+    [event] = notified.at_risk(here)
     view = cluster.view(job)
     assert (event["event"], event["application_id"], event["name"]) == ("deadline_at_risk", job, "nightly")
     assert (event["deadline_s"], event["forecast_end_s"]) == (view.deadline_s, view.forecast_end_s) == (90.0, 93.0)
     assert (event["cluster_id"], event["time"], event["elapsed_s"]) == ("this-cluster", 1e9, view.elapsed_s)
     cluster.tick()
-    told.heard(1)
+    notified.heard(1)
 
 
-def test_a_squeezed_job_at_risk_is_reported_with_the_jobs_that_have_its_cores_and_a_remedy(told: Told) -> None:
-    teach(told.cluster, 4.0)
-    mine, here = squeezed(told.cluster, forecast_end_s=62.0)
-    [event] = told.at_risk(*here)
+def test_a_squeezed_job_at_risk_is_reported_with_the_jobs_that_have_its_cores_and_a_remedy(notified: Notified) -> None:
+    teach(notified.cluster, 4.0)
+    mine, here = squeezed(notified.cluster, forecast_end_s=62.0)
+    [event] = notified.at_risk(*here)
     assert (event["application_id"], event["late_s"], event["late_since_s"]) == (mine, 2.0, 1.0)
     # three quarters of a core for two seconds: 1.5 of the 2 s on a core
     assert event["squeezed_by"] == ["other"]
@@ -95,37 +95,37 @@ def test_a_squeezed_job_at_risk_is_reported_with_the_jobs_that_have_its_cores_an
         assert said in event["text"]
 
 
-def test_a_limited_user_is_advised_a_priority_that_set_accepts(told: Told) -> None:
-    cluster, notifying = told.cluster, told.cluster.state.notifying
+def test_a_limited_user_is_advised_a_priority_that_set_accepts(notified: Notified) -> None:
+    cluster, notifying = notified.cluster, notified.cluster.state.notifying
     cluster.users = (UserLimits("me", os.getuid(), priority=60),)
     cluster.restart()
     cluster.state.notifying = notifying
     job, here = late(cluster)
-    [event] = told.at_risk(here)
+    [event] = notified.at_risk(here)
     assert event["command"] == f"sparkpace set {job} --priority 60"
     cluster.change(job, priority="60")
     assert cluster.view(job).priority == 60
 
 
-def test_a_job_that_did_not_come_is_reported(told: Told, tmp_path: Path) -> None:
+def test_a_job_that_did_not_come_is_reported(notified: Notified, tmp_path: Path) -> None:
     missing = MissingJobs(taught(tmp_path / "habits"), UTC, AtOnce())
     wall = (DUE + HOUR).timestamp()
-    told.cluster.state.notifying = Notifying(told.sender, "this-cluster", lambda: wall, missing)
-    told.cluster.tick()
-    [event] = told.heard(1)
+    notified.cluster.state.notifying = Notifying(notified.sender, "this-cluster", lambda: wall, missing)
+    notified.cluster.tick()
+    [event] = notified.heard(1)
     assert (event["event"], event["name"], event["time"]) == ("did_not_come", "nightly", wall)
-    told.cluster.tick()
-    told.heard(1)
+    notified.cluster.tick()
+    notified.heard(1)
 
 
-def test_ends_are_reported_with_the_outcome_that_is_counted(told: Told) -> None:
-    cluster = told.cluster
+def test_ends_are_reported_with_the_outcome_that_is_counted(notified: Notified) -> None:
+    cluster = notified.cluster
     cluster.tick()
     done = cluster.finished_run(conf={"spark.pace.deadline": "10s"})
     killed = cluster.register(instance="another", name="stopped")
     cluster.kill(killed)
     cluster.tick()
-    first, second = told.heard(2)
+    first, second = notified.heard(2)
     assert (first["application_id"], first["outcome"], first["deadline_s"]) == (done, "succeeded", 10.0)
     # submitted 2 s before it registered, over 9 s after that: 11 s, a tenth late
     assert first["reason"] is None
@@ -142,14 +142,14 @@ def test_ends_are_reported_with_the_outcome_that_is_counted(told: Told) -> None:
     assert value(counted, "notifications_waiting") == 0
 
 
-def test_a_refusal_is_reported_for_a_plan_and_for_a_registration(told: Told, call: Caller) -> None:
-    told.cluster.finished_run()
+def test_a_refusal_is_reported_for_a_plan_and_for_a_registration(notified: Notified, call: Caller) -> None:
+    notified.cluster.finished_run()
     asked = PlanRequest(profile="app@app.py", deadline_s=5.0, submits="nightly")
     assert call("POST", "/v1/plan", asked)["feasible"] is False
     conf = {"spark.pace.deadline": "5s"}
     call("POST", "/v1/applications", registration(instance="x", conf=conf))
     assert call.status == 409
-    first, second = told.heard(2)
+    first, second = notified.heard(2)
     assert (first["event"], first["name"], first["application_id"]) == ("submission_refused", "nightly", None)
     assert "1.00 cores" in first["reason"]
     assert (second["event"], second["name"]) == ("submission_refused", "app")
@@ -157,25 +157,27 @@ def test_a_refusal_is_reported_for_a_plan_and_for_a_registration(told: Told, cal
     assert (first["deadline_s"], second["deadline_s"]) == (5.0, 5.0)
 
 
-def test_a_refusal_for_something_else_has_the_deadline_that_was_asked_for_if_it_can_be_read(told: Told, call: Caller) -> None:
+def test_a_refusal_for_something_else_has_the_deadline_that_was_asked_for_if_it_can_be_read(
+    notified: Notified, call: Caller
+) -> None:
     call.cluster.worker("w1", memory_mb=1000)
     annotated = {"spark.kubernetes.driver.annotation.sparkpace.io/deadline": "80s"}
     for asked in ({}, {"spark.pace.deadline": "90s"}, {"spark.pace.deadline": "soon"}, annotated):
         call("POST", "/v1/applications", registration(conf=asked))
         assert call.status == 400
-    assert [event["deadline_s"] for event in told.heard(4)] == [None, 90.0, None, 80.0]
+    assert [event["deadline_s"] for event in notified.heard(4)] == [None, 90.0, None, 80.0]
 
 
-def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(told: Told, call: Caller) -> None:
-    told.cluster.finished_run()
+def test_who_only_asks_is_not_refused_and_neither_is_a_driver_that_comes_again(notified: Notified, call: Caller) -> None:
+    notified.cluster.finished_run()
     assert call("POST", "/v1/plan", PlanRequest(profile="app@app.py", deadline_s=5.0))["feasible"] is False
     assert call("POST", "/v1/plan", PlanRequest(profile="app@app.py", deadline_s=60.0, submits="x"))["feasible"] is True
     call("POST", "/v1/applications", registration(application_id="pace-20200101-000000-abcdef", instance="x", uid=-1))
     assert call.status >= 400
-    assert told.heard(0) == []
+    assert notified.heard(0) == []
 
 
-def test_no_secret_of_a_submission_is_sent_with_any_refusal(told: Told, call: Caller) -> None:
+def test_no_secret_of_a_submission_is_sent_with_any_refusal(notified: Notified, call: Caller) -> None:
     call.cluster.worker("w1", memory_mb=4000)
     secret = "hunter2"
     environment = {"API_KEY": secret}
@@ -192,15 +194,15 @@ def test_no_secret_of_a_submission_is_sent_with_any_refusal(told: Told, call: Ca
     for changed in refused:
         call("POST", "/v1/applications", registration(**({"environment": environment, "conf": conf} | changed)))
         assert call.status >= 400, changed
-    assert len(told.heard(len(refused))) == len(refused)
-    for heard in told.hook.heard:
+    assert len(notified.heard(len(refused))) == len(refused)
+    for heard in notified.hook.heard:
         assert secret.encode() not in heard.body, heard.body
         assert msgspec.json.decode(heard.body)["cluster_id"] == "this-cluster"
 
 
 def test_a_receiver_that_is_away_holds_up_no_pass(tmp_path: Path) -> None:
     with hooked("silence") as hook:
-        one = Told(FakeCluster(tmp_path), hook)
+        one = Notified(FakeCluster(tmp_path), hook)
         one.cluster.tick()
         for number in range(3):
             one.cluster.kill(one.cluster.register(instance=str(number)))

@@ -162,10 +162,10 @@ class TestLater:
         return lambda: store._db.execute("PRAGMA max_page_count=1000000").close()
 
     def test_the_newest_state_is_stored_once(self, store: Store) -> None:
-        told: list[str] = []
+        written: list[str] = []
 
         def put(text: str) -> None:
-            told.append(text)
+            written.append(text)
             store.set_meta("key", text)
 
         for text in ("old", "new"):
@@ -173,7 +173,7 @@ class TestLater:
         store.later("other", lambda: store.set_meta("other", "value"))
         before = store.commits
         assert store.catch_up()
-        assert (told, store.meta("key"), store.meta("other"), store.commits) == (["new"], "new", "value", before + 1)
+        assert (written, store.meta("key"), store.meta("other"), store.commits) == (["new"], "new", "value", before + 1)
         assert store.catch_up()
         assert store.commits == before + 1
 

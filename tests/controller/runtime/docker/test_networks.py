@@ -235,21 +235,21 @@ def test_an_executor_reaches_its_driver_its_application_and_what_is_outside_if_t
     rig: NetworkRig, client: docker.APIClient, ruled: None, outside: None, surroundings: Surroundings, closed: bool
 ) -> None:
     own, first, second = replace(surroundings.own, closed=closed), rig.runtime("w1"), rig.runtime("w2")
-    beside = rig.listening(first, own)
+    neighbour = rig.listening(first, own)
     stranger = rig.listening(first, own, application="another")
-    gateway = str(IPv4Address(int(IPv4Address(beside)) & ~15 | 1))
+    gateway = str(IPv4Address(int(IPv4Address(neighbour)) & ~15 | 1))
     forbidden = {
         **surroundings.forbidden,
         "a master on all addresses, by the network's own gateway": (gateway, surroundings.everywhere),
         "an executor of another application": (stranger, PORT),
         "the metadata address": (METADATA, PORT),
     }
-    allowed = [*surroundings.drivers, (beside, PORT)]
+    allowed = [*surroundings.drivers, (neighbour, PORT)]
     found = rig.reached(second, own, [*allowed, (OUTSIDE, PORT), *forbidden.values()])
     assert found[:3] == [True, True, True]
     assert found[3] is not closed
     assert dict(zip(forbidden, found[4:], strict=True)) == dict.fromkeys(forbidden, False)
-    for address in (beside, stranger):  # as a driver fetches large results
+    for address in (neighbour, stranger):  # as a driver fetches large results
         socket.create_connection((address, PORT), 10).close()
     # the two workers' executors shared a network, whose containers and rules go with the last
     assert len(left(client, rig.cluster)[0]) == 2

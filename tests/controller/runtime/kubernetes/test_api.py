@@ -616,8 +616,8 @@ def test_a_limit_that_cannot_be_given_back_is_reported_and_the_next_agent_tries_
     state.orders.refuse_pods = {names[1]: 422}
     standin.skip(first, 2.0)
     assert not let_go_all(first, news_s=5.0)
-    [told] = [message for message in caplog.messages if "next agent" in message]
-    assert_names(told, "app/1", "422: ")
+    [warning] = [message for message in caplog.messages if "next agent" in message]
+    assert_names(warning, "app/1", "422: ")
     assert "executors let go: 1, not let go: 1" in caplog.text
     first.close()
     assert len(list((standin.folder / "pods").iterdir())) == 1

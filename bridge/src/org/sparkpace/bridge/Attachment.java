@@ -26,7 +26,7 @@ final class Attachment implements DriverPlugin, Orders {
     if (sc.isLocal()) return without("with master " + sc.master() + " its tasks run in the driver, which is not paced");
     try {
       sync = new SyncLoop(new MasterClient(sc.conf().get(MASTER), sc.conf()), sc, Registration.attached(sc), this, reports);
-      sync.startBeside();
+      sync.startAttached();
     } catch (IOException | URISyntaxException | InterruptedException | IllegalStateException e) {
       return without(SyncLoop.why(e));
     } catch (SparkException e) {

@@ -9,7 +9,7 @@ import org.apache.spark.scheduler.*;
 final class ExecutorReports extends SparkListener {
   private static final int MOST = 65_536; // characters, as the agent takes of a progress file
   private final Map<String, Map<String, Object>> added = new ConcurrentHashMap<>();
-  private final Map<String, JsonNode> told = new ConcurrentHashMap<>();
+  private final Map<String, JsonNode> reports = new ConcurrentHashMap<>();
   private volatile String applicationId; // Spark's own
   private volatile boolean news;
 
@@ -27,7 +27,7 @@ final class ExecutorReports extends SparkListener {
 
   @Override public void onExecutorRemoved(SparkListenerExecutorRemoved e) {
     added.remove(e.executorId());
-    told.remove(e.executorId());
+    reports.remove(e.executorId());
   }
 
   /** Takes a message of an executor, which may be from user code. Messages that are not reports of live executors are left out. */
@@ -37,8 +37,8 @@ final class ExecutorReports extends SparkListener {
       JsonNode report = Json.MAPPER.readTree((String) message);
       String id = report.path("progress").path("executor").asText();
       if (!added.containsKey(id) || !isProcess(report.path("process"))) return;
-      told.put(id, report);
-      if (!added.containsKey(id)) told.remove(id); // the executor has gone meanwhile
+      reports.put(id, report);
+      if (!added.containsKey(id)) reports.remove(id); // the executor has gone meanwhile
       news = true;
     } catch (IOException e) { // the plugin sends no such message
     }
@@ -57,7 +57,7 @@ final class ExecutorReports extends SparkListener {
     news = false;
     List<Object> living = new ArrayList<>();
     new TreeMap<>(added).forEach((id, facts) -> {
-      JsonNode report = told.get(id);
+      JsonNode report = reports.get(id);
       if (report == null) return;
       Map<String, Object> one = new LinkedHashMap<>(facts);
       one.put("process", report.path("process"));

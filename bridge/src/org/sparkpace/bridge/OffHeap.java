@@ -50,10 +50,10 @@ final class OffHeap {
   private void tick() {
     try {
       if (!Files.exists(order) || (memory == null && !attach())) return;
-      JsonNode told = Json.MAPPER.readTree(read());
-      if (told.path("number").asLong() > 0 && told.path("off_heap_bytes").asLong() > 0) {
-        ordered = told.path("number").asLong();
-        wanted = told.path("off_heap_bytes").asLong();
+      JsonNode content = Json.MAPPER.readTree(read());
+      if (content.path("number").asLong() > 0 && content.path("off_heap_bytes").asLong() > 0) {
+        ordered = content.path("number").asLong();
+        wanted = content.path("off_heap_bytes").asLong();
       }
       if (ordered == 0) return;
       long before = memory.maxOffHeapMemory();

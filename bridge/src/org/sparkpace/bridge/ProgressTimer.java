@@ -16,8 +16,8 @@ final class ProgressTimer {
   private final Progress progress;
   private final OffHeap memory; // null: no agent sends orders
   private final Timer timer = new Timer("sparkpace-progress", true);
-  private long sequence, toldNs;
-  private List<Object> told;
+  private long sequence, sentNs;
+  private List<Object> sent;
 
   ProgressTimer(Outlet outlet, long tickMs, String executorId, Progress progress, OffHeap memory) {
     this.outlet = outlet;
@@ -38,11 +38,11 @@ final class ProgressTimer {
   private synchronized void tick() {
     try {
       List<Object> now = Arrays.asList(progress.stages(), memory == null ? null : memory.status());
-      if (now.equals(told) && System.nanoTime() - toldNs < IDLE_MS * 1_000_000) return;
+      if (now.equals(sent) && System.nanoTime() - sentNs < IDLE_MS * 1_000_000) return;
       outlet.tell(Json.object("schema", SCHEMA, "executor", executorId, "sequence", ++sequence, "stages", now.get(0),
           "memory", now.get(1)));
-      told = now;
-      toldNs = System.nanoTime();
+      sent = now;
+      sentNs = System.nanoTime();
     } catch (IOException | RuntimeException | LinkageError e) {
       complain("live progress cannot be reported", e);
     }

@@ -22,7 +22,7 @@ final class Registration {
   final String credentials; // null without authentication
   private final SparkContext sc;
   private final Map<String, Object> facts;
-  private final Map<String, String> told; // the conf
+  private final Map<String, String> sentConf;
   private final long submittedMs; // steady
   private volatile boolean late;
 
@@ -39,7 +39,7 @@ final class Registration {
       Map<String, Long> data, Map<String, Object> python) throws IOException, URISyntaxException {
     SparkConf conf = sc.conf();
     this.sc = sc;
-    told = entries(conf, key -> key.startsWith("spark.pace.") || !SECRET.matcher(key).find());
+    sentConf = entries(conf, key -> key.startsWith("spark.pace.") || !SECRET.matcher(key).find());
     submittedMs = clock.nowMs() - ageMs(sc);
     this.credentials = credentials;
     facts = Json.object("name", sc.appName(), "instance", instance, "spark_version", sc.version(), "user", sc.sparkUser(),
@@ -51,7 +51,7 @@ final class Registration {
         "ui_url", sc.uiWebUrl().isDefined() ? sc.uiWebUrl().get() : null,
         "jars_dir", jar(SparkContext.class).getParent().toString(), "bridge_jar", jar(Registration.class).toString(),
         "java_home", System.getProperty("java.home"), "working_dir", System.getProperty("user.dir"),
-        "conf", told,
+        "conf", sentConf,
         "startup_conf", attached ? Map.of() : entries(conf, SparkConf::isExecutorStartupConf), "environment", environment,
         "authenticated", credentials != null, "credentials", credentials, "data", data, "python", python,
         "main", conf.get("spark.pace.main", DriverProcess.main()));
@@ -73,7 +73,7 @@ final class Registration {
         "age_s", (nowMs - submittedMs) / 1000.0, "steady_ms", nowMs, "ports", ports());
     message.putAll(facts);
     if (late) {
-      Map<String, String> forced = new TreeMap<>(told);
+      Map<String, String> forced = new TreeMap<>(sentConf);
       forced.put("spark.pace.force", "true");
       message.put("conf", forced);
     }

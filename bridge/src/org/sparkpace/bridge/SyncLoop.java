@@ -68,7 +68,7 @@ final class SyncLoop implements Runnable {
   }
 
   /** As `start`, but only a refusal that the user has to mend is thrown: else the job goes on, and the rest in the background. */
-  void startBeside() throws SparkException, InterruptedException {
+  void startAttached() throws SparkException, InterruptedException {
     try {
       register();
     } catch (IOException | MasterClient.Refused | SparkException e) {
