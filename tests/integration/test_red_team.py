@@ -108,7 +108,8 @@ def test_limits_hold_and_forged_progress_harms_only_the_forger(arena: Arena) -> 
     child, sampled = arena.cluster.agent_child("w1").pid, len(arena.cluster.samples(arena.application_id))
     noticed = arena.folder / "noticed"
     plan = {"most_mb": 4096, "most_processes": 20_000, "log_mb": 60, "forge_s": 6}
-    job = arena.begin("root", "var", "tmp", "fork", "shout", "forge", **plan, until=str(noticed))
+    # forged progress comes before what keeps the machine busy, so that the agent looks meanwhile
+    job = arena.begin("root", "var", "tmp", "forge", "fork", "shout", **plan, until=str(noticed))
 
     def complained() -> bool:
         return "progress file of executor" in arena.cluster.log("agent-w1")
