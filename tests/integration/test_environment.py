@@ -17,7 +17,7 @@ import pytest
 
 from experiments.harness.live_cluster import spark_home
 from tests.integration.kubernetes_cluster import Kubernetes
-from tests.integration.local_cluster import Job, LocalCluster
+from tests.integration.local_cluster import QUICK_JVM, Job, LocalCluster
 from tests.integration.spark_standalone import standalone
 from tests.integration.test_kubernetes_node_mode import attached
 
@@ -27,7 +27,8 @@ Facts = dict[str, Any]
 DRIVER = {"TZ": "Asia/Kolkata", "LANG": "C.UTF-8", "LC_NUMERIC": "C", "DRIVERS_OWN": "here only", "JDK_JAVA_OPTIONS": ""}
 """Variables of the driver's environment; the tests' own options of Java would reach Spark's executors and not Sparkpace's."""
 WORDS = (
-    *("--conf", "spark.executorEnv.MINE=yes", "--conf", "spark.executor.extraJavaOptions=-Dmy.own=1"),
+    *("--conf", "spark.executorEnv.MINE=yes", "--conf", f"spark.executor.extraJavaOptions={QUICK_JVM} -Dmy.own=1"),
+    *("--conf", f"spark.driver.extraJavaOptions={QUICK_JVM}"),
     *("--conf", "spark.ui.enabled=false", "--conf", "spark.executor.memory=512m"),
 )
 ONE = ("--num-executors", "1")

@@ -14,6 +14,7 @@ from experiments.harness.machine import PROJECT
 from experiments.harness.one_node import VARIABLE, namespace_of
 from experiments.harness.result_folder import ResultFolder
 from tests.integration.kubernetes_cluster import Kubernetes
+from tests.integration.local_cluster import QUICK_JVM
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.mark.kubernetes, pytest.mark.groups]
 
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.docker, pytest.ma
 def test_the_home_in_pods_runs_through_and_leaves_no_namespace(kubernetes: Kubernetes, tmp_path: Path) -> None:
     out = tmp_path / "results"
     command = [sys.executable, "-m", "experiments", "run", "homes-kubernetes", "--quick", "--out", str(out)]
-    variables = {**os.environ, VARIABLE: str(kubernetes.kubeconfig)}
+    variables = {**os.environ, VARIABLE: str(kubernetes.kubeconfig), "JDK_JAVA_OPTIONS": QUICK_JVM}
     done = subprocess.run(command, cwd=PROJECT, env=variables, capture_output=True, text=True, timeout=1500, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     data = ResultFolder(out).data()

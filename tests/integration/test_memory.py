@@ -43,6 +43,8 @@ SQL = (
     "--conf",
     "spark.rdd.compress=false",
     "--conf",
+    "spark.sql.inMemoryColumnarStorage.compressed=false",
+    "--conf",
     "spark.driver.maxResultSize=200m",
 )
 MB = 1 << 20

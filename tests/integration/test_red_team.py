@@ -35,6 +35,9 @@ CONNECT_S = 60.0
 ONE_TRY = ("--conf", "spark.task.maxFailures=1")
 """Settings of a job that ends its executor: the next executor would end, too."""
 LOCAL_MB, TMP_MB = 150, 70
+MEMORY = ("--memory", "8g")
+"""Memory of the worker: two executors of two slots fit from 7.5 GiB on. With all of a large machine, an attack would have to
+swallow many gigabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class Arena:
 def arena(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
     root = tmp_path_factory.mktemp("arena")
     limits = ("--local-limit", f"{LOCAL_MB}m", "--tmp-limit", f"{TMP_MB}m")
-    with containers_in(docker_engine, root, "--workers", "1", *limits) as cluster:
+    with containers_in(docker_engine, root, "--workers", "1", *MEMORY, *limits) as cluster:
         (root / "submitted").mkdir()
         stop = root / "stop"
         victim = cluster.submit("--name", "victim", "rounds.py", str(stop))
@@ -105,7 +108,8 @@ def test_limits_hold_and_forged_progress_harms_only_the_forger(arena: Arena) -> 
     child, sampled = arena.cluster.agent_child("w1").pid, len(arena.cluster.samples(arena.application_id))
     noticed = arena.folder / "noticed"
     plan = {"most_mb": 4096, "most_processes": 20_000, "log_mb": 60, "forge_s": 6}
-    job = arena.begin("root", "var", "tmp", "fork", "shout", "forge", **plan, until=str(noticed))
+    # forged progress comes before what keeps the machine busy, so that the agent looks meanwhile
+    job = arena.begin("root", "var", "tmp", "forge", "fork", "shout", **plan, until=str(noticed))
 
     def complained() -> bool:
         return "progress file of executor" in arena.cluster.log("agent-w1")

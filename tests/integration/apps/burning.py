@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 TASKS = 4
 
@@ -18,7 +18,7 @@ def burn(number: int) -> int:
 
 
 stop = Path(sys.argv[1])
-sc = SparkSession.builder.getOrCreate().sparkContext
+sc = SparkContext.getOrCreate()
 rounds = 0
 while True:
     sc.parallelize(range(TASKS), TASKS).map(burn).sum()

@@ -5,13 +5,13 @@ import sys
 import time
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 PAUSE_S = 1.0
 """Time between two rounds: rounds in a row would take the cores from what the test waits for."""
 
 stop = Path(sys.argv[1])
-sc = SparkSession.builder.getOrCreate().sparkContext
+sc = SparkContext.getOrCreate()
 rounds = 0
 while True:
     pairs = sc.parallelize(range(4000), 4).map(lambda x: (x % 5, x))

@@ -2,7 +2,7 @@
 
 import time
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
-sc = SparkSession.builder.getOrCreate().sparkContext
+sc = SparkContext.getOrCreate()
 sc.parallelize(range(8), 8).map(lambda _: time.sleep(3600)).count()

@@ -6,7 +6,7 @@ import time
 from operator import add
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 
 def wait_for(file: str) -> None:
@@ -20,7 +20,7 @@ def pair(number: int, file: str) -> tuple[int, int]:
 
 
 first, go, second = sys.argv[1:]
-sc = SparkSession.builder.getOrCreate().sparkContext
+sc = SparkContext.getOrCreate()
 answers = []
 for file in (first, second):
     pairs = sc.parallelize(range(8), 8).map(lambda number, file=file: pair(number, file))
