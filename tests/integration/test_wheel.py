@@ -85,7 +85,7 @@ def test_the_command_does_not_take_a_users_folders_for_its_own(python: Path, tmp
 
 @pytest.mark.slow
 def test_an_installed_sparkpace_runs_the_demos_job(python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The installed jar would need class archives of its own, for which files are in the way here: jobs run without them, too.
+    # Files lie where class archives for the installed jar would be made: jobs run without archives, too.
     cache = tmp_path / "cache" / "sparkpace"
     cache.mkdir(parents=True)
     for archives in ("class-archives", "driver-archives"):
