@@ -35,9 +35,6 @@ CONNECT_S = 60.0
 ONE_TRY = ("--conf", "spark.task.maxFailures=1")
 """Settings of a job that ends its executor: the next executor would end, too."""
 LOCAL_MB, TMP_MB = 150, 70
-MEMORY = ("--memory", "8g")
-"""Memory of the worker: two executors of two slots fit from 7.5 GiB on. With all of a large machine, an attack would have to
-swallow many gigabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ class Arena:
 def arena(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
     root = tmp_path_factory.mktemp("arena")
     limits = ("--local-limit", f"{LOCAL_MB}m", "--tmp-limit", f"{TMP_MB}m")
-    with containers_in(docker_engine, root, "--workers", "1", *MEMORY, *limits) as cluster:
+    with containers_in(docker_engine, root, "--workers", "1", *limits) as cluster:
         (root / "submitted").mkdir()
         stop = root / "stop"
         victim = cluster.submit("--name", "victim", "rounds.py", str(stop))
