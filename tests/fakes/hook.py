@@ -20,7 +20,7 @@ class Heard(NamedTuple):
     body: bytes
 
     @property
-    def content(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         decoded: dict[str, Any] = msgspec.json.decode(self.body)
         return decoded
 

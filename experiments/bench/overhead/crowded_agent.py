@@ -84,7 +84,7 @@ def measure_cpu(folder: Path, executors: int, seconds: float, stage_s: float) ->
         supervisor = psutil.Process(scene.agent_pid())
         processes = [supervisor, *supervisor.children()]
         log = folder / "home" / "logs" / "agent-w1.log"
-        writes, events = log.read_text().count(" quota "), scene.stage_events
+        writes, events_before = log.read_text().count(" quota "), scene.stage_events
         before, begun_s = _cpu_s(processes), time.monotonic()
         time.sleep(seconds)
         used, span_s = _cpu_s(processes) - before, time.monotonic() - begun_s
@@ -93,7 +93,7 @@ def measure_cpu(folder: Path, executors: int, seconds: float, stage_s: float) ->
             seconds=round(span_s, 2),
             cpu_s=round(used, 3),
             writes=log.read_text().count(" quota ") - writes,
-            stage_events=scene.stage_events - events,
+            stage_events=scene.stage_events - events_before,
             rss_mb=round(sum(p.memory_info().rss for p in processes) / 1e6, 1),
         )
 

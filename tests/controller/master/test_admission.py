@@ -62,8 +62,8 @@ class TestPromises:
         cluster.register(conf=late, instance="late")
         cluster.now_s += 5
         below = cluster.plan(profile="app@app.py", deadline_s=12.0)
-        above = cluster.plan(profile="app@app.py", deadline_s=12.0, priority=100)
-        assert (below.feasible, above.feasible) == (False, True)
+        equal = cluster.plan(profile="app@app.py", deadline_s=12.0, priority=100)
+        assert (below.feasible, equal.feasible) == (False, True)
 
 
 def test_agents_are_answered_while_a_profile_is_read_and_a_deadline_judged(cluster: FakeCluster) -> None:

@@ -94,7 +94,7 @@ def test_a_master_that_stops_names_what_waits_and_closes_its_store(tmp_path: Pat
         finally:
             master.terminate()
             assert master.wait(60.0) == -signal.SIGTERM
-        assert [heard.content["event"] for heard in hook.heard] == ["submission_refused"] * 2
+        assert [heard.fields["event"] for heard in hook.heard] == ["submission_refused"] * 2
     assert not home.database.with_name("master.db-wal").exists(), "the store was closed"
 
 

@@ -9,7 +9,6 @@ from tests.fakes.cluster import FakeCluster, one_stage_run, report, sample
 
 WORKERS = ("w1", "w2", "w3")
 DemandAndGrant = tuple[float, float]
-"""Demand and grant."""
 RUNS = ((1.0, 1.0),)
 STARVES = ((1.0, 0.1),)
 

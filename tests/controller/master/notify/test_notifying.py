@@ -49,7 +49,7 @@ class Notified:
     def heard(self, count: int) -> list[dict[str, Any]]:
         """Return the notifications as soon as there are `count`."""
         assert wait_until(lambda: self.sender.counts() == ({"sent": count} if count else {}, 0), PATIENCE_S, 0.01)
-        return [one.content for one in self.hook.heard]
+        return [one.fields for one in self.hook.heard]
 
 
 def late(cluster: FakeCluster, **changed: Any) -> tuple[str, ExecutorReport]:

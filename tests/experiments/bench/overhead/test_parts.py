@@ -41,8 +41,8 @@ def test_a_made_up_profile_expects_the_work_that_its_applications_need() -> None
 def test_a_made_up_driver_tells_of_every_stage_and_task_once_however_often_it_is_asked() -> None:
     seldom, often = (MadeUpDriver("application-1", "token", stages=9, stage_s=20.0) for _ in range(2))
     coarse = [seldom.news(1000.0, 1000.0 + 20 * n) for n in range(5)]
-    asked = [often.news(1000.0, 1000.0 + n) for n in range(81)]
-    for found in ([event for events in each for event in events] for each in (coarse, asked)):
+    fine = [often.news(1000.0, 1000.0 + n) for n in range(81)]
+    for found in ([event for events in each for event in events] for each in (coarse, fine)):
         assert [e.info.stage for e in found if isinstance(e, StageSubmitted)] == [0, 1, 2, 3, 4]
         assert [e.stage for e in found if isinstance(e, StageCompleted)] == [0, 1, 2, 3]
         ended = [(e.stage, e.index) for e in found if isinstance(e, TaskEnd) and e.stage < 4]
