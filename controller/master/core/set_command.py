@@ -65,9 +65,9 @@ def check_claim(claim: Claim, promised: Promised, most: Capacity, elapsed_s: flo
     if fits(claim, others):
         return
     least_s = elapsed_s + least_deadline_s(claim, others)
-    with_others = f" alongside {len(others.claims)} promised of the same or a higher priority" if others.claims else ""
+    rivals = f" alongside {len(others.claims)} promised of the same or a higher priority" if others.claims else ""
     raise InfeasibleDeadline(
-        f"deadline {format_duration(elapsed_s + claim.left_s)} cannot be met{with_others}; accepted: {rounded_up(least_s)} or "
+        f"deadline {format_duration(elapsed_s + claim.left_s)} cannot be met{rivals}; accepted: {rounded_up(least_s)} or "
         "more, or --force"
     )
 
