@@ -40,7 +40,7 @@ class ZooProgram(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A program and its arguments. `works_in` is as in `Order`: Spark's examples read files of a folder `data`. `random` is
     the reason why its answer differs from run to run, so that only its exit code is judged. If `random` is empty, its output
     must be the same in every run, except for lines that match `ignored` and, with `any_order`, for the order of lines.
-    `tests` are the tests that the program takes part in; empty: all."""
+    `tests` are the tests that the program takes part in; empty: all. `options` are options of `submit` that it needs."""
 
     kind: str
     words: tuple[str, ...]
@@ -49,6 +49,7 @@ class ZooProgram(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ignored: tuple[str, ...] = ()
     any_order: bool = False
     tests: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
 
 class ZooStep(msgspec.Struct, frozen=True):
@@ -115,7 +116,7 @@ class Zoo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 what.program,
                 program.words,
                 None if what.test is None else self.tests[what.test] * self.base_s(what, data),
-                options=self.options,
+                options=(*self.options, *program.options),
                 works_in=program.works_in,
                 may_fail=True,
             )

@@ -63,6 +63,13 @@ def step_of(name: str, test: str) -> str:
 # ---------------------------------------------------------------- halves and order
 
 
+def test_options_of_a_program_follow_those_of_the_zoo() -> None:
+    needy = ZooProgram(kind="ml", words=("als.py",), options=("--driver-memory", "2g"))
+    zoo = msgspec.structs.replace(ZOO, options=("--priority", "low"), programs={"als": needy})
+    [order] = zoo.orders(next(iter(zoo.steps())), story())
+    assert order.options == ("--priority", "low", "--driver-memory", "2g")
+
+
 def test_chance_makes_two_halves_that_nothing_else_changes() -> None:
     halves = ZOO.halves()
     assert sorted(halves) == sorted(NAMES)
