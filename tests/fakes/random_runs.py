@@ -128,7 +128,7 @@ class Story:
         for event in self.events:
             changed = structs.replace(event, properties=by_job[event.job]) if isinstance(event, JobStart) else event
             at_s = event.time_ms / 1000 if isinstance(event, JobStart | StageSubmitted) else 0.0
-            goals.take_event(app, changed, lambda: self.most, at_s)
+            goals.take_event(app, changed, at_s)
         for report in self.reports:
             app.take(app.executors[report.executor_id], "agent", report)
         return app

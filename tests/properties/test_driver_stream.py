@@ -115,7 +115,7 @@ def known(application: Application) -> dict[str, Any]:
         "tasks": (application.stream.first_task_ms, application.stream.last_task_ms, run.tasks_failed),
         "actions": repr(application.actions.by_key),
         "gone": [e.record.gone for e in application.executors.values() if e.record.gone is not None],
-        "goals": sorted(application.plan.goals),
+        "goals": sorted(application.plan.goals.keys() | application.plan.awaiting_goals.keys()),
         "faults": application.faults > 0,
     }
 

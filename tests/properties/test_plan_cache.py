@@ -105,10 +105,10 @@ def test_a_plan_is_the_one_that_would_be_made_from_scratch(steps: list[object]) 
         if isinstance(step, str) and step.startswith("next"):
             first, sent = sent, sent + int(step[5:])
             for event in EVENTS[first:sent]:
-                goals.take_event(app, event, lambda: MOST, float(now_s))
+                goals.take_event(app, event, float(now_s))
                 kept_alike(app, most, float(now_s))
         elif isinstance(step, int):
-            goals.take_event(app, EVENTS[step], lambda: MOST, float(now_s))
+            goals.take_event(app, EVENTS[step], float(now_s))
         elif isinstance(step, tuple):
             number, life, stage, done, cpu_core_s = step
             seen = use(stage, cpu_core_s, done=done)

@@ -92,7 +92,7 @@ class Commands:
     def change(self, application: Application, record: ApplicationRecord | None, now_s: float) -> None:
         """Do what `sparkpace set` asks; `record`, the `changed_record`, is stored. None: nothing changes."""
         if record is not None:
-            change(application, record, self.registry.workers.capacity(application, now_s), now_s)
+            change(application, record, now_s)
         self.registry.changes.application(application)
         self.registry.changes.room()
 

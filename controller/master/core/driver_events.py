@@ -10,7 +10,6 @@ time (`guard`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 
 import msgspec
 from msgspec import structs
@@ -118,7 +117,7 @@ def take(application: Application, sync: DriverSync, stored: StoreEvents | None,
         application.stream.acknowledged = stored.reached
     changed = sync.snapshot is not None
     if sync.snapshot is not None:
-        _snapshot(application, sync.snapshot, sync.next_seq, registry, now_s)
+        _snapshot(application, sync.snapshot, sync.next_seq, now_s)
     for numbered in to_take:
         changed = _event(application, numbered.seq, bytes(numbered.event), registry, now_s) or changed
     if changed:
@@ -136,10 +135,10 @@ def replay(
     number of the event before it and the number after it."""
     for seq, data in events:
         while snapshots and snapshots[0][0] < seq:
-            _stored_snapshot(application, *snapshots.pop(0)[1:], registry, now_s)
+            _stored_snapshot(application, *snapshots.pop(0)[1:], now_s)
         _event(application, seq, data, registry, now_s, again=True)
     for snapshot in snapshots:
-        _stored_snapshot(application, *snapshot[1:], registry, now_s)
+        _stored_snapshot(application, *snapshot[1:], now_s)
     application.stream.acknowledged = application.stream.taken
 
 
@@ -163,7 +162,7 @@ def _event(application: Application, seq: int, data: bytes, registry: Registry, 
 def fold(application: Application, event: AnyEvent, registry: Registry, now_s: float, at_ms: int | None = None) -> None:
     """Fold one event in, with all that follows from it. `at_ms` is the time when a stage's begin was reported, if that was
     not now."""
-    goals.take_event(application, event, partial(registry.workers.capacity, application, now_s), now_s, at_ms)
+    goals.take_event(application, event, now_s, at_ms)
     _follow(application, event, registry, now_s)
 
 
@@ -181,21 +180,15 @@ def _follow(application: Application, event: AnyEvent, registry: Registry, now_s
         registry.end(application, now_s, ended_s=max(0.0, ended_s))
 
 
-def _stored_snapshot(application: Application, next_seq: int, data: bytes, registry: Registry, now_s: float) -> None:
+def _stored_snapshot(application: Application, next_seq: int, data: bytes, now_s: float) -> None:
     raw: tuple[msgspec.Raw, ...] = ()
     with guarded(application, "reading a stored snapshot of its driver"):
         raw = _snapshot_decoder.decode(data)
-    _snapshot(application, raw, next_seq, registry, now_s, again=True)
+    _snapshot(application, raw, next_seq, now_s, again=True)
 
 
 def _snapshot(
-    application: Application,
-    raw: Iterable[msgspec.Raw],
-    next_seq: int,
-    registry: Registry,
-    now_s: float,
-    *,
-    again: bool = False,
+    application: Application, raw: Iterable[msgspec.Raw], next_seq: int, now_s: float, *, again: bool = False
 ) -> None:
     """Replace what was thought to be active by what is active now, after events were lost."""
     stream = application.stream
@@ -211,9 +204,8 @@ def _snapshot(
         stream.left_out += problem.error is not None
     with guarded(application, "taking in a snapshot of its driver"):
         application.replace_active(events)
+        known = application.plan.goals.keys() | application.plan.awaiting_goals.keys()
         for event in events:
-            if isinstance(event, StageSubmitted) and (event.info.stage, event.info.attempt) not in application.plan.goals:
-                capacity = registry.workers.capacity(application, now_s)
-                at_ms = event.time_ms if again else None
-                goals.set_goal(application, event.info.stage, event.info.attempt, capacity, now_s, at_ms)
+            if isinstance(event, StageSubmitted) and (key := (event.info.stage, event.info.attempt)) not in known:
+                goals.await_goal(application, key, now_s, event.time_ms if again else None)
     _stop_if_too_much(application)

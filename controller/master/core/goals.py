@@ -5,7 +5,7 @@ Seconds count from submission unless said otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from controller.master.core.application import Application, Target
@@ -22,35 +22,38 @@ SHORT_PERIODS = 3.0
 """Stages with a deadline under this many periods are controlled together with the ones after them."""
 
 
-def take_event(
-    application: Application, event: AnyEvent, most: Callable[[], Capacity], now_s: float, at_ms: int | None = None
-) -> None:
-    """Fold one event of the driver in, with what follows from it for the plan. `most` is asked only where it counts; `at_ms`
-    is the time when the event was reported, if that was not now."""
+def take_event(application: Application, event: AnyEvent, now_s: float, at_ms: int | None = None) -> None:
+    """Fold one event of the driver in, with what follows from it for the plan. `at_ms` is the time when the event was
+    reported, if that was not now."""
     application.apply(event)
     if isinstance(event, StageSubmitted):
-        set_goal(application, event.info.stage, event.info.attempt, most(), now_s, at_ms)
+        await_goal(application, (event.info.stage, event.info.attempt), now_s, at_ms)
 
 
-def set_goal(
-    application: Application, stage: int, attempt: int, most: Capacity, now_s: float, at_ms: int | None = None
-) -> None:
-    """Fix the deadline of a stage that was just submitted. If several deadlines apply to the stage, the deadline that needs
-    most cores counts; if no deadline applies to it, the deadline that is due first counts."""
-    key, targets = (stage, attempt), application.targets()
-    remaining = Remaining.of(application) if targets else None
-    if remaining is not None and key in remaining.matched.active:
-        submitted_s = application.elapsed_s(now_s) if at_ms is None else application.since_submission(at_ms)
-        concerned = [target for target in targets if application.concerns(target, key)] or targets[:1]
-        goals = [_goal(remaining, target, key, submitted_s, most) for target in concerned]
-        application.plan.goals[key] = max(goals, key=lambda goal: goal.cores)
+def await_goal(application: Application, key: StageKey, now_s: float, at_ms: int | None = None) -> None:
+    """Have the next plan fix the deadline of a stage that was just submitted: to compare the run with its profile for each
+    stage by itself takes a time that grows with the square of their number."""
+    submitted_s = application.elapsed_s(now_s) if at_ms is None else application.since_submission(at_ms)
+    application.plan.awaiting_goals[key] = submitted_s
+
+
+def set_goals(remaining: Remaining, targets: Sequence[Target], most: Capacity) -> None:
+    """Fix the deadlines of the stages that were submitted since the last call. If several deadlines apply to a stage, the
+    deadline that needs most cores counts; if no deadline applies to it, the deadline that is due first counts."""
+    application = remaining.application
+    awaiting, application.plan.awaiting_goals = application.plan.awaiting_goals, {}
+    for key, submitted_s in awaiting.items():
+        if targets and key in remaining.matched.seen:
+            concerned = [target for target in targets if application.concerns(target, key)] or targets[:1]
+            goals = [_goal(remaining, target, key, submitted_s, most) for target in concerned]
+            application.plan.goals[key] = max(goals, key=lambda goal: goal.cores)
 
 
 def _goal(remaining: Remaining, target: Target, key: StageKey, submitted_s: float, most: Capacity) -> StageGoal:
     """Return the deadline that one target gives a stage submitted now."""
     application, active = remaining.application, remaining.matched.active
     constants = PaperSettings.from_numbers(application.options.settings)
-    mine = active[key]
+    mine = remaining.matched.seen[key]
     ahead = remaining.stages(target)
     others = [other for other in active if other != key and application.concerns(target, other)]
     side_by_side = [active[other].duration_s for other in others]

@@ -108,7 +108,7 @@ class Pipelines:
             with guarded(application, "giving it a new share of its pipeline's time"):
                 record = changed_record(application, Change(deadline_s=round(elapsed_s + due_s, 3)), now_s)
                 if record is not None:
-                    change(application, record, self.registry.workers.capacity(application, now_s), now_s)
+                    change(application, record, now_s)
                     self.registry.save(application)
                 self.registry.changes.application(application)
 

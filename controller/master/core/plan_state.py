@@ -70,6 +70,8 @@ class PlanState:
     """The part of an application that `goals`, `remaining` and `lateness` keep."""
 
     goals: dict[StageKey, StageGoal] = field(default_factory=dict)
+    awaiting_goals: dict[StageKey, float] = field(default_factory=dict)
+    """Stages for which the next plan fixes a goal, with their submission in seconds after the application's."""
     cache: PlanCache | None = None
     """Results of `remaining`; None since something has changed that the stages seen so far are matched by: what ended stages
     did, or what those under way have `shown`."""

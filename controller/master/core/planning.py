@@ -10,6 +10,7 @@ from msgspec import structs
 
 from controller.master.core.application import Application, Target
 from controller.master.core.capacity import Capacity, initial
+from controller.master.core.goals import set_goals
 from controller.master.core.plan_state import RemainingSchedule, StageGoal
 from controller.master.core.remaining import Remaining
 from controller.wire.worker import StageUse
@@ -38,6 +39,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
     fixed_s, matched = 0.0, None
     aims: tuple[Aim, ...] = ()
     if remaining is not None:
+        set_goals(remaining, targets, most)
         matched, schedule = remaining.matched, remaining.schedule(target, slots, most)
         busy, fixed_s = remaining.future(target, schedule, elapsed_s)
         aims = _aims(remaining, targets, slots, most, elapsed_s)

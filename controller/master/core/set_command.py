@@ -11,7 +11,7 @@ from controller.master.core.application import Application, Target
 from controller.master.core.application_record import ApplicationRecord, AppliedChange
 from controller.master.core.capacity import Capacity
 from controller.master.core.feasibility import alongside, rounded_up
-from controller.master.core.goals import set_goal
+from controller.master.core.goals import await_goal
 from controller.master.core.remaining import promise
 from controller.wire.command import Change
 from controller.wire.limits import CHANGES
@@ -33,13 +33,13 @@ def changed_record(application: Application, asked: Change, now_s: float) -> App
     return structs.replace(application.record, options=after, changes=[*application.record.changes, applied])
 
 
-def change(application: Application, record: ApplicationRecord, most: Capacity, now_s: float) -> None:
+def change(application: Application, record: ApplicationRecord, now_s: float) -> None:
     """Take over the options of a `changed_record`, and change the deadlines of the stages under way."""
     after, labels, elapsed_s = record.options, _labels(record.options), application.elapsed_s(now_s)
     application.record.options, application.record.changes = after, record.changes
     application.plan.drop_goals(application.run.active_stages())
     for stage in application.run.active_stages():
-        set_goal(application, *stage.key, most, now_s)
+        await_goal(application, stage.key, now_s)
     said = "none" if after.deadline_s is None else format_duration(after.deadline_s)
     where = f", on workers with {labels}" if labels else ""
     application.notify(f"at {format_duration(elapsed_s)}: deadline {said}, priority {after.priority}{where}")

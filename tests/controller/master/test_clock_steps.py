@@ -87,7 +87,7 @@ def story(folder: Path, origins_ms: tuple[int, int], set_by_s: tuple[float, ...]
     later(62)
     second.tell(*events[:4])
     app = cluster.state.applications[second.id]
-    seen: list[Any] = [dict(app.plan.goals), cluster.state.core.agents.desired("w1", cluster.now_s).applications]
+    seen: list[Any] = [cluster.state.core.agents.desired("w1", cluster.now_s).applications, dict(app.plan.goals)]
     later(5)
     cluster.worker("w1", report(second.id, "2", "exited", exit_code=1))
     assert app.placement.failures_in_a_row == 1, "it lived long, so the row of failures begins again"

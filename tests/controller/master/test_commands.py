@@ -71,8 +71,10 @@ def paced(cluster: FakeCluster) -> Application:
 
 def test_the_stage_under_way_gets_a_new_deadline(cluster: FakeCluster, paced: Application) -> None:
     cluster.driver(paced.id, *one_stage_run(1000)[:2])
+    cluster.worker("w1", report(paced.id, "1"))
     before = paced.plan.goals[(0, 0)].length_s
     cluster.change(paced.id, deadline_s=50.0)
+    cluster.worker("w1", report(paced.id, "1"))
     assert paced.plan.goals[(0, 0)].length_s < before - 40
 
 

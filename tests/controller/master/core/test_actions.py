@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from controller.master.core import goals, planning, remaining
+from controller.master.core import planning, remaining
 from controller.master.core.actions import MOST_AIMS, Actions
 from controller.master.core.application import Application
 from controller.master.core.capacity import Capacity
@@ -20,6 +20,7 @@ from stage_model.history.profile import Profile, profile
 from stage_model.history.run import Run
 from stage_model.history.run_record import ContainerUse, to_record
 from tests.fakes.cluster import FakeCluster, answered
+from tests.fakes.goals import fix_goal
 from tests.fakes.records import facts
 
 MOST = Capacity(cores=1.0, slots=1, speed_limit=1.0, executors=1)
@@ -161,7 +162,7 @@ def with_jobs(cluster: FakeCluster, deadline_s: float | None, *given: tuple[int,
     for job, sql, deadline in given:
         begin(application, job, 7000, deadline, sql)
     for job, _, _ in given:
-        goals.set_goal(application, 2 * job, 0, MOST, cluster.now_s + 7)
+        fix_goal(application, 2 * job, MOST, cluster.now_s + 7)
     return application
 
 
@@ -173,7 +174,7 @@ def test_only_what_belongs_to_the_action_is_planned_for(cluster: FakeCluster) ->
     """Its first stage is under way: of the query's four stages three are to come, the last job does not belong to it."""
     application, start_ms = known(cluster), 7000
     begin(application, 0, start_ms, "100s", "0", priority="high")
-    goals.set_goal(application, 0, 0, MOST, cluster.now_s + 7)
+    fix_goal(application, 0, MOST, cluster.now_s + 7)
     plan = planning.application_plan(application, "w1", MOST, cluster.now_s + 12)
     assert (plan.deadline_s, plan.priority) == (100.0, 100)
     assert plan.left_s == pytest.approx(95.0, abs=0.01)
@@ -194,7 +195,7 @@ def test_actions_side_by_side_have_an_aim_each(cluster: FakeCluster) -> None:
     for job, sql, deadline, priority in ((0, "0", "100s", "high"), (2, None, "60s", "normal")):
         start_ms = 7000 + 1500 * job
         begin(application, job, start_ms, deadline, sql, priority=priority)
-        goals.set_goal(application, 2 * job, 0, MOST, cluster.now_s + start_ms / 1000)
+        fix_goal(application, 2 * job, MOST, cluster.now_s + start_ms / 1000)
     plan = planning.application_plan(application, "w1", MOST, cluster.now_s + 12)
     assert plan.priority == 100
     assert [aim.stages for aim in plan.aims] == [((4, 0),), ((0, 0),)]

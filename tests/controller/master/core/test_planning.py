@@ -20,11 +20,12 @@ from stage_model.deadlines import stage_deadline
 from stage_model.errors import BadInput
 from stage_model.forecast.estimate import estimate
 from stage_model.forecast.virtual_time import Forecast
-from stage_model.history.events import JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
+from stage_model.history.events import AnyEvent, JobStart, StageCompleted, StageInfo, StageSubmitted, TaskEnd
 from stage_model.history.profile import Profile, profile, profile_json
 from stage_model.history.run import Run
 from stage_model.history.run_record import ContainerUse, to_record
 from tests.fakes.cluster import FakeCluster, report, use
+from tests.fakes.goals import fix_goal
 from tests.fakes.records import facts
 from tests.fakes.refusals import assert_names
 
@@ -64,7 +65,7 @@ def submit(application: Application, stage: int, now_s: float, count: int = 3) -
     else:
         application.apply(StageCompleted(stage=stage - 1, attempt=0, time_ms=stage))
     application.apply(StageSubmitted(info=info(stage), time_ms=stage))
-    goals.set_goal(application, stage, 0, MOST, now_s)
+    fix_goal(application, stage, MOST, now_s)
 
 
 def task_end(task: int, finish_ms: int = 1, **more: Any) -> TaskEnd:
@@ -230,13 +231,30 @@ def test_capacity_counts_the_largest_workers() -> None:
     assert capacity(workers[:1], lambda _: 1, None).speed_limit == 0.5
 
 
+def test_stages_that_begin_between_two_plans_are_compared_with_the_profile_once(application: Application) -> None:
+    application.estimate = estimate(taught(20.0, 10.0, 10.0))
+    began: list[AnyEvent] = [
+        JobStart(job=0, time_ms=0, stages=tuple(info(i) for i in range(3))),
+        StageSubmitted(info=info(0), time_ms=0),
+        StageCompleted(stage=0, attempt=0, time_ms=1000),
+        StageSubmitted(info=info(1), time_ms=1000),
+    ]
+    for event in began:
+        goals.take_event(application, event, 101.0)
+    assert application.plan.cache is None
+    plan = planning.application_plan(application, "w1", MOST, 102.0)
+    assert set(application.plan.goals) == {(0, 0), (1, 0)}
+    # of the 97 s left when it began, 10 of 20 s are this stage's
+    assert plan.stages[0].length_s == pytest.approx(0.95 * 97 / 2, rel=0.01)
+
+
 def test_which_stages_are_short_follows_from_the_longest_period_of_the_workers(application: Application) -> None:
     # 10 stages of equal length in 85 s left: 8.5 s each, more than three periods of 1 s and less than three of 4 s
     application.estimate = estimate(taught(*[1.0] * 10))
     submit(application, 0, now_s=108.0, count=10)
     assert application.plan.goals[(0, 0)].group_share == 1.0
     application.plan.goals.clear()
-    goals.set_goal(application, 0, 0, changed_copy(MOST, period_s=4.0), 108.0)
+    fix_goal(application, 0, changed_copy(MOST, period_s=4.0), 108.0)
     assert application.plan.goals[(0, 0)].group_share == pytest.approx(0.5)  # of two, which have 13.4 s
 
 
