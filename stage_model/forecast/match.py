@@ -7,6 +7,7 @@ in this run (`nominal`). Not covered: what follows for cores (`laws`).
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -24,7 +25,7 @@ from stage_model.history.signature import kind, stage_names
 from stage_model.history.stage_run import StageKey, StageRun
 
 RATIO_LIMITS = (0.25, 4.0)
-"""A stage that is off by more than this factor is another stage, which must not affect the others."""
+"""Stages of one kind that are off by more than this factor are other stages, which must not affect the others."""
 RATIO_PRIOR_SHARE = 0.05
 RATIO_PRIOR_CORE_S = 1.0
 """The ratio counts as 1 over this much work (the larger of both) besides what was seen: shrinkage while little is
@@ -206,24 +207,29 @@ def _work_ratio(
     exact: set[StageKey],
     container_core_s: Mapping[StageKey, float] | None,
 ) -> tuple[float, float]:
-    """Return (prior + real) / (prior + profiled) over finished matched stages, each stage's real work clamped to its limits;
-    and the number of stages of equal work that they are."""
+    """Return (prior + real) / (prior + profiled) over finished matched stages, the real work of each kind clamped to its
+    limits, and the number of stages of equal work that they are. Stages of a kind are clamped together, because an agent
+    samples CPU once a second: which of many short stages it counts to is chance, and limits of each stage would make a bias
+    of it."""
     if container_core_s is None and cpu_source == "container":
         return 1.0, 0.0
     prior = max(RATIO_PRIOR_CORE_S, RATIO_PRIOR_SHARE * sum(s.work_core_s for s in stages))
-    real = profiled = prior
-    finished: list[float] = []
+    works = defaultdict[str, list[tuple[float, float]]](list)
     for key in exact:
-        stage, expected = run.attempts[key], seen[key].work_core_s
-        if not stage.teaches or expected <= 0:
+        stage, expected = run.attempts[key], seen[key]
+        if not stage.teaches or expected.work_core_s <= 0:
             continue
         measured = None
         if container_core_s is not None and cpu_source == "container":
             measured = container_core_s.get(key, 0.0)
-        low, high = RATIO_LIMITS
-        real += min(high * expected, max(low * expected, stage.work_core_s(measured)))
-        profiled += expected
-        finished.append(expected)
+        works[kind(expected.signature)].append((stage.work_core_s(measured), expected.work_core_s))
+    low, high = RATIO_LIMITS
+    real = profiled = prior
+    for alike in works.values():
+        expected_core_s = math.fsum(expected for _, expected in alike)
+        real += min(high * expected_core_s, max(low * expected_core_s, math.fsum(took for took, _ in alike)))
+        profiled += expected_core_s
+    finished = [expected for alike in works.values() for _, expected in alike]
     return real / profiled, as_equal(finished)
 
 

@@ -168,6 +168,14 @@ def test_one_stage_far_off_does_not_carry_the_others_along() -> None:
     assert match(learned(), story.run, {(0, 0): 9999.0}).work_ratio == pytest.approx((5 + 40) / (5 + 10))
 
 
+def test_which_of_many_short_stages_cpu_was_counted_to_does_not_matter() -> None:
+    # 400 core-seconds in all then, 600 now
+    taught = {(number, 0): 1.0 if number % 2 else 19.0 for number in range(40)}
+    seen = {(number, 0): 28.0 if number % 2 else 2.0 for number in range(40)}
+    expected = estimate(profile("k", [_record(batches(40).run, taught)]))
+    assert match(expected, batches(40).run, seen).work_ratio == pytest.approx((20 + 600) / (20 + 400))
+
+
 def test_container_cpu_is_not_compared_with_executor_cpu() -> None:
     story = begun(READ)
     story.whole(READ, cpu_s=10.0)
