@@ -31,6 +31,9 @@ from stage_model.history.signature import Names, kind, stage_names
 LEAST_ALIKE = 0.25
 """Share of the work of a run or of the reference run: a run that has less of it in common is one of another program."""
 
+BLURRED_CORE_S = 0.25
+"""Core-seconds by which the CPU of a stage may be counted to a stage next to it, because agents read CPU once a second."""
+
 _Seen = Sequence[tuple[StageRecord, RunRecord]]
 _Fixed = Mapping[str, Mapping[str, float]]
 
@@ -42,9 +45,9 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     ordinals of its job and SQL execution in the reference run. `records` None: it reads none. `amounts` is what it reads and
     writes, counted `in_bytes` or in records; `slots` were there when it was submitted, 0 where that is not known. `growth` is
     the share of its work that grows with what it reads; `moving_core_s` is by how much one of the runs had less work here
-    than follows from what it read. `fixed_s` = time that cores do not shorten, of which `waiting_s` is hidden where a quota
-    holds the stage back; `waits` are Spark's metrics of its waiting (None: not known); `gap_s` = driver time before it,
-    `start_s` = when it starts after submission if all goes as profiled.
+    than follows from what it read, if that is more than `BLURRED_CORE_S`. `fixed_s` = time that cores do not shorten, of
+    which `waiting_s` is hidden where a quota holds the stage back; `waits` are Spark's metrics of its waiting (None: not
+    known); `gap_s` = driver time before it, `start_s` = when it starts after submission if all goes as profiled.
     """
 
     index: int
@@ -281,6 +284,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: _Fixed
 
     works, read = [r.work_core_s for r, _ in measured], [r.amounts.read(in_bytes) for r, _ in measured]
     work = at_size(works, read, record.amounts.read(in_bytes))
+    short_core_s = lowest_below(work, works, read, record.amounts.read(in_bytes))
     fixed_s, waiting_s = split([_shown(r, run, fixed[run.id][r.signature]) for r, run in measured])
     return StageEstimate(
         index=0,
@@ -296,7 +300,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: _Fixed
         slots=record.slots,
         growth=work.growth,
         work_core_s=work.amount,
-        moving_core_s=lowest_below(work, works, read, record.amounts.read(in_bytes)),
+        moving_core_s=short_core_s if short_core_s > BLURRED_CORE_S else 0.0,
         task_cv=median(r.task_cv for r, _ in taught),
         skew=median(r.skew for r, _ in taught),
         fixed_s=fixed_s,

@@ -22,6 +22,7 @@ MENDED = {
     "stream-50": "the same, so it ended 19% late",
     "topics-b-30": "work that had moved between the stages of two earlier runs was expected twice, so it ended 15% early",
     "rank-100": "waiting that a quota hides was forecast as if it added up, so it ended 8% early",
+    "trees-30": "CPU that chance had counted to short stages passed for work that had come early, so it ended 1.5% late",
 }
 """Runs by code that had a fault, which has been mended since: these runs are to end on time, not as they did."""
 TAUGHT_BY = {"stream-20": "stream-all-cores", "stream-50": "stream-all-cores"}

@@ -84,6 +84,9 @@ def test_work_beyond_the_run_with_the_least_may_move_to_another_stage() -> None:
     assert found.times(2.0).moving_core_s == 4.0
     [single] = estimate(profile("k", runs[:1])).stages
     assert single.moving_core_s == 0.0
+    # which of two short stages CPU was counted to is chance
+    blurred = [run("a", 1, stage("x", work_core_s=0.05)), run("b", 2, stage("x", work_core_s=0.35))]
+    assert estimate(profile("k", blurred)).stages[0].moving_core_s == 0.0
     # Work that follows from what each run read does not move, whichever run came last.
     for small, large in ((1.0, 2.0), (10.0, 16.0)):
         ran = [stage("x", work_core_s=small), stage("x", records=2000, input_records=2000, work_core_s=large)]
