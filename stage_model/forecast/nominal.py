@@ -11,9 +11,13 @@ besides (`match`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from stage_model.forecast.estimate import StageEstimate
 from stage_model.history.stage_run import StageRun
+
+MORE = 1.1
+"""A stage that has read this many times what its parents are known to have written has parents that are not known."""
 
 
 def of_this_run(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun]) -> list[StageEstimate]:
@@ -63,11 +67,29 @@ def _fed(
     known."""
     wrote = writes = 0.0
     for parent in stage.parents:
-        then, run = stages[parent].amounts.written(stage.in_bytes), seen.get(parent)
-        now = found[parent] * then
-        wrote += then
-        writes += now if run is None else _whole(run.shown.written(stage.in_bytes), run, now)
+        wrote += stages[parent].amounts.written(stage.in_bytes)
+        writes += _writes(stages[parent], seen.get(parent), found[parent], stage.in_bytes)
     return writes / wrote if wrote else 1.0
+
+
+def _writes(stage: StageEstimate, run: StageRun | None, share: float, in_bytes: bool) -> float:
+    """Return the amount that a stage writes, which reads this `share` of what it read in the profile's run.
+
+    While tasks are to end, the first partitions may be the large ones, and what is written need not grow with what is read.
+    So it is the median of three: what was expected, what follows from the number of tasks that ended, and what follows from
+    what these read. The ratio of written to read counts one task as expected with those that ended."""
+    then, read = stage.amounts.written(in_bytes), stage.amounts.read(stage.in_bytes)
+    expected = share * then
+    if run is None:
+        return expected
+    shown, tasks = run.shown.written(in_bytes), run.info.tasks
+    by_tasks = _whole(shown, run, expected)
+    one = expected / tasks if tasks else 0.0
+    part = run.shown.read(stage.in_bytes) / read if read else 0.0
+    if one <= 0 or not 0 < run.shown_tasks < tasks or part > MORE * share:
+        return by_tasks
+    by_reads = shown + max(0.0, share - part) * then * (shown + one) / (part * then + one)
+    return median((expected, by_tasks, by_reads))
 
 
 def _whole(shown: float, run: StageRun, expected: float) -> float:

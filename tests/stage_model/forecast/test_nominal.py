@@ -87,13 +87,13 @@ def test_a_run_like_the_profiles_has_the_profiles_work_at_every_moment() -> None
 
 def test_input_is_known_from_the_first_task_on_and_all_that_follows_with_it() -> None:
     """The first one of 4 tasks reads 200 records, not 100: what was expected counts as one more task, so the others are taken
-    to read 150 each, 650 in all, 1.625 times the profile's. It writes 100, where a stage of that size was expected to write
-    81.25 a task: so 100 + 3 * 90.625 of the profile's 200 are read by the second stage, and as much more by the third."""
+    to read 150 each, 650 in all, 1.625 times the profile's. It writes half of what it reads, as in the profile's run: so the
+    second stage reads 1.625 times as much, too, and so does the third."""
     what, story = learned(chain()), begun(*CHAIN)
     story.submit(READ)
     part(story, READ, 1, records=200, written=100)
     found = match(what, story.run)
-    assert works(found) == pytest.approx([6.5, 4 * 371.875 / 200, 4 * 371.875 / 200])
+    assert works(found) == pytest.approx([6.5, 6.5, 6.5])
     assert found.active[0, 0].records == pytest.approx(650)
 
 
@@ -105,6 +105,44 @@ def test_what_the_parents_wrote_counts_and_not_what_they_read() -> None:
     found = match(what, story.run)
     assert works(found) == pytest.approx([4.0, 12.0, 12.0])
     assert found.active[1, 0].records == pytest.approx(600)
+
+
+def test_a_stage_whose_first_partitions_are_the_large_ones_writes_no_more() -> None:
+    """Its parent wrote 200 records, of which its first task reads 140 and writes 28, as many for each record as in the
+    profile's run."""
+    what, story = learned(chain()), begun(*CHAIN)
+    whole(story, READ, **SIZES[0])
+    story.submit(SORT)
+    part(story, SORT, 1, shuffle=140, written=28)
+    assert works(match(what, story.run)) == pytest.approx([4.0, 4.0, 4.0])
+
+
+def test_a_stage_that_writes_as_much_whatever_its_tasks_read_writes_no_more() -> None:
+    """Each of 8 tasks writes 10 records, of the 10 that it reads or of 630. The small ones end first."""
+    read, add = info(0, "map at /x/app.py:1", tasks=8), info(1, "add at /x/app.py:2", parents=(0,), tasks=8)
+    total = info(2, "save at /x/app.py:3", parents=(1,), tasks=8)
+
+    def run(ended_tasks: int) -> Story:
+        story = begun(read, add, total)
+        whole(story, read, records=100, written=700 // 8)
+        story.submit(add)
+        for index in range(ended_tasks):
+            story.task(add, index, cpu_s=1.0, shuffle=630 if index == 7 else 10, written=10)
+        return story
+
+    before = run(8)
+    before.complete(add)
+    whole(before, total, shuffle=10)
+    assert works(match(learned(before), run(4).run)) == pytest.approx([8.0, 8.0, 8.0])
+
+
+def test_a_stage_that_reads_more_than_its_parents_are_known_to_write_is_taken_by_its_tasks() -> None:
+    """Two of its four tasks have read three times as much as its parent wrote, and written 60 records each."""
+    what, story = learned(chain()), begun(*CHAIN)
+    whole(story, READ, **SIZES[0])
+    story.submit(SORT)
+    part(story, SORT, 2, shuffle=300, written=60)
+    assert works(match(what, story.run))[-1] == pytest.approx(4 * (120 + 2 * 130 / 3) / 40)
 
 
 def test_several_parents_count_by_what_they_wrote() -> None:
