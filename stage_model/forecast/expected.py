@@ -8,7 +8,7 @@ operators after that operation. So there it is enough that one of the other name
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
@@ -89,9 +89,10 @@ class Jobs:
             numbers.append(number)
 
     def close(self) -> None:
-        self.ends = {name: [self._end(jobs, first) for first in range(len(jobs))] for name, jobs in self.named.items()}
+        self.ends = {name: [self.end(jobs, first) for first in range(len(jobs))] for name, jobs in self.named.items()}
 
-    def _end(self, numbers: Sequence[int], first: int) -> int:
+    def end(self, numbers: Sequence[int], first: int) -> int:
+        """Return the end of those of the jobs `numbers` that may come before its `first` one, which is before the end."""
         end_s = self._jobs[numbers[first]].end_s
         for at in range(first + 1, min(first + SIDE_BY_SIDE, len(numbers))):
             job = self._jobs[numbers[at]]
@@ -114,8 +115,13 @@ class Expected:
         self.by_result, self.by_stage = Jobs(self.jobs), Jobs(self.jobs)
         self.of_sql: defaultdict[tuple[str, int | None], list[int]] = defaultdict(list)
         """Jobs by a name of their result stage and by SQL execution."""
+        self.executions = _executions(self.jobs)
+        """Jobs of each SQL execution; none of an execution among threads."""
+        self.kinds = {sql: self._kinds(jobs) for sql, jobs in sorted(self.executions.items()) if jobs}
+        """The kinds of the jobs of each SQL execution that has any here, in order."""
         self.places: defaultdict[str, list[int]] = defaultdict(list)
         self.in_job: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        self.in_sql: defaultdict[tuple[str, int | None], list[int]] = defaultdict(list)
         self.of_parent: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         for place, number in enumerate(self.job_of):
             stage = stages[place]
@@ -123,6 +129,7 @@ class Expected:
                 self.places[name].append(place)
                 self.by_stage.add(name, number)
                 self.in_job[name, number].append(place)
+                self.in_sql[name, self.jobs[number].sql].append(place)
                 for parent in stage.parents:
                     self.of_parent[name, parent].append(place)
         self.position = [0] * len(stages)
@@ -135,6 +142,9 @@ class Expected:
                 self.of_sql[name, job.sql].append(number)
         self.by_result.close()
         self.by_stage.close()
+
+    def _kinds(self, jobs: Sequence[int]) -> Counter[str]:
+        return Counter(result.kind for number in jobs if (result := self.jobs[number].result) is not None)
 
     def _usable(self, names: Names, job: ExpectedJob) -> Iterator[str]:
         yield names.kind
@@ -158,6 +168,16 @@ def _jobs(stages: Sequence[ProfiledTraits]) -> tuple[list[ExpectedJob], list[int
         job.start_s, job.end_s = min(job.start_s, stage.start_s), max(job.end_s, stage.end_s)
         found.append(number)
     return jobs, found
+
+
+def _executions(jobs: Sequence[ExpectedJob]) -> dict[int, list[int]]:
+    """Return the jobs of each SQL execution. An execution with jobs that are not ordered has none, because these may be
+    another thread's, which inherited its number."""
+    found: dict[int, list[int]] = {}
+    for number, job in enumerate(jobs):
+        if job.sql is not None:
+            found.setdefault(job.sql, []).append(number)
+    return {sql: numbers if all(jobs[number].ordered for number in numbers) else [] for sql, numbers in found.items()}
 
 
 def _mark(jobs: Sequence[ExpectedJob]) -> None:

@@ -7,17 +7,19 @@ tasks, then by the amounts that a task reads and writes; then by kinds, then by 
 takes the likeliest expected job that is left.
 
 A stage is looked for in the expected job of its own job, and only then elsewhere: whichever thread comes first computes what
-the others read from a cache.
+the others read from a cache. The jobs of an SQL execution are looked for only in its expected execution, if it has one
+(`same_execution`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from stage_model.forecast.expected import SIDE_BY_SIDE, Expected, Jobs, Traits
+from stage_model.forecast.same_execution import same_executions
 from stage_model.history.signature import RESULT, Names
 
 SIZES_ALIKE = math.log(1.25)
@@ -39,7 +41,7 @@ class Same(NamedTuple):
 def same_stages(expected: Expected, seen: Sequence[Traits]) -> Same:
     """Find the expected stages of those `seen`: the stages of a run so far, in order of submission. The time is linear in
     their number."""
-    left = _Left(expected)
+    left = _Left(expected, same_executions(expected, seen))
     places: list[int | None] = []
     for number, stage in enumerate(seen):
         parents = [place for parent in stage.parents if (place := places[parent]) is not None]
@@ -55,8 +57,11 @@ def same_stages(expected: Expected, seen: Sequence[Traits]) -> Same:
 class _Left:
     """The expected stages and jobs that are not taken yet."""
 
-    def __init__(self, expected: Expected) -> None:
+    def __init__(self, expected: Expected, executions: Mapping[int, int]) -> None:
         self._expected = expected
+        self._executions = executions
+        self._owners: dict[int | None, int] = {}
+        """The SQL execution seen that was the first to have a job of an expected one."""
         self._taken: set[int] = set()
         self._found: dict[int, int] = {}
         """Expected jobs by jobs seen, found by the result stage."""
@@ -99,7 +104,11 @@ class _Left:
         """
         expected, job = self._expected, self._job(stage)
         inside: list[int] = [] if job is None else expected.jobs[job].places[:SIDE_BY_SIDE]
-        following = range(self._latest + 1, min(self._latest + 1 + ALIKE_WINDOW, len(expected.stages)))
+        execution = self._execution(stage)
+        if execution is None:
+            following = [*range(self._latest + 1, min(self._latest + 1 + ALIKE_WINDOW, len(expected.stages)))]
+        else:
+            following = [place for one in self._open_jobs(execution) for place in expected.jobs[one].places[:SIDE_BY_SIDE]]
         place: int
         site = _plain(stage.names)
         for place in (*inside, *following):
@@ -120,38 +129,71 @@ class _Left:
         if job is not None:
             return job
         for gone in (self._gone_jobs, self._found_jobs):
-            job = self._likeliest(stage, self._likely_jobs(self._expected.by_result, stage.result, stage.sql, gone))
+            job = self._likeliest(stage, self._by_result(stage, gone))
             if job is not None:
                 self._found[stage.job] = job
                 self._found_jobs.add(job)
-                self._gone_jobs.add(job)
+                self._take_job(stage, job)
                 return job
-        job = self._likeliest(stage, self._likely_jobs(self._expected.by_stage, stage.names, None, self._gone_jobs))
+        job = self._likeliest(stage, self._by_stage(stage))
         if job is not None:
             self._guess(stage, job)
         return job
 
+    def _execution(self, stage: Traits) -> int | None:
+        """Return the expected SQL execution of the stage's own, if it has one that lost no job to another execution."""
+        execution = None if stage.sql is None else self._executions.get(stage.sql)
+        return execution if self._owners.get(execution, stage.sql) == stage.sql else None
+
+    def _open_jobs(self, execution: int) -> list[int]:
+        """Return the next jobs of an expected execution that are left."""
+        jobs = self._expected.executions[execution]
+        first = self._next(jobs, self._gone_jobs)
+        return [job for job in jobs[first : first + SIDE_BY_SIDE] if job not in self._gone_jobs]
+
     def _guess(self, stage: Traits, job: int) -> None:
         if stage.job is not None and job not in self._gone_jobs:
             self._guessed[stage.job] = job
-            self._gone_jobs.add(job)
+            self._take_job(stage, job)
+
+    def _take_job(self, stage: Traits, job: int) -> None:
+        self._gone_jobs.add(job)
+        if stage.sql is not None:
+            self._owners.setdefault(self._expected.jobs[job].sql, stage.sql)
 
     def _likeliest(self, stage: Traits, jobs: Sequence[int]) -> int | None:
         return min(jobs, key=lambda one: self._jobs_apart(one, stage)) if len(jobs) > 1 else next(iter(jobs), None)
 
-    def _likely_jobs(self, jobs: Jobs, names: Names | None, sql: int | None, gone: set[int]) -> list[int]:
-        """Return, for each name, the first job that is left, the jobs that may come before it, and the first job of the same
-        SQL execution."""
+    def _by_result(self, stage: Traits, gone: set[int]) -> list[int]:
+        """Return the jobs with the result stage of this stage's job: those of its execution, if that is known. Else they are,
+        for each name, the next jobs, and the first job of an execution with the same ordinal."""
+        expected, names, execution = self._expected, stage.result or (), self._execution(stage)
+        sql = stage.sql if execution is None else execution
+        found = self._next_jobs(expected.by_result, names, gone) if execution is None else []
+        for name in names:
+            jobs = None if sql is None else expected.of_sql.get((name, sql))
+            if jobs and (first := self._next(jobs, gone)) < len(jobs):
+                end = first + 1 if execution is None else expected.by_result.end(jobs, first)
+                found += [job for job in jobs[first:end] if job not in gone]
+        return found
+
+    def _by_stage(self, stage: Traits) -> list[int]:
+        """Return the jobs with a stage of the same name: those of its execution, if that is known, else the next ones."""
+        execution, expected = self._execution(stage), self._expected
+        if execution is None:
+            return self._next_jobs(expected.by_stage, stage.names, self._gone_jobs)
+        return [job for job in self._open_jobs(execution) if any((name, job) in expected.in_job for name in stage.names)]
+
+    def _next_jobs(self, jobs: Jobs, names: Iterable[str], gone: set[int]) -> list[int]:
+        """Return, for each name, the first job that is left and the jobs that may come before it."""
         found: list[int] = []
-        for name in names or ():
+        for name in names:
             named = jobs.named.get(name)
             if not named:
                 continue
             first = self._next(named, gone)
             if first < len(named):
                 found += [job for job in named[first : jobs.ends[name][first]] if job not in gone]
-            if sql is not None:
-                found += islice((job for job in self._expected.of_sql.get((name, sql), ()) if job not in gone), 1)
         return found
 
     def _children(self, stage: Traits, parents: Sequence[int], job: int) -> list[int]:
@@ -176,11 +218,12 @@ class _Left:
     def _elsewhere(self, stage: Traits) -> int | None:
         """Return the place of a stage whose job is not known or does not have it. A place in a job that has not been found
         yet comes first."""
+        execution, expected = self._execution(stage), self._expected
         for name in stage.names:
-            places = self._expected.places.get(name)
+            places = expected.places.get(name) if execution is None else expected.in_sql.get((name, execution))
             some = self._some(places) if places else []
             if some:
-                return next((place for place in some if self._expected.job_of[place] not in self._found_jobs), some[0])
+                return next((place for place in some if expected.job_of[place] not in self._found_jobs), some[0])
         return None
 
     def _some(self, places: list[int]) -> list[int]:

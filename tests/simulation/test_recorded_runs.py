@@ -22,14 +22,15 @@ MENDED = {
     "stream-50": "the same, so it ended 19% late",
     "topics-b-30": "work that had moved between the stages of two earlier runs was expected twice, so it ended 15% early",
     "rank-100": "waiting that a quota hides was forecast as if it added up, so it ended 8% early",
+    "tpcds-q64-100": "turns of a query that AQE plans in two ways were taken for later turns, so it ended 5% late",
     "trees-30": "CPU that chance had counted to short stages passed for work that had come early, so it ended 1.5% late",
 }
 """Runs by code that had a fault, which has been mended since: these runs are to end on time, not as they did."""
 TAUGHT_BY = {"stream-20": "stream-all-cores", "stream-50": "stream-all-cores"}
 """The run that would have taught each of these."""
-SHARED = {"cross-validate-20", "cross-validate-50", "cross-validate-b-20", "cross-validate-b-50"}
-"""Thread pools under a quota: a record does not tell which of the stages side by side had how much of an executor's quota, so
-they end 3 to 8 points late with what it says; the loop that plans again does not depend on that."""
+SHARED = {"cross-validate-20", "cross-validate-50", "cross-validate-b-20", "cross-validate-b-50", "tpcds-q64-100"}
+"""Stages side by side under a quota, of thread pools and of AQE: a record does not tell which of them had how much of an
+executor's quota, so they end 3 to 8 points late with what it says; the loop that plans again does not depend on that."""
 
 FAR = {
     "zoo-k-means-100": "its work cost 41% more CPU than in the runs before it; planned again it ends 6% earlier",
@@ -54,7 +55,7 @@ def known(name: str) -> Profile | None:
 
 
 def test_the_runs_are_there() -> None:
-    assert len(RUNS) >= 38
+    assert len(RUNS) >= 39
     assert MENDED.keys() | TAUGHT_BY.keys() | set(TAUGHT_BY.values()) <= RUNS.keys()
 
 

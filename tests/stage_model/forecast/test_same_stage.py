@@ -117,6 +117,57 @@ def test_a_sql_execution_that_did_not_come_does_not_move_the_others() -> None:
     assert same(expected, [expected[0], expected[2], expected[3]]) == [0, 2, 3]
 
 
+def query(sql: int, kinds: Sequence[str], first_job: int) -> list[ProfiledTraits]:
+    """Make an SQL execution with a job of one stage for each kind, as AQE submits them."""
+    return [
+        stage(kind, site="collect", sql=sql, job=job, start_s=10.0 * job, end_s=10.0 * job + 9)
+        for job, kind in enumerate(kinds, first_job)
+    ]
+
+
+def queries(turns: Sequence[Sequence[str]]) -> list[ProfiledTraits]:
+    found: list[ProfiledTraits] = []
+    for sql, kinds in enumerate(turns):
+        found += query(sql, kinds, len(found))
+    return found
+
+
+USUAL, OTHER = ("scan", "read", "sort", "join", "sum"), ("scan", "read", "broadcast", "probe", "sum")
+"""The jobs of a query, and of the same query planned in another way."""
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=12))
+def test_each_turn_of_a_query_is_the_same_turn_however_it_is_planned(plans: list[tuple[bool, bool]]) -> None:
+    expected = queries([OTHER if then else USUAL for then, _ in plans])
+    seen = queries([OTHER if now else USUAL for _, now in plans])
+    assert same(expected, seen) == list(range(len(seen)))
+    for reached in range(len(seen)):
+        places = same(expected, seen[:reached])
+        assert [place for place in places if place is not None and place > reached + len(USUAL)] == []
+
+
+def test_a_query_that_did_not_come_or_came_once_more_does_not_move_the_others() -> None:
+    first, second, third = ("scan", "a", "b"), ("scan", "c", "d"), ("scan", "e", "f")
+    assert same(queries([first, second, third]), queries([second, third])) == [3, 4, 5, 6, 7, 8]
+    found = same(queries([first, third]), queries([first, second, third]))
+    assert (found[:3], found[-2:]) == ([0, 1, 2], [4, 5])
+
+
+def test_jobs_of_one_execution_that_run_one_after_the_other_keep_their_order() -> None:
+    """The input is doubled, so every turn has twice the tasks, as many as another turn had."""
+
+    def execution(turns: Sequence[int]) -> list[ProfiledTraits]:
+        return [structs.replace(one, sql=0) for one in loop(turns)]
+
+    assert same(execution([1, 2, 4, 8]), execution([2, 4, 8, 16])) == [0, 1, 2, 3]
+
+
+def test_an_execution_that_is_half_another_one_does_not_move_the_turns_after_it() -> None:
+    turns = [("scan", "scan", "a", "b", "c")] * 4
+    strange = [turns[0], ("scan", "scan", "x", "y", "z"), *turns[2:]]
+    assert same(queries(turns), queries(strange))[10:] == list(range(10, 20))
+
+
 @given(st.lists(st.tuples(st.integers(1, 50), st.sampled_from((1.0, 10.0, 100.0))), min_size=1, max_size=8), st.randoms())
 def test_threads_in_any_order_find_their_own(jobs: list[tuple[int, float]], chance: random.Random) -> None:
     """A stage finds its own counterpart, or an equal one."""
