@@ -65,10 +65,10 @@ class WorkerStates:
             self.needs[worker_id] = needs.needs(there)
 
     def host_of(self, driver: Registration) -> str:
-        """Return the host that a driver runs on, as workers there call it: it may have an address of its own for
-        executors."""
-        there = (info.host for info in self.offers.values() if info.boot_id == driver.boot_id)
-        return next(there, driver.host)
+        """Return the host that a driver runs on, as workers there call it. The driver may have an address of its own for
+        executors; where workers of its machine have several addresses, its own comes first."""
+        there = [info.host for info in self.offers.values() if info.boot_id == driver.boot_id]
+        return driver.host if driver.host in there or not there else there[0]
 
     def _state(self, info: WorkerInfo) -> WorkerState:
         return WorkerState(

@@ -63,6 +63,20 @@ def test_the_drivers_host_takes_executors_only_as_long_as_the_planned_cores_leav
     assert planned == [[1.0], [16.0]]
 
 
+def test_the_drivers_own_address_says_which_worker_of_its_machine_is_its_host(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, w1={"host": "127.0.0.2"}, w2={"host": "here"})
+    # the driver has the address "here"; of two alike, the policy would take the first by name
+    assert scene.where(scene.register("a")) == ["w2"]
+
+
+def test_a_driver_whose_own_host_fits_no_executor_draws_none_to_other_workers_of_its_machine(tmp_path: Path) -> None:
+    scene = Scene(
+        tmp_path, w1={"host": "127.0.0.2", "cores": 0.5}, w2={"host": "127.0.0.3"}, front={"host": "here", "memory_mb": 512}
+    )
+    # w1 joined first, but w2 has more cores
+    assert scene.where(scene.register("a")) == ["w2"]
+
+
 def test_a_deadline_that_needs_more_cores_than_the_drivers_host_has_is_kept_elsewhere(tmp_path: Path) -> None:
     scene = Scene(tmp_path, w1={"host": "10.0.0.1"}, w2={"host": "10.0.0.2", "cores": 16.0})
     one_stage = stage("a", tasks=16, work_core_s=160.0, run_s=160.0, task_s=10.0, duration_s=80.0)
