@@ -1,6 +1,7 @@
 """Inputs that lie on the hosts of a cluster, for experiments on one machine: `java/HostedFileSystem.java` and its files.
 
-The file system is Hadoop's own local one, with a host for each file, and slow reading from another host.
+The file system is Hadoop's own local one, with a host for each file, or several with a copy of it (`HOST_HOST`), and slow
+reading from another host.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def make_jar(out: Path) -> None:
 
 
 def make_files(folder: Path, hosts: list[str], megabytes: int, each: int = 4) -> None:
-    """Make `each` files on every host, together about `megabytes`; lines of digits, drawn from a fixed seed."""
+    """Make `each` files on every host, together about `megabytes`; lines of digits, drawn from a fixed seed. In `hosts`,
+    HOST_HOST counts once."""
     rng = random.Random(1)
     lines = megabytes * 1_000_000 // LINE // (len(hosts) * each)
     for host in hosts:

@@ -1,13 +1,14 @@
 """Input files of workloads, made once in a result folder. A job's words and options name them: `{out}/graph.txt`,
 `{out}/tpch-SCALE`, `{out}/tpcds-SCALE`, `{out}/spark-data`, `{out}/spark-data-TIMES-FILE`, `{out}/hosted.jar`,
-`hosted://{out}/hosted-MEGABYTES-HOST+HOST`, `{out}/eventlogs`.
+`hosted://{out}/hosted-MEGABYTES-HOST+HOST`, `hosted://{out}/hosted-MEGABYTES-HOST_HOST`, `{out}/eventlogs`.
 
     python -m experiments.workloads.inputs DIR/tpch-1      the same by hand
 
 `graph.txt` is Debian's package graph (`debian_graph`); `tpch-SCALE` are the eight tables of TPC-H as Parquet, by
 `tpcgen-cli`, at that scale factor (1: six million line items), `tpcds-SCALE` the 24 of TPC-DS. `spark-data` is a folder
 with the `data` that Spark's own examples read; with `-TIMES-FILE` the lines of that file are repeated that many times.
-`hosted-...` are files on those hosts (`hosted`). `eventlogs` is an empty folder, in which Spark leaves event logs.
+`hosted-...` are files on those hosts (`hosted`), with `_` each file on both; what `scan` is to find in them is next to the
+folder. `eventlogs` is an empty folder, in which Spark leaves event logs.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from controller.submit.spark_install import find_spark
-from experiments.workloads import hosted
+from experiments.workloads import hosted, scan
 from experiments.workloads.pagerank import DATA
 from stage_model.errors import BadInput
 
 OUT = re.compile(r"\{out\}/([^/,]+)")
-HOSTED = re.compile(r"hosted-(\d+)-([0-9.+]+)")
+HOSTED = re.compile(r"hosted-(\d+)-([0-9.+_]+)")
 JAR = "hosted.jar"
 GRAPH = "graph.txt"
 EVENT_LOGS = "eventlogs"
@@ -70,6 +71,8 @@ def make_input(path: Path) -> None:
         )
         raise BadInput(f"{path} is no input of a workload; there are {accepted}")
     temporary.rename(path)
+    if on_hosts:
+        scan.expected(path)
 
 
 def find_tool() -> str | None:

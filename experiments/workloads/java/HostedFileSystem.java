@@ -7,8 +7,9 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.*;
 import org.apache.spark.SparkEnv;
 
-/** Local files as if they lay on the hosts of a cluster: `hosted:///DIR/HOST/FILE` has its block on HOST. An executor of another
- * host reads it no faster than `hosted.remote.mbit` (megabits a second; 0 or missing: as fast as it can), all its tasks together. */
+/** Local files as if they lay on the hosts of a cluster: `hosted:///DIR/HOST/FILE` has its block on HOST, and
+ * `hosted:///DIR/HOST_HOST/FILE` on both. An executor of another host reads it no faster than `hosted.remote.mbit` (megabits a
+ * second; 0 or missing: as fast as it can), all its tasks together. */
 public class HostedFileSystem extends RawLocalFileSystem {
   private static final Object LINK = new Object();
   private static long freeNs;
@@ -33,7 +34,7 @@ public class HostedFileSystem extends RawLocalFileSystem {
   }
 
   @Override public BlockLocation[] getFileBlockLocations(FileStatus file, long start, long length) {
-    String[] hosts = {host(file.getPath())};
+    String[] hosts = hosts(file.getPath());
     return new BlockLocation[] {new BlockLocation(hosts, hosts, 0, file.getLen())};
   }
 
@@ -42,11 +43,11 @@ public class HostedFileSystem extends RawLocalFileSystem {
     double mbit = getConf().getDouble("hosted.remote.mbit", 0);
     SparkEnv env = SparkEnv.get();
     boolean driver = env == null || env.executorId().equals("driver");
-    if (mbit <= 0 || driver || env.blockManager().blockManagerId().host().equals(host(path))) return plain;
+    if (mbit <= 0 || driver || Arrays.asList(hosts(path)).contains(env.blockManager().blockManagerId().host())) return plain;
     return new FSDataInputStream(new Remote(plain, mbit * 1e6 / 8));
   }
 
-  private static String host(Path file) { return file.getParent().getName(); }
+  private static String[] hosts(Path file) { return file.getParent().getName().split("_"); }
 
   /** Waits for its turn on the one link that this process has. */
   private static final class Remote extends FilterInputStream implements Seekable, PositionedReadable {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -41,6 +42,18 @@ def test_what_the_words_name_is_made_once(tmp_path: Path, tool: Path) -> None:
     tool.unlink()
     prepare_inputs(tmp_path, words)
     assert (tmp_path / "graph.txt").read_text() == "kept"
+
+
+def test_files_lie_on_the_hosts_that_their_folders_name_and_the_answer_of_a_scan_next_to_them(tmp_path: Path) -> None:
+    prepare_inputs(tmp_path, ["hosted://{out}/hosted-1-127.0.0.2_127.0.0.3+127.0.0.4"])
+    folder = tmp_path / "hosted-1-127.0.0.2_127.0.0.3+127.0.0.4"
+    assert sorted(path.name for path in folder.iterdir()) == ["127.0.0.2_127.0.0.3", "127.0.0.4"]
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    assert [path.name for path in files] == [f"part-{number}" for number in range(4)] * 2
+    # a million bytes in lines of 64, shared by eight files
+    assert {path.stat().st_size for path in files} == {64 * 1953}
+    lines, _ = json.loads((tmp_path / f"{folder.name}.json").read_text())
+    assert lines == 8 * 1953
 
 
 def test_half_an_input_is_none(tmp_path: Path, tool: Path) -> None:
