@@ -2,7 +2,8 @@
 free with data-awareness, and free without.
 
 The document's tenants 1 to 3: freedom costs nothing where the scheduler knows the places of the data, and much where it does
-not.
+not. A free choice among workers that are alike goes by their names, so the data lie on each pair of hosts once: that is every
+shuffle of the names. The driver's host has no room for an executor, because the choice would begin there.
 """
 
 from __future__ import annotations
@@ -19,21 +20,27 @@ PINNED, FREE = "pinned", "free"
 
 
 class Scan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`ways`: options of each; `alike_pct`: percent longer than pinned that is no loss."""
+    """`ways`: options of each; `shuffled`: the words of each repetition of `free`, whose last is an input on other hosts
+    (empty: `words` each time); `alike_pct`: percent longer than pinned that is no loss."""
 
     words: tuple[str, ...]
     ways: dict[str, tuple[str, ...]]
+    shuffled: tuple[tuple[str, ...], ...] = ()
     options: tuple[str, ...] = ()
     repetitions: int = 3
     alike_pct: float = 10.0
     seed: int = 1
 
     def steps(self) -> list[str]:
-        return [f"{way}-{number}" for number in range(self.repetitions) for way in self.ways]
+        times = dict.fromkeys(self.ways, self.repetitions)
+        if self.shuffled:
+            times[FREE] = len(self.shuffled)
+        return [f"{way}-{number}" for number in range(max(times.values())) for way in self.ways if number < times[way]]
 
     def orders(self, step: str, data: Data) -> list[Order]:  # noqa: ARG002 - nothing is learned from earlier steps
-        way = step.rpartition("-")[0]
-        return [Order("scan", self.words, options=(*self.options, *self.ways[way]))]
+        way, _, number = step.rpartition("-")
+        words = self.shuffled[int(number)] if way == FREE and self.shuffled else self.words
+        return [Order("scan", words, options=(*self.options, *self.ways[way]))]
 
     def conditions(self, data: Data) -> list[Condition]:
         found, pinned = [], self._times(PINNED, data)
@@ -68,7 +75,18 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         about = (
             "Reading from another host goes at 100 Mbit/s (document 002's network), which the input's file system sees to."
         )
-        return "\n".join([about, "", *table(COLUMNS, rows)])
+        return "\n".join([about, "", *table(COLUMNS, rows), *self._shuffles(data)])
+
+    def _shuffles(self, data: Data) -> list[str]:
+        """Return the table of the repetitions of `free`, if each has its data elsewhere."""
+        if not self.shuffled:
+            return []
+        rows = []
+        for step in data.starting(f"{FREE}-"):
+            job, (*_, folder) = step.job("scan"), self.shuffled[int(step.step.rpartition("-")[2])]
+            where = ", ".join(sorted(job.workers.values()))
+            rows.append((step.step, 1, folder.rpartition("-")[2], where, f"{job.summary['end_s']:.1f}"))
+        return table(("step", "n", "hosts of the data", "executors", "time s"), rows)
 
     def pictures(self, data: Data) -> dict[str, list[str]]:  # noqa: ARG002 - the table has it
         return {}
