@@ -15,6 +15,7 @@ import msgspec
 from experiments.baselines.admission import Play
 from experiments.harness.recorded import Condition, Data, Goal, Order
 from experiments.scenarios.beside import BesideAnother
+from experiments.scenarios.contend import Contend
 from experiments.scenarios.fig4 import Fig4
 from experiments.scenarios.homes import Homes
 from experiments.scenarios.laws import Laws
@@ -97,6 +98,7 @@ class Distributions(Protocol):
 AnyScenario = Real | Simulated | Measured | Scheduled
 SCENARIOS: dict[str, Callable[..., AnyScenario]] = {
     "beside": BesideAnother,
+    "contend": Contend,
     "fig4": Fig4,
     "homes": Homes,
     "laws": Laws,

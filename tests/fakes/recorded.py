@@ -54,6 +54,7 @@ def job_record(job: str, app_id: str, *, end_s: float, deadline_s: float | None 
         "tasks_failed": 0,
         "executors_lost": 0,
         "submitted_epoch_s": 1000.0,
+        "data_waits": [],
         "allocated_core_s": 41.0,
         "used_core_s": 40.0,
     }
