@@ -1,9 +1,7 @@
-"""A stand-in for a Kubernetes API server with one kubelet, for tests: pods, their watch, and their `resize`.
+"""A stand-in for a Kubernetes API server, for tests: pods, their watches and their `resize`, over HTTP.
 
-Its contract is that of real servers from 1.33 on, as seen on 1.36: a resize may change only CPU and memory, must keep the
-QoS class, and is refused with 403 where a LimitRange, a quota or the caller's rights do not allow it. Not here: what only
-changed requests bring about (a node without room, Deferred); all pods have room. The same suite runs on a real server
-(`tests/controller/runtime/kubernetes/test_api.py`). What a real server does seldom, a test orders here: `Orders`.
+What it knows is in `kube_state`, and what it refuses in `kube_resizes`. The tests marked `kubernetes_api` also run on a real
+server.
 """
 
 from __future__ import annotations
@@ -11,404 +9,19 @@ from __future__ import annotations
 import copy
 import json
 import threading
-import time
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from lightkube import KubeConfig, SingleConfig
 from lightkube.config.models import Cluster, User
-from lightkube.utils.quantity import parse_quantity
 
-from controller.runtime.claimed_process import Serves
-from controller.runtime.kubernetes.pod_cpu import (
-    APPLICATION_ENV,
-    APPLICATION_LABEL,
-    CONTAINER,
-    DRIVER_ENV,
-    EXECUTOR_ENV,
-    EXECUTOR_LABEL,
-)
+from tests.fakes.kube_resizes import Json, Refused
+from tests.fakes.kube_state import UNKNOWN, KubeState
 
-Json = dict[str, Any]
-NODE = "node-1"
 STRATEGIC = "application/strategic-merge-patch+json"
-
-
-def _open_gate() -> threading.Event:
-    gate = threading.Event()
-    gate.set()
-    return gate
-
-
-@dataclass(slots=True)
-class Orders:
-    """Orders to this server to do what a healthy one seldom does."""
-
-    has_resize: bool = True
-    """True from 1.33 on."""
-    may_resize: bool = True
-    may_watch: bool = True
-    may_watch_all: bool = True
-    """False: only the pods of one namespace at a time."""
-    denials: int = 0
-    """Number of lists that are denied, as by a server that has just started and does not know its roles yet."""
-    kubelet_away: bool = False
-    """Resizes are taken in and not carried out."""
-    infeasible: str = ""
-    """Message with which the node refuses every resize."""
-    refuse: list[tuple[int, bytes, str]] = field(default_factory=list)
-    """Answers to the next patches: status, body, content type."""
-    refuse_pods: dict[str, int] = field(default_factory=dict)
-    """Status that every patch of such a pod gets."""
-    retry_after: str = ""
-    """Header of every answer that is not 200."""
-    gate: threading.Event = field(default_factory=_open_gate)
-    """A gate for which patches wait while it is closed, all or those of the `gated` pods."""
-    gated: frozenset[str] = frozenset()
-    mute: int = 0
-    """Number of patches that are carried out and never answered."""
-    close: int = 0
-    """Number of patches that are carried out, and whose connections are closed before the answer."""
-
-
-class Refused(Exception):
-    def __init__(self, code: int, message: str, name: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-        self.status: Json = {
-            "kind": "Status",
-            "status": "Failure",
-            "message": message,
-            "details": {"name": name} if name else {},
-            "code": code,
-        }
-
-
-class KubeState:
-    """Everything that the server knows. All times are real; nothing waits but watches."""
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition(threading.RLock())
-        self.pods: dict[tuple[str, str], Json] = {}
-        self.ranges: dict[str, Json] = {}
-        self.quotas: dict[str, float] = {}
-        """Cores that the limits of a namespace's pods may sum up to."""
-        self.events: list[tuple[int, str, Json]] = []
-        self.version = 100
-        self.oldest = 100
-        """Watches from before cannot go on."""
-        self.orders = Orders()
-        self.patches: list[tuple[float, str, Json]] = []
-        """Time, pod and content of each patch."""
-        self.tries: list[str] = []
-        """Pod of each patch that came, refused ones, too."""
-        self.watches = 0
-        """Number of breaks; watches end whenever it grows."""
-        self.closing = False
-
-    # ---------------------------------------------------------------- pods
-
-    def create(self, namespace: str, pod: Json) -> Json:
-        with self.changed:
-            pod = copy.deepcopy(pod)
-            metadata, spec = pod["metadata"], pod["spec"]
-            metadata |= {"namespace": namespace, "uid": f"uid-{self.version}-{metadata['name']}"}
-            for container in spec["containers"]:
-                resources = container.setdefault("resources", {})
-                for what, amount in resources.get("limits", {}).items():
-                    resources.setdefault("requests", {}).setdefault(what, amount)
-            pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec), "conditions": []}
-            self.pods[namespace, metadata["name"]] = pod
-            self._start(pod)
-            self._event("ADDED", pod)
-            return copy.deepcopy(pod)
-
-    def _start(self, pod: Json) -> None:
-        pod["spec"]["nodeName"] = NODE
-        pod["status"] |= {
-            "phase": "Running",
-            "podIP": f"10.0.0.{self.version % 250 + 1}",
-            "conditions": [],
-            "containerStatuses": [
-                {
-                    "name": one["name"],
-                    "image": one["image"],
-                    "imageID": "",
-                    "ready": True,
-                    "restartCount": 0,
-                    "state": {"running": {}},
-                }
-                for one in pod["spec"]["containers"]
-            ],
-        }
-        self._carry_out(pod)
-
-    def delete(self, namespace: str, name: str) -> None:
-        with self.changed:
-            self._event("DELETED", self._pod(namespace, name))
-            del self.pods[namespace, name]
-
-    def finish(self, namespace: str, name: str, code: int) -> None:
-        """End the pod's program with that exit code."""
-        with self.changed:
-            pod = self._pod(namespace, name)
-            pod["status"]["phase"] = "Failed" if code else "Succeeded"
-            for one in pod["status"]["containerStatuses"]:
-                one["state"] = {"terminated": {"exitCode": code}}
-            self._event("MODIFIED", pod)
-
-    def resize(self, namespace: str, name: str, patch: Json) -> Json:
-        with self.changed:
-            if not self.orders.may_resize:
-                raise Refused(
-                    403,
-                    f'pods "{name}" is forbidden: User "agent" cannot patch resource "pods/resize" in API group "" in the '
-                    f'namespace "{namespace}"',
-                    name,
-                )
-            if not self.orders.has_resize:
-                raise Refused(404, "the server could not find the requested resource")
-            pod = self._pod(namespace, name)
-            self.patches.append((time.monotonic(), name, patch))
-            resized = merged(pod, patch)
-            self._check(pod, resized)
-            pod["spec"] = resized["spec"]
-            self._event("MODIFIED", pod)
-            answer = copy.deepcopy(pod)
-            self.kubelet()
-            return answer
-
-    def _check(self, pod: Json, resized: Json) -> None:
-        name = pod["metadata"]["name"]
-        if qos_class(resized["spec"]) != pod["status"]["qosClass"]:
-            raise Refused(422, f'Pod "{name}" is invalid: spec: Pod QOS Class may not change as a result of resizing', name)
-        for container in resized["spec"]["containers"]:
-            gets = container["resources"]
-            for what, amount in gets.get("requests", {}).items():
-                if amount_of(gets.get("limits", {}), what, None) is not None and number(amount) > number(
-                    gets["limits"][what]
-                ):
-                    raise Refused(422, f'Pod "{name}" is invalid: requests: must be less than or equal to {what} limit', name)
-            if why := self._why_out_of_range(pod["metadata"]["namespace"], gets):
-                raise Refused(403, f'pods "{name}" is forbidden: {why}', name)
-        if why := self._why_beyond_quota(pod, resized):
-            raise Refused(403, f'pods "{name}" is forbidden: {why}', name)
-
-    def _why_out_of_range(self, namespace: str, gets: Json) -> str:
-        """Say what of a container's CPU the namespace's LimitRange does not allow; empty if it allows all."""
-        limit = amount_of(gets.get("limits", {}), "cpu", None)
-        request = amount_of(gets.get("requests", {}), "cpu", 0.0) or 0.0
-        for one in self.ranges.get(namespace, {}).get("spec", {}).get("limits", []):
-            most, least = (amount_of(one.get(name, {}), "cpu", None) for name in ("max", "min"))
-            ratio = amount_of(one.get("maxLimitRequestRatio", {}), "cpu", None)
-            if limit is not None and most is not None and limit > most:
-                return f"maximum cpu usage per Container is {most:g}, but limit is {limit:g}"
-            if least is not None and request < least:
-                return f"minimum cpu usage per Container is {least:g}, but request is {request:g}"
-            if limit is not None and ratio is not None and limit > ratio * request:
-                return f"cpu max limit to request ratio per Container is {ratio:g}, but provided ratio is {limit / request:f}"
-        return ""
-
-    def _why_beyond_quota(self, pod: Json, resized: Json) -> str:
-        """Say why a quota does not allow a resize; empty if it does. A resize that asks for no more is always allowed."""
-        namespace = pod["metadata"]["namespace"]
-        has, gets = limited(pod["spec"]), limited(resized["spec"])
-        used = sum(limited(other["spec"]) for (there, _), other in self.pods.items() if there == namespace and alive(other))
-        hard = self.quotas.get(namespace, float("inf"))
-        if gets <= has or used - has + gets <= hard + 1e-9:
-            return ""
-        return f"exceeded quota: cores, requested: limits.cpu={gets - has:g}, used: limits.cpu={used:g}, limited: {hard:g}"
-
-    def _pod(self, namespace: str, name: str) -> Json:
-        try:
-            return self.pods[namespace, name]
-        except KeyError:
-            raise Refused(404, f'pods "{name}" not found', name) from None
-
-    # ---------------------------------------------------------------- the kubelet
-
-    def kubelet(self) -> None:
-        """Carry out the resizes that wait."""
-        with self.changed:
-            if self.orders.kubelet_away:
-                return
-            for pod in self.pods.values():
-                if not _waits(pod):
-                    continue
-                if self.orders.infeasible:
-                    pod["status"]["conditions"] = [_pending("Infeasible", self.orders.infeasible)]
-                else:
-                    pod["status"]["conditions"] = []
-                    self._carry_out(pod)
-                self._event("MODIFIED", pod)
-
-    @staticmethod
-    def _carry_out(pod: Json) -> None:
-        for container, status in zip(pod["spec"]["containers"], pod["status"]["containerStatuses"], strict=True):
-            status["resources"] = copy.deepcopy(container["resources"])
-
-    # ---------------------------------------------------------------- what is reported
-
-    def _event(self, kind: str, pod: Json) -> None:
-        self.version += 1
-        pod["metadata"]["resourceVersion"] = str(self.version)
-        self.events.append((self.version, kind, copy.deepcopy(pod)))
-        self.changed.notify_all()
-
-    def forget(self) -> None:
-        """Forget old events: watches that have not seen all must list again."""
-        with self.changed:
-            self.oldest = self.version = self.version + 1
-            self.events.clear()
-
-    def end_watches(self) -> None:
-        with self.changed:
-            self.watches += 1
-            self.changed.notify_all()
-
-    def listed(self, namespace: str | None, labels: Mapping[str, str]) -> Json:
-        with self.changed:
-            pods = [copy.deepcopy(pod) for (there, _), pod in self.pods.items() if namespace in (None, there)]
-            items = [pod for pod in pods if labels.items() <= pod["metadata"].get("labels", {}).items()]
-            return {
-                "kind": "PodList",
-                "apiVersion": "v1",
-                "metadata": {"resourceVersion": str(self.version)},
-                "items": items,
-            }
-
-    def watched(self, namespace: str | None, labels: Mapping[str, str], version: int, seconds: float) -> Iterator[Json]:
-        """Yield events after that version, until the time is over."""
-        end_s = time.monotonic() + seconds
-        with self.changed:
-            watches = self.watches
-        while True:
-            with self.changed:
-                if version < self.oldest:
-                    gone = Refused(410, f"too old resource version: {version} ({self.oldest})")
-                    yield {"type": "ERROR", "object": gone.status}
-                    return
-                news = [event for event in self.events if event[0] > version]
-                if not news:
-                    left_s = end_s - time.monotonic()
-                    if left_s <= 0 or self.closing or self.watches != watches:
-                        return
-                    self.changed.wait(left_s)
-                    continue
-            version = news[-1][0]
-            for _, kind, pod in news:
-                metadata = pod["metadata"]
-                if namespace in (None, metadata["namespace"]) and labels.items() <= metadata.get("labels", {}).items():
-                    yield {"type": kind, "object": pod}
-
-
-def executor_pod(
-    name: str,
-    serves: Serves,
-    *,
-    limit: str | None = "500m",
-    request: str | None = "200m",
-    memory: str | None = "64Mi",
-    memory_request: str | None = None,
-    image: str = "localhost/pause:1",
-) -> Json:
-    """Make a pod as Spark makes one for an executor. By default limit and request of its memory are equal, as Spark's are."""
-    limits = {"cpu": limit, "memory": memory}
-    requests = {"cpu": request, "memory": memory_request or memory}
-    environment = {
-        DRIVER_ENV: serves.driver_url,
-        EXECUTOR_ENV: serves.executor_id,
-        APPLICATION_ENV: serves.spark_application_id,
-    }
-    container = {
-        "name": CONTAINER,
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "env": [{"name": key, "value": value} for key, value in environment.items()],
-        "resources": {
-            "limits": {what: amount for what, amount in limits.items() if amount is not None},
-            "requests": {what: amount for what, amount in requests.items() if amount is not None},
-        },
-    }
-    labels = {"spark-role": "executor", APPLICATION_LABEL: serves.spark_application_id, EXECUTOR_LABEL: serves.executor_id}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 0,
-            "automountServiceAccountToken": False,
-            "containers": [container],
-        },
-    }
-
-
-def merged(pod: Json, patch: Json) -> Json:
-    """Merge strategically: containers are known by their names. Only resources may be in the patch."""
-    name = pod["metadata"]["name"]
-    resized = copy.deepcopy(pod)
-    if patch.keys() != {"spec"} or patch["spec"].keys() != {"containers"}:
-        raise Refused(422, f'Pod "{name}" is invalid: spec: Forbidden: only cpu and memory resources are mutable', name)
-    containers = {one["name"]: one for one in resized["spec"]["containers"]}
-    for change in patch["spec"]["containers"]:
-        if change.keys() != {"name", "resources"} or change["name"] not in containers:
-            raise Refused(422, f'Pod "{name}" is invalid: spec: Forbidden: only cpu and memory resources are mutable', name)
-        has = containers[change["name"]]["resources"]
-        for kind, amounts in change["resources"].items():
-            has[kind] = {**has.get(kind, {}), **amounts}
-    return resized
-
-
-def qos_class(spec: Json) -> str:
-    all_of = [
-        (one.get("resources", {}).get("limits", {}), one.get("resources", {}).get("requests", {}))
-        for one in spec["containers"]
-    ]
-    if not any(limits or requests for limits, requests in all_of):
-        return "BestEffort"
-    for limits, requests in all_of:
-        for what in ("cpu", "memory"):
-            limit = amount_of(limits, what, None)
-            if limit is None or limit != amount_of(requests, what, limit):
-                return "Burstable"
-    return "Guaranteed"
-
-
-def number(quantity: str) -> float:
-    amount = parse_quantity(quantity)
-    assert amount is not None
-    return float(amount)
-
-
-def amount_of(amounts: Json, what: str, otherwise: float | None) -> float | None:
-    return number(amounts[what]) if amounts.get(what) is not None else otherwise
-
-
-def limited(spec: Json) -> float:
-    return sum(amount_of(one["resources"].get("limits", {}), "cpu", 0.0) or 0.0 for one in spec["containers"])
-
-
-def alive(pod: Json) -> bool:
-    return bool(pod["status"]["phase"] == "Running")
-
-
-def _waits(pod: Json) -> bool:
-    return alive(pod) and any(
-        one["resources"] != status.get("resources")
-        for one, status in zip(pod["spec"]["containers"], pod["status"]["containerStatuses"], strict=True)
-    )
-
-
-def _pending(reason: str, message: str) -> Json:
-    return {"type": "PodResizePending", "status": "True", "reason": reason, "message": message}
-
-
-# ---------------------------------------------------------------- over HTTP
 
 
 class KubeServer(ThreadingHTTPServer):
@@ -445,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             said = answer(url.path.strip("/").split("/")[2:], query, json.loads(body or b"{}"))
         except Refused as error:
-            self._say(error.code, json.dumps(error.status).encode())
+            self._say(*error.answer)
             return
         if said is not None:
             self._say(200, json.dumps(said).encode())
@@ -470,7 +83,7 @@ class Handler(BaseHTTPRequestHandler):
                 with state.changed:
                     return copy.deepcopy(state._pod(there, name))
             case _:
-                raise Refused(404, "the server could not find the requested resource")
+                raise Refused(404, UNKNOWN)
         orders, denied = state.orders, state.orders.denials > 0 and "watch" not in query
         orders.denials -= denied
         if denied or not orders.may_watch or (namespace is None and not orders.may_watch_all):
@@ -502,7 +115,7 @@ class Handler(BaseHTTPRequestHandler):
             case ["namespaces", there, "limitranges"]:
                 self.server.state.ranges[there] = body
                 return body
-        raise Refused(404, "the server could not find the requested resource")
+        raise Refused(404, UNKNOWN)
 
     def _patch(self, path: list[str], _query: dict[str, str], body: Json) -> Json | None:
         if self.headers["Content-Type"] != STRATEGIC:
@@ -513,23 +126,22 @@ class Handler(BaseHTTPRequestHandler):
                     self.server.state.tries.append(name)
                 return self._resize(there, name, body)
             case _:
-                raise Refused(404, "the server could not find the requested resource")
+                raise Refused(404, UNKNOWN)
 
     def _resize(self, there: str, name: str, body: Json) -> Json | None:
-        orders = self.server.state.orders
+        state, orders = self.server.state, self.server.state.orders
         if not orders.gated or name in orders.gated:
             orders.gate.wait()
         if orders.refuse:
-            code, said, kind = orders.refuse.pop(0)
-            self._say(code, said, kind)
+            self._say(*orders.refuse.pop(0))
             return None
         if code := orders.refuse_pods.get(name, 0):
             raise Refused(code, f'pods "{name}": as it was ordered')
-        pod = self.server.state.resize(there, name, body)
+        pod = state.resize(there, name, body)
         if orders.mute:
             orders.mute -= 1
-            with self.server.state.changed:
-                self.server.state.changed.wait_for(lambda: self.server.state.closing, 60.0)
+            with state.changed:
+                state.changed.wait_for(lambda: state.closing, 60.0)
         if orders.close:
             orders.close -= 1
             self.close_connection = True

@@ -22,7 +22,8 @@ from stage_model.decoding import UNREADABLE
 from stage_model.errors import PaceError
 from stage_model.history.events import AnyEvent
 from stage_model.progress import SCHEMA, MemoryProgress, Progress, StageProgress
-from tests.fakes.kube_api import KubeState, executor_pod
+from tests.fakes.kube_pods import executor_pod
+from tests.fakes.kube_state import KubeState
 from tests.fakes.messages import made_up
 from tests.fakes.worker import FakeWorker, spec
 from tests.fuzz.api import Conversation, conversations

@@ -29,7 +29,9 @@ from controller.runtime.kubernetes.pod_resize import PacedPod, differs
 from controller.runtime.kubernetes.runtime import KubernetesRuntime
 from controller.runtime.process.runtime import ProcessRuntime
 from stage_model.errors import RuntimeFailed
-from tests.fakes.kube_api import KubeState, executor_pod, kube_server
+from tests.fakes.kube_api import kube_server
+from tests.fakes.kube_pods import executor_pod
+from tests.fakes.kube_state import KubeState
 from tests.fakes.runtime import FakeHost, FakeRuntime
 
 KEY = ExecutorKey("app-1", "1")

@@ -28,7 +28,9 @@ from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.pod_cpu import PodCpu, pod_cpu
 from controller.runtime.kubernetes.runtime import KubernetesRuntime
 from stage_model.errors import RuntimeFailed
-from tests.fakes.kube_api import KubeState, executor_pod, kube_server
+from tests.fakes.kube_api import kube_server
+from tests.fakes.kube_pods import executor_pod
+from tests.fakes.kube_state import KubeState
 
 KUBECONFIG = os.environ.get("SPARKPACE_TEST_KUBECONFIG", "")
 IMAGE = os.environ.get("SPARKPACE_TEST_IMAGE", "localhost/pause:1")

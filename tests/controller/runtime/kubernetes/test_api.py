@@ -22,7 +22,8 @@ from controller.runtime.kubernetes.runtime import HANGS_S, KubernetesRuntime
 from controller.runtime.table import choose_runtime
 from stage_model.errors import RuntimeFailed, RuntimeRefused, Unavailable
 from tests.controller.runtime.kubernetes.kube_worlds import IMAGE, World, real_world, standin_world, why_no_real_server
-from tests.fakes.kube_api import config_of, executor_pod
+from tests.fakes.kube_api import config_of
+from tests.fakes.kube_pods import executor_pod
 from tests.fakes.refusals import assert_names
 
 pytestmark = pytest.mark.kubernetes_api

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from controller.runtime.claimed_process import Serves
 from controller.runtime.kubernetes.pod_cpu import parse_cores_m, pod_cpu
-from tests.fakes.kube_api import KubeState, executor_pod
+from tests.fakes.kube_pods import executor_pod
+from tests.fakes.kube_state import KubeState
 
 SERVES = Serves("spark-1", "4", "spark://CoarseGrainedScheduler@driver:7078")
 
