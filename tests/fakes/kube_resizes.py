@@ -1,7 +1,7 @@
 """Rules of a Kubernetes API server for the resize of a pod.
 
-They are those of real servers from 1.33 on, as seen on 1.36: a resize may change only CPU and memory, must keep the QoS class,
-and is refused with 403 where a LimitRange or a quota does not allow it.
+They are those of real servers from 1.33 on, as seen on 1.36: a resize may change only CPU and memory, must keep the QoS
+class, and is refused with 403 where a LimitRange or a quota does not allow it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def merged(pod: Json, patch: Json) -> Json:
     if (
         patch.keys() != {"spec"}
         or patch["spec"].keys() != {"containers"}
-        or any(one.keys() != {"name", "resources"} or one["name"] not in containers for one in patch["spec"]["containers"])
+        or any(
+            one.keys() != {"name", "resources"} or one["name"] not in containers for one in patch["spec"]["containers"]
+        )
     ):
         raise invalid(pod["metadata"]["name"], "spec: Forbidden: only cpu and memory resources are mutable")
     for change in patch["spec"]["containers"]:
