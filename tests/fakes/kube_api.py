@@ -10,7 +10,7 @@ import copy
 import json
 import threading
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -39,29 +39,42 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: KubeServer
 
-    def do_GET(self) -> None:
-        self._answered(self._get)
-
-    def do_POST(self) -> None:
-        self._answered(self._post)
-
-    def do_PATCH(self) -> None:
-        self._answered(self._patch)
-
-    def do_DELETE(self) -> None:
-        self._answered(self._delete)
-
-    def _answered(self, answer: Callable[[list[str], dict[str, str], Json], Json | None]) -> None:
+    def answer(self) -> None:
         url = urllib.parse.urlsplit(self.path)
         query = dict(urllib.parse.parse_qsl(url.query))
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         try:
-            said = answer(url.path.strip("/").split("/")[2:], query, json.loads(body or b"{}"))
+            said = self._answered(url.path.strip("/").split("/")[2:], query, json.loads(body or b"{}"))
         except Refused as error:
             self._say(*error.answer)
             return
         if said is not None:
             self._say(200, json.dumps(said).encode())
+
+    do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 - the names that http.server looks for
+
+    def _answered(self, path: list[str], query: dict[str, str], body: Json) -> Json | None:
+        """Return the answer to a call; None if the caller has it already, or never gets one."""
+        state = self.server.state
+        match [self.command, *path]:
+            case ["GET", "pods"]:
+                return self._pods(None, query)
+            case ["GET", "namespaces", there, "pods"]:
+                return self._pods(there, query)
+            case ["GET", "namespaces", there, "pods", name]:
+                with state.changed:
+                    return copy.deepcopy(state._pod(there, name))
+            case ["POST", "namespaces", there, "pods"]:
+                return state.create(there, body)
+            case ["POST", "namespaces", there, "limitranges"]:
+                state.ranges[there] = body
+                return body
+            case ["PATCH", "namespaces", there, "pods", name, "resize"]:
+                return self._resize(there, name, body)
+            case ["DELETE", "namespaces", there, "pods", name]:
+                state.delete(there, name)
+                return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
+        raise Refused(404, UNKNOWN)
 
     def _say(self, code: int, body: bytes, kind: str = "application/json") -> None:
         self.send_response(code)
@@ -72,18 +85,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def _get(self, path: list[str], query: dict[str, str], _body: Json) -> Json | None:
+    def _pods(self, namespace: str | None, query: dict[str, str]) -> Json | None:
         state = self.server.state
-        match path:
-            case ["pods"]:
-                namespace = None
-            case ["namespaces", there, "pods"]:
-                namespace = there
-            case ["namespaces", there, "pods", name]:
-                with state.changed:
-                    return copy.deepcopy(state._pod(there, name))
-            case _:
-                raise Refused(404, UNKNOWN)
         orders, denied = state.orders, state.orders.denials > 0 and "watch" not in query
         orders.denials -= denied
         if denied or not orders.may_watch or (namespace is None and not orders.may_watch_all):
@@ -106,31 +109,13 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
         self.wfile.write(b"0\r\n\r\n")
 
-    def _post(self, path: list[str], _query: dict[str, str], body: Json) -> Json:
-        match path:
-            case ["namespaces"]:
-                return body
-            case ["namespaces", there, "pods"]:
-                return self.server.state.create(there, body)
-            case ["namespaces", there, "limitranges"]:
-                self.server.state.ranges[there] = body
-                return body
-        raise Refused(404, UNKNOWN)
-
-    def _patch(self, path: list[str], _query: dict[str, str], body: Json) -> Json | None:
-        if self.headers["Content-Type"] != STRATEGIC:
-            raise Refused(415, "the body of the request was in an unknown format")
-        match path:
-            case ["namespaces", there, "pods", name, "resize"]:
-                with self.server.state.changed:
-                    self.server.state.tries.append(name)
-                return self._resize(there, name, body)
-            case _:
-                raise Refused(404, UNKNOWN)
-
     def _resize(self, there: str, name: str, body: Json) -> Json | None:
         state, orders = self.server.state, self.server.state.orders
-        if not orders.gated or name in orders.gated:
+        if self.headers["Content-Type"] != STRATEGIC:
+            raise Refused(415, "the body of the request was in an unknown format")
+        with state.changed:
+            state.tries.append(name)
+        if name in orders.gated:
             orders.gate.wait()
         if orders.refuse:
             self._say(*orders.refuse.pop(0))
@@ -147,12 +132,6 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return None
         return pod
-
-    def _delete(self, path: list[str], _query: dict[str, str], _body: Json) -> Json:
-        match path:
-            case ["namespaces", there, "pods", name]:
-                self.server.state.delete(there, name)
-        return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
     def log_message(self, *_: object) -> None:
         """Keep stderr quiet."""

@@ -28,30 +28,22 @@ def executor_pod(
     """Make a pod as Spark makes one for an executor. By default limit and request of its memory are equal, as Spark's are."""
     limits = {"cpu": limit, "memory": memory}
     requests = {"cpu": request, "memory": memory_request or memory}
-    environment = {
-        DRIVER_ENV: serves.driver_url,
-        EXECUTOR_ENV: serves.executor_id,
-        APPLICATION_ENV: serves.spark_application_id,
-    }
+    env = {DRIVER_ENV: serves.driver_url, EXECUTOR_ENV: serves.executor_id, APPLICATION_ENV: serves.spark_application_id}
     container = {
         "name": CONTAINER,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        "env": [{"name": key, "value": value} for key, value in environment.items()],
+        "env": [{"name": key, "value": value} for key, value in env.items()],
         "resources": {
             "limits": {what: amount for what, amount in limits.items() if amount is not None},
             "requests": {what: amount for what, amount in requests.items() if amount is not None},
         },
     }
     labels = {"spark-role": "executor", APPLICATION_LABEL: serves.spark_application_id, EXECUTOR_LABEL: serves.executor_id}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 0,
-            "automountServiceAccountToken": False,
-            "containers": [container],
-        },
+    spec = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        "containers": [container],
     }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}

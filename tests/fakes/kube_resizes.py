@@ -20,15 +20,9 @@ Answer = tuple[int, bytes, str]
 class Refused(Exception):
     def __init__(self, code: int, message: str, name: str = "") -> None:
         super().__init__(message)
-        status: Json = {
-            "kind": "Status",
-            "status": "Failure",
-            "message": message,
-            "details": {"name": name} if name else {},
-            "code": code,
-        }
-        self.status = status
-        self.answer: Answer = (code, json.dumps(status).encode(), "application/json")
+        details = {"name": name} if name else {}
+        self.status = {"kind": "Status", "status": "Failure", "message": message, "details": details, "code": code}
+        self.answer: Answer = (code, json.dumps(self.status).encode(), "application/json")
 
 
 def forbidden(name: str, why: str) -> Refused:
@@ -59,8 +53,8 @@ def merged(pod: Json, patch: Json) -> Json:
 
 
 def check(pod: Json, resized: Json, limit_range: Json, used: float, hard: float) -> None:
-    """Refuse what the QoS class, the limits themselves, a LimitRange, or a quota of `hard` cores, of which that many are used,
-    does not allow."""
+    """Refuse what the QoS class, a LimitRange, or a quota of `hard` cores of which some are used does not allow, and requests
+    above limits."""
     name = pod["metadata"]["name"]
     if qos_class(resized["spec"]) != pod["status"]["qosClass"]:
         raise invalid(name, "spec: Pod QOS Class may not change as a result of resizing")
@@ -72,8 +66,10 @@ def check(pod: Json, resized: Json, limit_range: Json, used: float, hard: float)
                 raise invalid(name, f"requests: must be less than or equal to {what} limit")
         if why := _why_out_of_range(limit_range, gets):
             raise forbidden(name, why)
-    if why := _why_beyond_quota(limited(pod["spec"]), limited(resized["spec"]), used, hard):
-        raise forbidden(name, why)
+    has, asks = limited(pod["spec"]), limited(resized["spec"])
+    if asks > has and used - has + asks > hard + 1e-9:  # a resize that asks for no more is always allowed
+        more = f"requested: limits.cpu={asks - has:g}, used: limits.cpu={used:g}, limited: {hard:g}"
+        raise forbidden(name, f"exceeded quota: cores, {more}")
 
 
 def _why_out_of_range(limit_range: Json, gets: Json) -> str:
@@ -89,13 +85,6 @@ def _why_out_of_range(limit_range: Json, gets: Json) -> str:
         if limit is not None and ratio is not None and limit > ratio * request:
             return f"cpu max limit to request ratio per Container is {ratio:g}, but provided ratio is {limit / request:f}"
     return ""
-
-
-def _why_beyond_quota(has: float, gets: float, used: float, hard: float) -> str:
-    """Say why a quota does not allow a resize; empty if it does. A resize that asks for no more is always allowed."""
-    if gets <= has or used - has + gets <= hard + 1e-9:
-        return ""
-    return f"exceeded quota: cores, requested: limits.cpu={gets - has:g}, used: limits.cpu={used:g}, limited: {hard:g}"
 
 
 def qos_class(spec: Json) -> str:

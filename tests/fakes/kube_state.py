@@ -19,12 +19,6 @@ NODE = "node-1"
 UNKNOWN = "the server could not find the requested resource"
 
 
-def _open_gate() -> threading.Event:
-    gate = threading.Event()
-    gate.set()
-    return gate
-
-
 @dataclass(slots=True)
 class Orders:
     """Orders to this server to do what a healthy one seldom does."""
@@ -47,8 +41,8 @@ class Orders:
     """Status that every patch of such a pod gets."""
     retry_after: str = ""
     """Header of every answer that is not 200."""
-    gate: threading.Event = field(default_factory=_open_gate)
-    """A gate for which patches wait while it is closed, all or those of the `gated` pods."""
+    gate: threading.Event = field(default_factory=threading.Event)
+    """An event for which patches of the `gated` pods wait."""
     gated: frozenset[str] = frozenset()
     mute: int = 0
     """Number of patches that are carried out and never answered."""
@@ -89,31 +83,19 @@ class KubeState:
                 resources = container.setdefault("resources", {})
                 for what, amount in resources.get("limits", {}).items():
                     resources.setdefault("requests", {}).setdefault(what, amount)
-            pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec), "conditions": []}
+            fresh: Json = {"imageID": "", "ready": True, "restartCount": 0, "state": {"running": {}}}
+            spec["nodeName"] = NODE
+            pod["status"] = {
+                "phase": "Running",
+                "qosClass": qos_class(spec),
+                "conditions": [],
+                "podIP": f"10.0.0.{self.version % 250 + 1}",
+                "containerStatuses": [{"name": one["name"], "image": one["image"]} | fresh for one in spec["containers"]],
+            }
             self.pods[namespace, metadata["name"]] = pod
-            self._start(pod)
+            self._carry_out(pod)
             self._event("ADDED", pod)
             return copy.deepcopy(pod)
-
-    def _start(self, pod: Json) -> None:
-        pod["spec"]["nodeName"] = NODE
-        pod["status"] |= {
-            "phase": "Running",
-            "podIP": f"10.0.0.{self.version % 250 + 1}",
-            "conditions": [],
-            "containerStatuses": [
-                {
-                    "name": one["name"],
-                    "image": one["image"],
-                    "imageID": "",
-                    "ready": True,
-                    "restartCount": 0,
-                    "state": {"running": {}},
-                }
-                for one in pod["spec"]["containers"]
-            ],
-        }
-        self._carry_out(pod)
 
     def delete(self, namespace: str, name: str) -> None:
         with self.changed:
@@ -199,12 +181,7 @@ class KubeState:
         with self.changed:
             pods = [copy.deepcopy(pod) for (there, _), pod in self.pods.items() if namespace in (None, there)]
             items = [pod for pod in pods if labels.items() <= pod["metadata"].get("labels", {}).items()]
-            return {
-                "kind": "PodList",
-                "apiVersion": "v1",
-                "metadata": {"resourceVersion": str(self.version)},
-                "items": items,
-            }
+            return {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": str(self.version)}, "items": items}
 
     def watched(self, namespace: str | None, labels: Mapping[str, str], version: int, seconds: float) -> Iterator[Json]:
         """Yield events after that version, until the time is over."""

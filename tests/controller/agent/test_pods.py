@@ -108,7 +108,7 @@ def test_a_pod_is_taken_over_and_its_limit_follows_the_law(worker: PodsWorker) -
 def test_a_quota_on_its_way_is_ordered_once(worker: PodsWorker, caplog: pytest.LogCaptureFixture) -> None:
     world = worker.world
     pod = worker.pod(limit="2", request="100m")
-    world.standin.orders.gate.clear()
+    world.standin.orders.gated = frozenset({pod.name})
     worker.want(pod, plan(left_s=100.0), report=reported(500.0))
     caplog.set_level(logging.INFO, "sparkpace.agent")
     worker.tick()
