@@ -108,7 +108,7 @@ def test_a_pod_is_taken_over_and_its_limit_follows_the_law(worker: PodsWorker) -
 def test_a_quota_on_its_way_is_ordered_once(worker: PodsWorker, caplog: pytest.LogCaptureFixture) -> None:
     world = worker.world
     pod = worker.pod(limit="2", request="100m")
-    world.standin.orders.gated = frozenset({pod.name})
+    world.server.orders.gated = frozenset({pod.name})
     worker.want(pod, plan(left_s=100.0), report=reported(500.0))
     caplog.set_level(logging.INFO, "sparkpace.agent")
     worker.tick()
@@ -116,7 +116,7 @@ def test_a_quota_on_its_way_is_ordered_once(worker: PodsWorker, caplog: pytest.L
         worker.tick(0.0)
     assert worker.runtime.observe()[KEY].quota_cores == 2.0
     assert len([message for message in caplog.messages if message.startswith("quota app/1 ")]) == 1
-    world.standin.orders.gate.set()
+    world.server.orders.gate.set()
 
 
 def test_a_job_without_a_deadline_keeps_what_its_pod_has_asked_for(worker: PodsWorker) -> None:

@@ -19,7 +19,7 @@ import pytest
 from msgspec import structs
 
 from controller.machine import proc
-from controller.machine.process import Process, find_process
+from controller.machine.process import find_process
 from controller.runtime.adopt.runtime import AdoptRuntime
 from controller.runtime.base import Adoption, ExecutorKey, Launch, Observed, Runtime, Starter
 from controller.runtime.cgroup.tree import CgroupTree
@@ -29,6 +29,7 @@ from controller.runtime.kubernetes.pod_resize import PacedPod, differs
 from controller.runtime.kubernetes.runtime import KubernetesRuntime
 from controller.runtime.process.runtime import ProcessRuntime
 from stage_model.errors import RuntimeFailed
+from tests.controller.runtime.kubernetes.kube_worlds import CLAIM, adopted
 from tests.fakes.kube_api import kube_server
 from tests.fakes.kube_pods import executor_pod
 from tests.fakes.kube_state import KubeState
@@ -346,22 +347,13 @@ class KubernetesRig(Rig[KubernetesRuntime]):
     def start(self, runtime: KubernetesRuntime, program: str, *, cores: float = 0.5) -> ExecutorKey:
         name = f"executor-{len(self.state.events)}"
         pod = self.state.create(self.NAMESPACE, executor_pod(name, self.SERVES, limit="600m", request="5m"))
-        claim = ProcessClaim(Process(7, 1, "another machine", "pid:[1]"), 185)
-        self.last = Adoption(KEY, claim, self.SERVES, cores, pod["status"]["podIP"], 2)
-        self.until(lambda: self._adopted(runtime))
+        self.last = Adoption(KEY, CLAIM, self.SERVES, cores, pod["status"]["podIP"], 2)
+        self.until(lambda: adopted(runtime, self.last))
         self._busy = program == BUSY
         self.until(lambda: runtime.observe()[KEY].quota_cores == cores)
         if program == EXITS_WITH_3:
             self.state.finish(self.NAMESPACE, name, 3)
         return KEY
-
-    def _adopted(self, runtime: KubernetesRuntime) -> bool:
-        """Adopt the last executor; False if the runtime has not seen its pod yet."""
-        try:
-            runtime.adopt(self.last)
-        except RuntimeFailed:
-            return False
-        return True
 
     def again(self, runtime: KubernetesRuntime) -> None:
         runtime.adopt(self.last)

@@ -10,7 +10,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from controller.runtime.kubernetes.api import KubernetesApi
 from controller.runtime.kubernetes.pod_cpu import PodCpu, pod_cpu
 from controller.runtime.kubernetes.runtime import KubernetesRuntime
 from stage_model.errors import RuntimeFailed
-from tests.fakes.kube_api import kube_server
+from tests.fakes.kube_api import config_of, kube_server
 from tests.fakes.kube_pods import executor_pod
 from tests.fakes.kube_state import KubeState
 
@@ -37,6 +37,9 @@ IMAGE = os.environ.get("SPARKPACE_TEST_IMAGE", "localhost/pause:1")
 DEADLINE_S = 120.0
 """Time until an expected event counts as missing."""
 CLAIM = ProcessClaim(Process(7, 1, "another machine", "pid:[1]"), 185)
+
+AWAY = config_of("http://127.0.0.1:9")
+"""The way to a server that is away."""
 
 T = TypeVar("T")
 
@@ -52,13 +55,14 @@ class World:
     namespace: str = field(default_factory=lambda: f"sparkpace-{uuid.uuid4().hex[:8]}")
     application: str = field(default_factory=lambda: f"spark-{uuid.uuid4().hex}")
     skipped_s: float = 0.0
-    runtimes: list[KubernetesRuntime] = field(default_factory=list)
+    opened: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
         self.client = Client(self.config, timeout=httpx2.Timeout(30.0))
+        self.opened.callback(self.client.close)
 
     @property
-    def standin(self) -> KubeState:
+    def server(self) -> KubeState:
         assert self.state is not None
         return self.state
 
@@ -120,10 +124,15 @@ class World:
 
     # ---------------------------------------------------------------- the runtime
 
-    def runtime(self) -> KubernetesRuntime:
-        api = KubernetesApi(self.config, self.namespace)
-        made = KubernetesRuntime("cluster", "w1", self.folder / "pods", api, clock=self.now)
-        self.runtimes.append(made)
+    def api(self, config: SingleConfig | None = None) -> KubernetesApi:
+        """Make a client of this server, or of another one."""
+        made = KubernetesApi(config or self.config, self.namespace)
+        self.opened.callback(made.close)
+        return made
+
+    def runtime(self, config: SingleConfig | None = None) -> KubernetesRuntime:
+        made = KubernetesRuntime("cluster", "w1", self.folder / "pods", self.api(config), clock=self.now)
+        self.opened.callback(made.close)
         return made
 
     def adoption(self, pod: PodCpu, cores: float = 0.3, executor_id: str = "1", slots: int = 2) -> Adoption:
@@ -132,15 +141,7 @@ class World:
 
     def adopt(self, runtime: KubernetesRuntime, adoption: Adoption) -> ExecutorKey:
         """Adopt an executor once the runtime has seen its pod."""
-
-        def adopted() -> bool:
-            try:
-                runtime.adopt(adoption)
-            except RuntimeFailed:
-                return False
-            return True
-
-        self.until(adopted)
+        self.until(lambda: adopted(runtime, adoption))
         return adoption.key
 
     def skip(self, runtime: KubernetesRuntime, seconds: float) -> None:
@@ -149,10 +150,57 @@ class World:
         with runtime._changed:
             runtime._changed.notify_all()
 
+    # ---------------------------------------------------------------- paced pods
+
+    def paced(self, cores: float = 0.3, **pod: Any) -> tuple[KubernetesRuntime, ExecutorKey]:
+        runtime, made = self.runtime(), self.pod(**pod)
+        return runtime, self.adopt(runtime, self.adoption(made, cores))
+
+    def settled(self, **pod: Any) -> tuple[KubernetesRuntime, ExecutorKey]:
+        """Pace a pod at 0.3 and wait until that is in force."""
+        runtime, key = self.paced(**pod)
+        self.in_force(300)
+        return runtime, key
+
+    def many(self, number: int) -> tuple[KubernetesRuntime, list[str]]:
+        """Pace executors at 0.3, of pods that had 0.5 and asked for 0.01, and wait for it."""
+        runtime, names = self.runtime(), [f"exec-{index:02d}" for index in range(number)]
+        for index, name in enumerate(names):
+            self.adopt(runtime, self.adoption(self.pod(name, str(index), request="10m"), executor_id=str(index)))
+        self.have_limit(names, 300)
+        return runtime, names
+
+    def in_force(self, limit_m: int, name: str = "exec-1") -> PodCpu:
+        """Wait until the node has put this limit in force."""
+        return self.until(lambda: pod if (pod := self.look(name)).in_force_m == pod.limit_m == limit_m else None)
+
+    def have_limit(self, names: list[str], limit_m: int) -> None:
+        self.until(lambda: all(self.look(name).limit_m == limit_m for name in names))
+
+    def between(self, runtime: KubernetesRuntime, least_m: int, most_m: int) -> None:
+        """Wait, while time passes for the runtime, until the pod has a limit between these."""
+
+        def there() -> bool:
+            self.skip(runtime, 1.5)
+            return least_m <= (self.look().limit_m or 0) <= most_m
+
+        self.until(there)
+
+    def remark(self, runtime: KubernetesRuntime, key: ExecutorKey, words: str) -> str:
+        """Wait for a remark with these words."""
+        return self.until(lambda: said if words in (said := runtime.observe()[key].remark) else None)
+
     def close(self) -> None:
-        for runtime in self.runtimes:
-            runtime.close()
-        self.client.close()
+        self.opened.close()
+
+
+def adopted(runtime: KubernetesRuntime, adoption: Adoption) -> bool:
+    """Adopt an executor; return False if the runtime has not seen its pod yet."""
+    try:
+        runtime.adopt(adoption)
+    except RuntimeFailed:
+        return False
+    return True
 
 
 @contextmanager
