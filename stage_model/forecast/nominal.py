@@ -42,11 +42,10 @@ def _shares(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun]) -> li
             of_input = by_tasks
             if of_input == 1 and expected:  # as many tasks may each read more
                 of_input = actual / expected
-            share = (
-                of_input if part == whole else ((whole - part) * _fed(stage, stages, found, seen) + part * of_input) / whole
-            )
+            fed = 1.0 if part == whole else _fed(stage, stages, found, seen)
+            share = ((whole - part) * fed + part * of_input) / whole
             if run is not None and (part or run.teaches):
-                share = _whole(run.shown.read(stage.in_bytes), run, share * whole) / whole
+                share = _reads(stage, run, share, fed) / whole
         if part and run is not None:
             actual, expected = actual + share * part, expected + part
         found.append(share)
@@ -72,21 +71,38 @@ def _fed(
     return writes / wrote if wrote else 1.0
 
 
-def _writes(stage: StageEstimate, run: StageRun | None, share: float, in_bytes: bool) -> float:
-    """Return the amount that a stage writes, which reads this `share` of what it read in the profile's run.
+def _reads(stage: StageEstimate, run: StageRun, expected: float, fed: float) -> float:
+    """Return the amount that a stage reads, which was `expected` to be this share of the profile's; `fed` is the share for
+    what its parents write. While tasks are to end, its input is likely to be in the same tasks as that."""
+    in_bytes = stage.in_bytes
+    whole, then = stage.amounts.read(in_bytes), stage.amounts.input(in_bytes)
+    of_parents, shown = whole - then, run.shown.input(in_bytes)
+    part = (run.shown.read(in_bytes) - shown) / of_parents if of_parents > 0 else 0.0
+    if of_parents <= 0 or run.teaches or part > MORE * fed:
+        return _whole(run.shown.read(in_bytes), run, expected * whole)
+    return of_parents * fed + _likely(shown, run, expected * whole - of_parents * fed, then, fed, part)
 
-    While tasks are to end, the first partitions may be the large ones, and what is written need not grow with what is read.
-    So it is the median of three: what was expected, what follows from the number of tasks that ended, and what follows from
-    what these read. The ratio of written to read counts one task as expected with those that ended."""
+
+def _writes(stage: StageEstimate, run: StageRun | None, share: float, in_bytes: bool) -> float:
+    """Return the amount that a stage writes, which reads this `share` of what it read in the profile's run."""
     then, read = stage.amounts.written(in_bytes), stage.amounts.read(stage.in_bytes)
-    expected = share * then
     if run is None:
-        return expected
-    shown, tasks = run.shown.written(in_bytes), run.info.tasks
-    by_tasks = _whole(shown, run, expected)
-    one = expected / tasks if tasks else 0.0
+        return share * then
     part = run.shown.read(stage.in_bytes) / read if read else 0.0
-    if one <= 0 or not 0 < run.shown_tasks < tasks or part > MORE * share:
+    return _likely(run.shown.written(in_bytes), run, share * then, then, share if read else 0.0, part)
+
+
+def _likely(shown: float, run: StageRun, expected: float, then: float, share: float, part: float) -> float:
+    """Return an amount of a whole stage, of which the ended tasks had `shown`. It was `then` in the profile's run, and is
+    `expected` in this one. The stage reads this `share` of what it read in the profile's run, and its ended tasks have read
+    this `part` of that; both are 0 where the amount does not follow from it.
+
+    While tasks are to end, the first partitions may be the large ones, and an amount need not grow with what is read. So it
+    is the median of three: what was expected, what follows from the number of tasks that ended, and what follows from what
+    these read. The ratio to what was read counts one task as expected with those that ended."""
+    tasks, by_tasks = run.info.tasks, _whole(shown, run, expected)
+    one = expected / tasks if tasks else 0.0
+    if one <= 0 or share <= 0 or part > MORE * share or not 0 < run.shown_tasks < tasks:
         return by_tasks
     by_reads = shown + max(0.0, share - part) * then * (shown + one) / (part * then + one)
     return median((expected, by_tasks, by_reads))

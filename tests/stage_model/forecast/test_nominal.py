@@ -117,6 +117,24 @@ def test_a_stage_whose_first_partitions_are_the_large_ones_writes_no_more() -> N
     assert works(match(what, story.run)) == pytest.approx([4.0, 4.0, 4.0])
 
 
+def test_input_that_lies_in_the_same_partitions_as_what_parents_wrote_is_no_more() -> None:
+    """A join of 200 records that its parent wrote with 400 of a cached input. Its first task has most of both."""
+    join = info(1, "join at /x/app.py:2", parents=(0,), tasks=4)
+
+    def run() -> Story:
+        story = begun(READ, join, SAVE)
+        whole(story, READ, records=100, written=50)
+        story.submit(join)
+        return story
+
+    before, story = run(), run()
+    part(before, join, 4, records=100, shuffle=50, written=10)
+    before.complete(join)
+    whole(before, SAVE, shuffle=10)
+    part(story, join, 1, records=280, shuffle=140, written=28)
+    assert works(match(learned(before), story.run)) == pytest.approx([4.0, 4.0, 4.0])
+
+
 def test_a_stage_that_writes_as_much_whatever_its_tasks_read_writes_no_more() -> None:
     """Each of 8 tasks writes 10 records, of the 10 that it reads or of 630. The small ones end first."""
     read, add = info(0, "map at /x/app.py:1", tasks=8), info(1, "add at /x/app.py:2", parents=(0,), tasks=8)
