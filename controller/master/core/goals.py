@@ -20,6 +20,8 @@ from stage_model.laws.paper import PaperSettings
 
 SHORT_PERIODS = 3.0
 """Stages with a deadline under this many periods are controlled together with the ones after them."""
+LATEST = 100
+"""A stage that ended before this many others were submitted gets no goal, because its group is over."""
 
 
 def take_event(application: Application, event: AnyEvent, now_s: float, at_ms: int | None = None) -> None:
@@ -41,21 +43,28 @@ def set_goals(remaining: Remaining, targets: Sequence[Target], most: Capacity) -
     """Fix the deadlines of the stages that were submitted since the last call. If several deadlines apply to a stage, the
     deadline that needs most cores counts; if no deadline applies to it, the deadline that is due first counts."""
     application = remaining.application
-    awaiting, application.plan.awaiting_goals = application.plan.awaiting_goals, {}
-    for key, submitted_s in awaiting.items():
-        if targets and key in remaining.matched.seen:
+    awaiting, matched = application.plan.awaiting_goals, remaining.matched
+    while awaiting:
+        key = next(iter(awaiting))
+        submitted_s = awaiting.pop(key)
+        if targets and key in matched.seen and (key in matched.active or len(awaiting) < LATEST):
             concerned = [target for target in targets if application.concerns(target, key)] or targets[:1]
             goals = [_goal(remaining, target, key, submitted_s, most) for target in concerned]
             application.plan.goals[key] = max(goals, key=lambda goal: goal.cores)
 
 
 def _goal(remaining: Remaining, target: Target, key: StageKey, submitted_s: float, most: Capacity) -> StageGoal:
-    """Return the deadline that one target gives a stage submitted now."""
+    """Return the deadline that one target gives a stage that was submitted at `submitted_s`. Stages that still await a goal
+    were submitted after it, so they were to come."""
     application, active = remaining.application, remaining.matched.active
     constants = PaperSettings.from_numbers(application.options.settings)
     mine = remaining.matched.seen[key]
-    ahead = remaining.stages(target)
-    others = [other for other in active if other != key and application.concerns(target, other)]
+    later = [other for other in application.plan.awaiting_goals if application.concerns(target, other)]
+    ahead = [
+        *(remaining.matched.seen[other] for other in later if other in remaining.matched.seen),
+        *remaining.stages(target),
+    ]
+    others = [other for other in active if other != key and other not in later and application.concerns(target, other)]
     side_by_side = [active[other].duration_s for other in others]
 
     def length(group: Sequence[StageEstimate]) -> float:

@@ -18,7 +18,8 @@ LATE_REPORTS = 3
 
 @dataclass(slots=True)
 class StageGoal:
-    """A stage's deadline, fixed when it was submitted (document 004, section 2); seconds count from submission.
+    """A stage's deadline, fixed by the first plan after its submission (document 004, section 2). Seconds count from
+    submission.
 
     Short stages form a group with the ones after them, named by the stage attempt that began it (`group`): then
     `length_s` and `work_core_s` are the group's, of which `group_share` is this stage's and `group_base` was done before

@@ -248,6 +248,21 @@ def test_stages_that_begin_between_two_plans_are_compared_with_the_profile_once(
     assert plan.stages[0].length_s == pytest.approx(0.95 * 97 / 2, rel=0.01)
 
 
+def test_stages_that_begin_between_two_plans_have_the_goals_of_two_plans(application: Application) -> None:
+    # the first two stages are a group: with periods of 4 s, the first would have less than three of them by itself
+    application.estimate = estimate(taught(1.0, 3.0, *[1.0] * 8))
+    submit(application, 0, now_s=108.0, count=10)
+    application.plan.goals.clear()
+    goals.await_goal(application, (0, 0), 108.0)
+    began: list[AnyEvent] = [StageCompleted(stage=0, attempt=0, time_ms=1), StageSubmitted(info=info(1), time_ms=1)]
+    for event in began:
+        goals.take_event(application, event, 116.0)
+    planning.application_plan(application, "w1", changed_copy(MOST, period_s=4.0), 117.0)
+    first, second = application.plan.goals[(0, 0)], application.plan.goals[(1, 0)]
+    assert (first.group_base, first.group_share) == (0.0, pytest.approx(0.25))
+    assert (second.group, second.group_base, second.group_share) == ((0, 0), pytest.approx(0.25), pytest.approx(0.75))
+
+
 def test_which_stages_are_short_follows_from_the_longest_period_of_the_workers(application: Application) -> None:
     # 10 stages of equal length in 85 s left: 8.5 s each, more than three periods of 1 s and less than three of 4 s
     application.estimate = estimate(taught(*[1.0] * 10))
