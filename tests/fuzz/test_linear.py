@@ -23,8 +23,10 @@ from stage_model.history.events import AnyEvent, JobEnd, JobStart, StageInfo, St
 from stage_model.history.gaps import gaps
 from stage_model.history.profile import profile, profile_json
 from stage_model.history.run import Run
+from stage_model.history.run_record import to_record
+from tests.fakes.records import facts, stage
 from tests.fakes.records import run as record
-from tests.fakes.records import stage
+from tests.fakes.spark_events import Story
 from tests.fuzz.work import is_linear
 
 Work = Callable[[], object]
@@ -117,12 +119,45 @@ def a_match_of_threads_with_many_jobs(size: int) -> Work:
     return lambda: match(estimate(profile("k", [taught])), live)
 
 
+def turns_of_a_query(plans: Iterable[bool]) -> Run:
+    """Run a query of three jobs in each turn; of the plans that differ, the second and third job have other names."""
+    story, number = Story(), 0
+    for turn, other in enumerate(plans):
+        for at in range(3):
+            stage = StageInfo(stage=number, name=f"step {'other' * (other and at > 0)}{at} at app.py:1", tasks=1)
+            story.job(number, stage, sql=str(turn))
+            story.whole(stage)
+            story.job_end(number)
+            number += 1
+    story.end()
+    return story.run
+
+
+def a_match_of_many_sql_executions(size: int) -> Work:
+    taught = to_record(turns_of_a_query(number % 2 > 0 for number in range(size)), facts())
+    live = turns_of_a_query(number % 3 > 0 for number in range(size))
+    return lambda: match(estimate(profile("k", [taught])), live)
+
+
+def a_match_of_one_sql_execution_with_many_jobs(size: int) -> Work:
+    story = Story()
+    for number in range(size):
+        stage = StageInfo(stage=number, name="step at app.py:1", tasks=1)
+        story.job(number, stage, sql="0")
+        story.whole(stage)
+        story.job_end(number)
+    story.end()
+    return lambda: match(estimate(profile("k", [to_record(story.run, facts())])), story.run)
+
+
 @pytest.mark.parametrize(
     ("work_of", "size"),
     [
         (a_plan_of_many_stages, 50),
         (a_curve_of_many_stages, 50),
         (a_match_of_threads_with_many_jobs, 100),
+        (a_match_of_many_sql_executions, 50),
+        (a_match_of_one_sql_execution_with_many_jobs, 100),
         (an_event_log_of_many_tasks, 100),
         (a_job_of_which_every_stage_needs_all_before, 1600),
         (two_jobs_of_stages_side_by_side, 200),
