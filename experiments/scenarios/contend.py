@@ -231,10 +231,11 @@ def _ended_epoch_s(job: JobRecord) -> float:
 
 
 def _local_share(jobs: Iterable[JobRecord], data: Data) -> float:
-    """Return the share of the jobs' tasks that ran on a host of their data, as each job printed it."""
+    """Return the share of the jobs' tasks that ran on a host of their data, as each job printed it; a job that failed printed
+    nothing."""
     local = tasks = 0
     for job in jobs:
-        printed = next(line for line in data.outputs[job.app_id].splitlines() if line.startswith("{"))
-        near = json.loads(printed)["near"]
+        printed = [line for line in data.outputs[job.app_id].splitlines() if line.startswith("{")]
+        near = json.loads(printed[0])["near"] if printed else {}
         local, tasks = local + near.get("NODE_LOCAL", 0), tasks + sum(near.values())
-    return local / tasks
+    return local / tasks if tasks else 0.0
