@@ -40,9 +40,7 @@ def merged(pod: Json, patch: Json) -> Json:
     if (
         patch.keys() != {"spec"}
         or patch["spec"].keys() != {"containers"}
-        or any(
-            one.keys() != {"name", "resources"} or one["name"] not in containers for one in patch["spec"]["containers"]
-        )
+        or any(one.keys() != {"name", "resources"} or one["name"] not in containers for one in patch["spec"]["containers"])
     ):
         raise invalid(pod["metadata"]["name"], "spec: Forbidden: only cpu and memory resources are mutable")
     for change in patch["spec"]["containers"]:
