@@ -92,7 +92,7 @@ class Jobs:
         self.ends = {name: [self.end(jobs, first) for first in range(len(jobs))] for name, jobs in self.named.items()}
 
     def end(self, numbers: Sequence[int], first: int) -> int:
-        """Return the end of those of the jobs `numbers` that may come before its `first` one, which is before the end."""
+        """Return the index behind the last of the jobs `numbers` that may come before the one at index `first`."""
         end_s = self._jobs[numbers[first]].end_s
         for at in range(first + 1, min(first + SIDE_BY_SIDE, len(numbers))):
             job = self._jobs[numbers[at]]

@@ -84,7 +84,8 @@ def _reads(stage: StageEstimate, run: StageRun, expected: float, fed: float) -> 
 
 
 def _writes(stage: StageEstimate, run: StageRun | None, share: float, in_bytes: bool) -> float:
-    """Return the amount that a stage writes, which reads this `share` of what it read in the profile's run."""
+    """Return the amount that a stage writes, in bytes or in records, if it reads this `share` of what it read in the
+    profile's run."""
     then, read = stage.amounts.written(in_bytes), stage.amounts.read(stage.in_bytes)
     if run is None:
         return share * then

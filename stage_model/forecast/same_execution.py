@@ -21,8 +21,8 @@ CHANCE = 1
 
 
 def same_executions(expected: Expected, seen: Sequence[Traits]) -> dict[int, int]:
-    """Return the expected SQL execution of each execution seen, where it has one of several jobs. Executions keep their
-    order. Executions among threads have none, because some of their jobs may be another thread's."""
+    """Return the expected SQL execution of each execution seen, if there is one and it has several jobs. Executions keep
+    their order. Executions among threads have none, because some of their jobs may be another thread's."""
     there, order = expected.kinds, list(expected.kinds)
     found: dict[int, int] = {}
     latest, further = -1, 0

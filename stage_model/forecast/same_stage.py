@@ -141,7 +141,8 @@ class _Left:
         return job
 
     def _execution(self, stage: Traits) -> int | None:
-        """Return the expected SQL execution of the stage's own, if it has one that lost no job to another execution."""
+        """Return the expected SQL execution of the stage's own, if it has one and no other execution took the first job of
+        that."""
         execution = None if stage.sql is None else self._executions.get(stage.sql)
         return execution if self._owners.get(execution, stage.sql) == stage.sql else None
 
