@@ -42,8 +42,8 @@ def _shares(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun]) -> li
             of_input = by_tasks
             if of_input == 1 and expected:  # as many tasks may each read more
                 of_input = actual / expected
-            fed = 1.0 if part == whole else _fed(stage, stages, found, seen)
-            share = ((whole - part) * fed + part * of_input) / whole
+            fed = None if part == whole else _fed(stage, stages, found, seen)
+            share = ((whole - part) * (1.0 if fed is None else fed) + part * of_input) / whole
             if run is not None and (part or run.teaches):
                 share = _reads(stage, run, share, fed) / whole
         if part and run is not None:
@@ -61,24 +61,24 @@ def _by_tasks(stage: StageEstimate, run: StageRun | None) -> float:
 
 def _fed(
     stage: StageEstimate, stages: Sequence[StageEstimate], found: Sequence[float], seen: Mapping[int, StageRun]
-) -> float:
-    """Return what the stage's parents write for it in this run / what they wrote in the profile's; 1 where that is not
+) -> float | None:
+    """Return what the stage's parents write for it in this run / what they wrote in the profile's; None where that is not
     known."""
     wrote = writes = 0.0
     for parent in stage.parents:
         wrote += stages[parent].amounts.written(stage.in_bytes)
         writes += _writes(stages[parent], seen.get(parent), found[parent], stage.in_bytes)
-    return writes / wrote if wrote else 1.0
+    return writes / wrote if wrote else None
 
 
-def _reads(stage: StageEstimate, run: StageRun, expected: float, fed: float) -> float:
+def _reads(stage: StageEstimate, run: StageRun, expected: float, fed: float | None) -> float:
     """Return the amount that a stage reads, which was `expected` to be this share of the profile's; `fed` is the share for
-    what its parents write. While tasks are to end, its input is likely to be in the same tasks as that."""
+    what its parents write (None: not known). While tasks are to end, its input is likely to be in the same tasks as that."""
     in_bytes = stage.in_bytes
     whole, then = stage.amounts.read(in_bytes), stage.amounts.input(in_bytes)
     of_parents, shown = whole - then, run.shown.input(in_bytes)
     part = (run.shown.read(in_bytes) - shown) / of_parents if of_parents > 0 else 0.0
-    if of_parents <= 0 or run.teaches or part > MORE * fed:
+    if of_parents <= 0 or fed is None or run.shown_tasks >= run.info.tasks or part > MORE * fed:
         return _whole(run.shown.read(in_bytes), run, expected * whole)
     return of_parents * fed + _likely(shown, run, expected * whole - of_parents * fed, then, fed, part)
 

@@ -58,12 +58,10 @@ def _goal(remaining: Remaining, target: Target, key: StageKey, submitted_s: floa
     were submitted after it, so they were to come."""
     application, active = remaining.application, remaining.matched.active
     constants = PaperSettings.from_numbers(application.options.settings)
-    mine = remaining.matched.seen[key]
-    later = [other for other in application.plan.awaiting_goals if application.concerns(target, other)]
-    ahead = [
-        *(remaining.matched.seen[other] for other in later if other in remaining.matched.seen),
-        *remaining.stages(target),
-    ]
+    seen = remaining.matched.seen
+    mine = seen[key]
+    later = [other for other in application.plan.awaiting_goals if other in seen and application.concerns(target, other)]
+    ahead = [*(seen[other] for other in later), *remaining.stages(target)]
     others = [other for other in active if other != key and other not in later and application.concerns(target, other)]
     side_by_side = [active[other].duration_s for other in others]
 
@@ -81,10 +79,10 @@ def _goal(remaining: Remaining, target: Target, key: StageKey, submitted_s: floa
         share = min(1 - done, mine.work_core_s / before.work_core_s) if before.work_core_s > 0 else 1 - done
         return replace(before, own_core_s=mine.work_core_s, group_base=done, group_share=share)
     group = [mine]
-    for later in ahead:
+    for stage in ahead:
         if length(group) >= SHORT_PERIODS * most.period_s:
             break
-        group.append(later)
+        group.append(stage)
     work, length_s = sum(e.work_core_s for e in group), length(group)
     share = mine.work_core_s / work if work > 0 else 1.0
     return StageGoal(submitted_s, length_s, work, mine.work_core_s, key, 0.0, share, target.due_s)

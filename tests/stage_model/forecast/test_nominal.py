@@ -132,7 +132,11 @@ def test_input_that_lies_in_the_same_partitions_as_what_parents_wrote_is_no_more
     before.complete(join)
     whole(before, SAVE, shuffle=10)
     part(story, join, 1, records=280, shuffle=140, written=28)
-    assert works(match(learned(before), story.run)) == pytest.approx([4.0, 4.0, 4.0])
+    what = learned(before)
+    assert works(match(what, story.run)) == pytest.approx([4.0, 4.0, 4.0])
+    filtered = run()
+    part(filtered, join, 4, records=100, shuffle=25, written=10)
+    assert match(what, filtered.run).active[1, 0].work_core_s == pytest.approx(4 * 500 / 600), "all of its tasks have ended"
 
 
 def test_a_stage_that_writes_as_much_whatever_its_tasks_read_writes_no_more() -> None:
