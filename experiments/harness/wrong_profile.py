@@ -9,12 +9,15 @@ from msgspec import structs
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
 from stage_model.history.profile import Profile, StageRecord, profile
+from stage_model.history.signature import call_site
 
 
 def off_by(stage: StageRecord, factor: float) -> StageRecord:
-    """Return the record of a stage that took `factor` times the work and the time."""
+    """Return the record of a stage that took `factor` times the work and the time. Its name has no path, because results are
+    published."""
     return structs.replace(
         stage,
+        name=call_site(stage.name),
         work_core_s=factor * stage.work_core_s,
         run_s=factor * stage.run_s,
         task_s=factor * stage.task_s,

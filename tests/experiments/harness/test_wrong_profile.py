@@ -11,7 +11,7 @@ from experiments.harness.wrong_profile import taught_by
 from stage_model.errors import BadInput
 from tests.fakes.records import run, stage
 
-STAGES = (stage("read"), stage("sort", work_core_s=4.0))
+STAGES = (stage("read"), stage("sort", work_core_s=4.0, name="sort at /home/of/someone/app.py:3"))
 
 
 def test_only_the_runs_named_teach_and_works_and_times_are_off(tmp_path: Path) -> None:
@@ -25,6 +25,7 @@ def test_only_the_runs_named_teach_and_works_and_times_are_off(tmp_path: Path) -
     for halved, true in zip(only.stages, STAGES, strict=True):
         assert (halved.work_core_s, halved.duration_s) == (true.work_core_s / 2, true.duration_s / 2)
         assert (halved.tasks, halved.records, halved.task_cv) == (true.tasks, true.records, true.task_cv)
+    assert only.stages[1].name == "sort at app.py"
 
 
 def test_runs_that_taught_nothing_are_refused(tmp_path: Path) -> None:
