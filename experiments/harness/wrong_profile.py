@@ -8,16 +8,14 @@ from msgspec import structs
 
 from controller.runs.profile_store import ProfileStore
 from stage_model.errors import BadInput
-from stage_model.history.profile import Profile, StageRecord, profile
+from stage_model.history.profile import Profile, RunRecord, StageRecord, profile
 from stage_model.history.signature import call_site
 
 
 def off_by(stage: StageRecord, factor: float) -> StageRecord:
-    """Return the record of a stage that took `factor` times the work and the time. Its name has no path, because results are
-    published."""
+    """Return the record of a stage that took `factor` times the work and the time."""
     return structs.replace(
         stage,
-        name=call_site(stage.name),
         work_core_s=factor * stage.work_core_s,
         run_s=factor * stage.run_s,
         task_s=factor * stage.task_s,
@@ -26,13 +24,17 @@ def off_by(stage: StageRecord, factor: float) -> StageRecord:
     )
 
 
+def _run_off_by(run: RunRecord, factor: float) -> RunRecord:
+    stages = (structs.replace(stage, name=call_site(stage.name)) for stage in run.stages)
+    return structs.replace(run, stages=tuple(off_by(stage, factor) for stage in stages))
+
+
 def taught_by(store: ProfileStore, runs: Collection[str], factor: float) -> Profile:
-    """Return the profile that only these runs taught, `factor` times. Raise `BadInput` when the store has none of them."""
+    """Return the profile that only these runs taught, `factor` times. Its stages' names have no paths, because results are
+    published. Raise `BadInput` when the store has none of these runs."""
     for key in store.list():
         known = store.load(key)
         kept = [run for run in known.runs if run.id in runs] if known else []
         if kept:
-            return profile(
-                key, [structs.replace(run, stages=tuple(off_by(stage, factor) for stage in run.stages)) for run in kept]
-            )
+            return profile(key, [_run_off_by(run, factor) for run in kept])
     raise BadInput(f"no stored profile has a run {' or '.join(runs)}; the base runs come first, in the same folder")

@@ -4,7 +4,8 @@ or never wait.
 First each kind runs by itself, which teaches its profile; all forecasts are from only these runs. Then, repetition by
 repetition, the same jobs come at the same times, once with the forecast and once without waiting. Each worker has room for
 one executor, and each job has one. A wait says how many workers with the input were expected to become free within the time
-that moving the input takes; with this is compared how many did, because executors of other jobs there ended.
+that moving the input takes. That number is compared with the number of workers on which an executor of another job ended
+within this time.
 
 The conditions follow from the formula. It waits from an expectation of one worker on. If workers become free by chance,
 one comes in time in 1 - 1/e of the cases at least, and their number is within two standard deviations of what was expected.

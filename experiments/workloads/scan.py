@@ -47,7 +47,8 @@ def main() -> int | str:
 
     sc = SparkContext(appName="scan")
     found = sc.textFile(f"{options.folder}/*/part-*").mapPartitions(sums).collect()
-    sc._jsc.sc().listenerBus().waitUntilEmpty()  # noqa: SLF001 - the store is filled by a listener
+    # a listener fills the store
+    sc._jsc.sc().listenerBus().waitUntilEmpty()  # noqa: SLF001 - PySpark has no public name for it
     tasks = sc._jsc.sc().statusStore().taskList(0, 0, 1000)  # noqa: SLF001 - PySpark has no public name for it
     near = collections.Counter(str(tasks.apply(number).taskLocality()) for number in range(tasks.size()))
     sc.stop()

@@ -17,7 +17,7 @@ from stage_model.forecast.estimate import StageEstimate
 from stage_model.history.stage_run import StageRun
 
 MORE = 1.1
-"""A stage that has read this many times what its parents are known to have written has parents that are not known."""
+"""A stage that has read more than this many times what its known parents have written has other parents, too."""
 
 
 def of_this_run(stages: Sequence[StageEstimate], seen: Mapping[int, StageRun]) -> list[StageEstimate]:
@@ -72,8 +72,9 @@ def _fed(
 
 
 def _reads(stage: StageEstimate, run: StageRun, expected: float, fed: float | None) -> float:
-    """Return the amount that a stage reads, which was `expected` to be this share of the profile's; `fed` is the share for
-    what its parents write (None: not known). While tasks are to end, its input is likely to be in the same tasks as that."""
+    """Return the amount that a stage reads. It was `expected` to be this share of the profile's, and what its parents write
+    is the share `fed` of what they wrote then (None: not known). While tasks are to end, the input is likely to lie in the
+    same tasks as what the parents wrote."""
     in_bytes = stage.in_bytes
     whole, then = stage.amounts.read(in_bytes), stage.amounts.input(in_bytes)
     of_parents, shown = whole - then, run.shown.input(in_bytes)

@@ -119,35 +119,31 @@ def a_match_of_threads_with_many_jobs(size: int) -> Work:
     return lambda: match(estimate(profile("k", [taught])), live)
 
 
-def turns_of_a_query(plans: Iterable[bool]) -> Run:
-    """Run a query of three jobs in each turn; of the plans that differ, the second and third job have other names."""
-    story, number = Story(), 0
-    for turn, other in enumerate(plans):
-        for at in range(3):
-            stage = StageInfo(stage=number, name=f"step {'other' * (other and at > 0)}{at} at app.py:1", tasks=1)
-            story.job(number, stage, sql=str(turn))
-            story.whole(stage)
-            story.job_end(number)
-            number += 1
+def ran(jobs: Iterable[tuple[int, str]]) -> Run:
+    """Run jobs of one stage; each is given by its SQL execution and its stage's name."""
+    story = Story()
+    for number, (sql, name) in enumerate(jobs):
+        stage = StageInfo(stage=number, name=f"{name} at app.py:1", tasks=1)
+        story.job(number, stage, sql=str(sql))
+        story.whole(stage)
+        story.job_end(number)
     story.end()
     return story.run
 
 
+def turns_of_a_query(size: int, rare: int) -> Run:
+    """Run a query of three jobs in each turn; in most turns the second and third job have other names."""
+    return ran((turn, f"step {at} {'other' if at and turn % rare else ''}") for turn in range(size) for at in range(3))
+
+
 def a_match_of_many_sql_executions(size: int) -> Work:
-    taught = to_record(turns_of_a_query(number % 2 > 0 for number in range(size)), facts())
-    live = turns_of_a_query(number % 3 > 0 for number in range(size))
+    taught, live = to_record(turns_of_a_query(size, 2), facts()), turns_of_a_query(size, 3)
     return lambda: match(estimate(profile("k", [taught])), live)
 
 
 def a_match_of_one_sql_execution_with_many_jobs(size: int) -> Work:
-    story = Story()
-    for number in range(size):
-        stage = StageInfo(stage=number, name="step at app.py:1", tasks=1)
-        story.job(number, stage, sql="0")
-        story.whole(stage)
-        story.job_end(number)
-    story.end()
-    return lambda: match(estimate(profile("k", [to_record(story.run, facts())])), story.run)
+    run = ran((0, "step") for _ in range(size))
+    return lambda: match(estimate(profile("k", [to_record(run, facts())])), run)
 
 
 @pytest.mark.parametrize(

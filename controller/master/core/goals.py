@@ -1,4 +1,5 @@
-"""The deadlines of an application's stages, fixed when a stage is submitted: the formulas of docs/control.md, Law `paper`.
+"""The deadlines of an application's stages, fixed by the first plan after a stage's submission: the formulas of
+docs/control.md, Law `paper`.
 
 Seconds count from submission unless said otherwise.
 """
@@ -21,7 +22,7 @@ from stage_model.laws.paper import PaperSettings
 SHORT_PERIODS = 3.0
 """Stages with a deadline under this many periods are controlled together with the ones after them."""
 LATEST = 100
-"""A stage that ended before this many others were submitted gets no goal, because its group is over."""
+"""An ended stage gets no goal if this many stages were submitted after it, because its group is over."""
 
 
 def take_event(application: Application, event: AnyEvent, now_s: float, at_ms: int | None = None) -> None:
@@ -33,8 +34,8 @@ def take_event(application: Application, event: AnyEvent, now_s: float, at_ms: i
 
 
 def await_goal(application: Application, key: StageKey, now_s: float, at_ms: int | None = None) -> None:
-    """Have the next plan fix the deadline of a stage that was just submitted: to compare the run with its profile for each
-    stage by itself takes a time that grows with the square of their number."""
+    """Have the next plan fix the deadline of a stage that was just submitted. A comparison of the run with its profile for
+    each stage by itself would take a time that grows with the square of the number of stages."""
     submitted_s = application.elapsed_s(now_s) if at_ms is None else application.since_submission(at_ms)
     application.plan.awaiting_goals[key] = submitted_s
 
@@ -55,7 +56,7 @@ def set_goals(remaining: Remaining, targets: Sequence[Target], most: Capacity) -
 
 def _goal(remaining: Remaining, target: Target, key: StageKey, submitted_s: float, most: Capacity) -> StageGoal:
     """Return the deadline that one target gives a stage that was submitted at `submitted_s`. Stages that still await a goal
-    were submitted after it, so they were to come."""
+    were submitted after this stage, so they count as stages to come."""
     application, active = remaining.application, remaining.matched.active
     constants = PaperSettings.from_numbers(application.options.settings)
     seen = remaining.matched.seen

@@ -27,8 +27,8 @@ _NOTHING_RUNS: Final = {"running": 0, "records_running": 0.0, "cpu_running_core_
 
 
 def application_plan(application: Application, worker_id: str, most: Capacity, now_s: float) -> ApplicationPlan:
-    """Return the plan by which the agent of one worker controls its executor of this application: workers differ in what is
-    elsewhere."""
+    """Return the plan by which the agent of one worker controls its executor of this application, and fix the deadlines of
+    stages that await one. Workers differ in what is elsewhere."""
     options, targets = application.options, application.targets()
     target = targets[0] if targets else None
     elapsed_s = application.elapsed_s(now_s)

@@ -154,8 +154,6 @@ def test_a_query_that_did_not_come_or_came_once_more_does_not_move_the_others() 
 
 
 def test_jobs_of_one_execution_that_run_one_after_the_other_keep_their_order() -> None:
-    """The input is doubled, so every turn has twice the tasks, as many as another turn had."""
-
     def execution(turns: Sequence[int]) -> list[ProfiledTraits]:
         return [structs.replace(one, sql=0) for one in loop(turns)]
 
