@@ -11,7 +11,7 @@ import msgspec
 
 from stage_model.deadlines import set_point
 from stage_model.forecast.doubt import PROFILE_DOUBT
-from stage_model.forecast.virtual_time import spread
+from stage_model.forecast.virtual_time import Limited, spread
 from stage_model.history.stage_run import StageKey
 from stage_model.units import NORMAL_PRIORITY
 
@@ -83,6 +83,7 @@ class Aim(msgspec.Struct, frozen=True, kw_only=True):
     deadline_s: float
     stages: tuple[StageKey, ...] = ()
     future_busy: tuple[float, ...] = ()
+    future_limited: Limited = ()
     future_fixed_s: float = 0.0
     future_task_sd_s: float = 0.0
     future_doubt: float = PROFILE_DOUBT
@@ -96,10 +97,11 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     `left_s` until its deadline and `deadline_s` its length (both None: no deadline). `aims` are all deadlines, the first due
     first, where actions have deadlines and the application has one, too, or something else is under way; the other fields are
     then of the first aim. `fair`: Spark divides the slots among actions, else the action that came first goes first.
-    `future_busy` and `future_fixed_s` are the virtual-time schedule of all stages not yet submitted (`virtual_time`), their
-    profiled work times `work_ratio`; `future_task_sd_s` is how much a task of the last of them may differ from the mean, 0
-    when no stage is to come; `future_doubt` is the relative standard error of their work. `further_s` seconds before the
-    deadline are kept for work beyond the plan, which a run with other arguments may have (`forecast.beyond_plan`).
+    `future_busy`, `future_limited` and `future_fixed_s` are the virtual-time schedule of all stages not yet submitted
+    (`virtual_time`), their profiled work times `work_ratio`; `future_task_sd_s` is how much a task of the last of them may
+    differ from the mean, 0 when no stage is to come; `future_doubt` is the relative standard error of their work. `further_s`
+    seconds before the deadline are kept for work beyond the plan, which a run with other arguments may have
+    (`forecast.beyond_plan`).
     `slots` and `executors` count over all workers, `cores` is the most that the executors can get together, `speed_limit` the
     most one task can use; `pace` is how much longer this run's stages took than the schedule of their work says
     (`stage_model.forecast.match.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
@@ -119,6 +121,7 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     aims: tuple[Aim, ...] = ()
     fair: bool = False
     future_busy: tuple[float, ...] = ()
+    future_limited: Limited = ()
     future_fixed_s: float = 0.0
     future_task_sd_s: float = 0.0
     future_doubt: float = PROFILE_DOUBT

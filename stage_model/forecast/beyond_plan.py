@@ -17,6 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from msgspec import structs
+
 from stage_model.forecast.curve import to_come
 from stage_model.forecast.estimate import ApplicationEstimate
 from stage_model.forecast.match import Matched
@@ -57,7 +59,7 @@ def like(known: Forecast, known_core_s: float, core_s: float) -> Forecast:
     if known_core_s <= 0:
         return Forecast((core_s,), 0.0, known.speed_limit)
     share = core_s / known_core_s
-    return Forecast(tuple(share * seconds for seconds in known.busy), share * known.fixed_s, known.speed_limit)
+    return structs.replace(known.times(share), fixed_s=share * known.fixed_s)
 
 
 def reserve_s(
@@ -84,8 +86,7 @@ def reserve_s(
     open_stages = [stage for stage in matched.stages if stage.index > shown]
     if not open_stages:
         return 0.0
-    busy, fixed_s = to_come(open_stages, slots, matched.work_ratio)
-    planned_s = Forecast(busy, fixed_s, speed_limit).time_s(cores)
+    planned_s = to_come(open_stages, slots, matched.work_ratio, speed_limit).time_s(cores)
     planned_core_s = matched.work_ratio * math.fsum(stage.work_core_s for stage in open_stages)
     unplanned_core_s = math.fsum(_work(key, matched, run, container_core_s) for key in matched.unplanned)
     more = unplanned_core_s / planned_core_s if shown < 0 and planned_core_s > 0 else 0.0

@@ -15,7 +15,7 @@ from stage_model.errors import BadInput
 from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate, estimate, reference_run
 from stage_model.forecast.overlap import overlapping
 from stage_model.forecast.scaling import DISTINCT_SIZES
-from stage_model.forecast.virtual_time import Busy, Forecast, add, side_by_side, stages_busy, with_waiting
+from stage_model.forecast.virtual_time import Forecast, side_by_side, stages_busy, stages_weighed, with_waiting
 from stage_model.history.profile import Profile, profile
 
 POINTS = 8
@@ -42,26 +42,27 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[CurvePoint, ...]
 
 
-def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float, speed_limit: float = 1.0) -> tuple[Busy, float]:
-    """Return the busy tuple and fixed seconds of stages that follow, their works times `ratio`. Stages that overlapped in the
-    profile run at the same time, the others one after the other. `speed_limit` is as in `Forecast`."""
-    busy: Busy = (0.0,) * slots
-    fixed_s = 0.0
+def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float, speed_limit: float = 1.0) -> Forecast:
+    """Return the forecast of stages that follow, their works times `ratio`. Stages that overlapped in the profile run at the
+    same time, the others one after the other. `speed_limit` is as in `Forecast`."""
+    parts = list[Forecast]()
     for group in overlapping(stages):
         # all works times the ratio: the same schedule, stretched
-        computing = stages_busy(tuple((s.tasks, s.work_core_s, s.task_cv) for s in group), slots)
+        sized = tuple([(s.tasks, s.work_core_s, s.task_cv) for s in group])
+        busy = tuple([ratio * seconds for seconds in stages_busy(sized, slots)])
         latency_s, waiting_s = side_by_side([(s.fixed_s, s.waiting_s) for s in group])
-        lasting, more_s = with_waiting(tuple([ratio * seconds for seconds in computing]), waiting_s, speed_limit)
-        busy = add(busy, lasting)
-        fixed_s += group[0].gap_s + latency_s + more_s
-    return busy, fixed_s
+        apart, waits = waiting_s > 0 and len(group) > 1, tuple([s.waiting_s for s in group])
+        states = [(k, ratio * v, weight) for k, v, weight in stages_weighed(sized, waits, slots)] if apart else []
+        parts.append(with_waiting(busy, group[0].gap_s + latency_s, waiting_s, speed_limit, states))
+    return Forecast((0.0,) * slots, 0.0, speed_limit).then(*parts)
 
 
 def whole(expected: ApplicationEstimate, slots: int, speed_limit: float = 1.0, spent_s: float = 0.0) -> Forecast:
     """Return the whole application to its end, `spent_s` after its submission: that much less of the start-up."""
-    busy, fixed_s = to_come(expected.stages, slots, 1.0, speed_limit)
+    found = to_come(expected.stages, slots, 1.0, speed_limit)
     startup_s = max(0.0, expected.startup_s - spent_s)
-    return Forecast(busy, max(0.0, fixed_s + startup_s + expected.tail_s + expected.rest_s), speed_limit)
+    fixed_s = max(0.0, found.fixed_s + startup_s + expected.tail_s + expected.rest_s)
+    return msgspec.structs.replace(found, fixed_s=fixed_s)
 
 
 def reference_slots(known: Profile) -> int:

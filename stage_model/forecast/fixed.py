@@ -96,8 +96,8 @@ def modelled_s(stage: Sized, cores: float, most_cores: float, slots: int, waitin
         return 0.0
     busy, part = _part_busy(tasks, cv, slots)
     speed_limit = min(1.0, most_cores / max(1, slots))
-    lasting, more_s = with_waiting(tuple([work_core_s / part * v for v in busy]), waiting_s, speed_limit)
-    return Forecast(lasting, more_s, speed_limit).time_s(cores / part)
+    computing = tuple([work_core_s / part * v for v in busy])
+    return with_waiting(computing, 0.0, waiting_s, speed_limit).time_s(cores / part)
 
 
 def with_cores(run: RunRecord, cores: float) -> RunRecord:

@@ -113,7 +113,7 @@ def _usable(forecast: Forecast | None) -> float:
     """Return the cores beyond which the job is no faster."""
     if forecast is None:
         return 0.0
-    return forecast.speed_limit * max((tasks for tasks, work in enumerate(forecast.busy, 1) if work > 0), default=0)
+    return forecast.speed_limit * max((tasks for tasks, _ in forecast.states), default=0.0)
 
 
 def _shares(usable: Sequence[float], cores: float) -> list[float]:

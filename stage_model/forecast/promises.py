@@ -62,7 +62,7 @@ def constant_room(cores: float) -> Room:
 
 def end_s(forecast: Forecast, room: Room, most: float = math.inf) -> float:
     """Return when the work ends with at most `most` cores of what is free; the most parallel part comes first."""
-    todo = [(tasks, work) for tasks, work in enumerate(forecast.busy, 1) if work > 0]
+    todo = list(forecast.states)
     now_s = forecast.fixed_s
     for until_s, free in room:
         while todo and now_s < until_s:

@@ -13,7 +13,16 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from stage_model.forecast.virtual_time import STEADY_WAVES, Forecast, add, schedule, side_by_side, task_works, with_waiting
+from stage_model.forecast.virtual_time import (
+    STEADY_WAVES,
+    Forecast,
+    WorkLeft,
+    schedule,
+    side_by_side,
+    task_works,
+    weighed,
+    with_waiting,
+)
 from stage_model.laws.base import Decision, Law, View, least_cores
 from stage_model.live import StageLive, tasks_worth
 from stage_model.plan import ApplicationPlan
@@ -54,17 +63,6 @@ class Outlook(Struct, frozen=True):
     forecast: Forecast
 
 
-class WorkLeft(Struct, frozen=True):
-    """Core-seconds left of each running and each waiting task, and of the waiting tasks beyond `STEADY_WAVES`, which keep all
-    slots busy; the seconds left that no core shortens, and the part of them that is waiting."""
-
-    running: list[float]
-    waiting: list[float]
-    steady_core_s: float
-    fixed_s: float
-    waiting_s: float = 0.0
-
-
 def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
     """Return what is left of one stage on `slots` slots.
 
@@ -102,34 +100,26 @@ def outlook(stages: Sequence[StageLive], plan: ApplicationPlan, left_s: float) -
     """Return the forecast of an application with these stages under way, the plan's work to come, and `left_s` seconds until
     the end aimed at."""
     slots, speed_limit = plan.slots, plan.speed_limit
-    running: list[float] = []
-    waiting: list[float] = []
-    steady_core_s = 0.0
-    fixed: list[tuple[float, float]] = []
-    for stage in stages:
-        left = stage_work_left(stage, slots)
-        running += left.running
-        waiting += left.waiting
-        steady_core_s += left.steady_core_s
-        fixed.append((left.fixed_s, left.waiting_s))
-    busy = schedule(running, waiting, slots, steady_core_s)
-    latency_s, waiting_s = side_by_side(fixed)
-    lasting, more_s = with_waiting(busy, waiting_s, speed_limit)
-    now = Forecast(lasting, latency_s + more_s, speed_limit)
-    forecast = Forecast(add(now.busy, plan.future_busy), now.fixed_s + plan.future_fixed_s, speed_limit)
+    parts = [stage_work_left(stage, slots) for stage in stages]
+    running, waiting = [work for part in parts for work in part.running], [work for part in parts for work in part.waiting]
+    busy = schedule(running, waiting, slots, sum([part.steady_core_s for part in parts]))
+    latency_s, waiting_s = side_by_side([(part.fixed_s, part.waiting_s) for part in parts])
+    states = weighed(parts, slots) if waiting_s > 0 and len(parts) > 1 else []
+    now = with_waiting(busy, latency_s, waiting_s, speed_limit, states)
+    future = Forecast(plan.future_busy, plan.future_fixed_s, speed_limit, plan.future_limited)
+    forecast = now.then(future)
     cores = forecast.least_cores(left_s)
     # finished stages that needed less than profiled promise nothing for later stages; finished stages that needed more are a
     # warning
     more = (1 + WARY * plan.future_doubt) * max(1.0, 1 / plan.work_ratio)
-    worst = Forecast(tuple([more * v for v in plan.future_busy]), plan.future_fixed_s, speed_limit)
-    return Outlook(cores, _wary(cores, now, worst, left_s, plan.cores), forecast)
+    return Outlook(cores, _wary(cores, now, future.times(more), left_s, plan.cores), forecast)
 
 
 def _wary(cores: float | None, now: Forecast, worst: Forecast, left_s: float, most_cores: float) -> float | None:
     """Return the cores with which the stages under way end so early that the stages to come, should they be as the `worst`
     forecast has them, still end in time with all cores. The cores spent now are saved later, when doubt has become
     knowledge."""
-    if cores is None or not any(now.busy) or not any(worst.busy):
+    if cores is None or not now.states or not worst.states:
         return cores
     needed = now.least_cores(left_s - worst.time_s(most_cores))
     return max(cores, most_cores if needed is None else min(needed, most_cores))

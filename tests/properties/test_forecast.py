@@ -10,14 +10,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from controller.agent.core.decide import ObservedExecutor, OwnStage, decide_demand, live_stages
-from stage_model.forecast.virtual_time import Forecast, schedule
+from stage_model.forecast.virtual_time import Busy, Forecast, schedule, with_waiting
 from stage_model.laws.base import Decision, LawState
+from stage_model.laws.forecast import outlook
 from stage_model.plan import Aim, ApplicationPlan, StagePlan
 from stage_model.settings import QuotaSettings
 
 seconds = st.floats(0, 200)
 busy = st.lists(st.just(0.0) | st.floats(0.01, 50), min_size=1, max_size=8).map(tuple)
-forecasts = st.builds(Forecast, busy=busy, fixed_s=st.floats(0, 50), speed_limit=st.sampled_from([0.3, 0.85, 1.0]))
+limited = st.dictionaries(st.floats(0.01, 8), st.floats(0.01, 50), max_size=4).map(lambda found: tuple(sorted(found.items())))
+speed_limits = st.sampled_from([0.3, 0.85, 1.0])
+forecasts = st.builds(Forecast, busy=busy, fixed_s=st.floats(0, 50), speed_limit=speed_limits, limited=limited)
 cores = st.floats(0.05, 16)
 
 
@@ -34,7 +37,7 @@ def test_the_time_is_convex_in_cores(forecast: Forecast, a: float, b: float, sha
 
 @given(forecasts, st.floats(1.001, 20))
 def test_the_least_cores_end_exactly_in_time(forecast: Forecast, times: float) -> None:
-    assume(any(forecast.busy))
+    assume(forecast.states)
     left_s = forecast.fixed_s + times * (forecast.least_time_s() - forecast.fixed_s)
     least = forecast.least_cores(left_s)
     assert least is not None
@@ -53,9 +56,62 @@ def test_less_time_never_needs_fewer_cores(forecast: Forecast, left_s: float, le
 def test_more_work_never_needs_fewer_cores(forecast: Forecast, left_s: float, place: int, more_s: float) -> None:
     grown = list(forecast.busy)
     grown[place % len(grown)] += more_s
-    larger = Forecast(tuple(grown), forecast.fixed_s, forecast.speed_limit)
+    larger = msgspec.structs.replace(forecast, busy=tuple(grown))
     many, few = larger.least_cores(left_s), forecast.least_cores(left_s)
     assert (math.inf if many is None else many) >= (math.inf if few is None else few) - 1e-9
+
+
+def least_whole_cores(forecast: Forecast, left_s: float) -> float:
+    """Work the least cores out as if every state was one of whole tasks: between k and k + 1 tasks T(c) is a + b/c."""
+    early, late = 0.0, sum(k * v for k, v in enumerate(forecast.busy, 1))
+    for k, v in enumerate((0.0, *forecast.busy)):
+        early += v * (1.0 / forecast.speed_limit)
+        late -= k * v
+        rest = left_s - forecast.fixed_s - early
+        if rest > 0 and (cores := max(late, 0.0) / rest) <= (k + 1) * forecast.speed_limit:
+            return max(cores, k * forecast.speed_limit)
+    raise AssertionError("no number of cores is enough")
+
+
+@given(busy, st.floats(0, 50), speed_limits, cores, st.floats(1.001, 20))
+def test_where_no_task_waits_every_number_is_that_of_whole_tasks_to_the_last_bit(
+    found: Busy, fixed_s: float, limit: float, few: float, times: float
+) -> None:
+    assume(any(found))
+    forecast = with_waiting(found, fixed_s, 0.0, limit)
+    assert forecast == Forecast(found, fixed_s, limit)
+    shared = [v * max(k / few, 1.0 / limit) for k, v in enumerate(found, 1) if v]
+    assert forecast.time_s(few) == fixed_s + sum(shared)
+    assert forecast.least_time_s() == fixed_s + sum(found) / limit
+    left_s = fixed_s + times * (forecast.least_time_s() - fixed_s)
+    assert forecast.least_cores(left_s) == least_whole_cores(forecast, left_s)
+    assert forecast.then(forecast).limited == forecast.times(0.5).limited == ()
+
+
+@given(forecasts, st.floats(1.001, 20))
+def test_the_least_cores_are_those_that_bisection_finds(forecast: Forecast, times: float) -> None:
+    assume(forecast.states)
+    left_s = forecast.fixed_s + times * (forecast.least_time_s() - forecast.fixed_s)
+    low, high = 1e-6, 16.0
+    for _ in range(80):
+        half = (low + high) / 2
+        low, high = (low, half) if forecast.time_s(half) <= left_s else (half, high)
+    assert forecast.least_cores(left_s) == pytest.approx(high, rel=1e-6)
+
+
+@given(busy, st.floats(0.01, 200), speed_limits, cores)
+def test_a_speed_limit_of_a_stage_changes_neither_its_work_nor_its_time_at_full_speed(
+    computing: Busy, waiting_s: float, limit: float, few: float
+) -> None:
+    assume(any(computing))
+    waits, free = with_waiting(computing, 0.0, waiting_s, limit), Forecast(computing, 0.0, limit)
+    assert waits.work_core_s() == pytest.approx(free.work_core_s())
+    assert waits.least_time_s() == pytest.approx(free.least_time_s() + waiting_s)
+    assert waits.time_s(len(computing)) == pytest.approx(waits.least_time_s())
+    # exact, except between two steps: k tasks that compute for a share of their time last longer and use as much less
+    share = free.least_time_s() / (free.least_time_s() + waiting_s)
+    exact_s = math.fsum(v / share * max(1 / limit, k * share / few) for k, v in enumerate(computing, 1))
+    assert exact_s * (1 - 1e-9) <= waits.time_s(few) <= 1.012 * exact_s
 
 
 @given(st.lists(st.floats(0.01, 9), max_size=6), st.lists(st.floats(0.01, 9), max_size=30), st.integers(1, 6))
@@ -84,6 +140,7 @@ def states(draw: st.DrawFn) -> tuple[ApplicationPlan, ObservedExecutor]:
         elsewhere = min(others_left, draw(st.integers(0, SLOTS)))
         own_left, others_left = own_left - running, others_left - elsewhere
         done, done_elsewhere = draw(counts), draw(counts)
+        fixed_s = draw(st.floats(0, 5))
         stages.append(
             StagePlan(
                 stage=number,
@@ -92,7 +149,8 @@ def states(draw: st.DrawFn) -> tuple[ApplicationPlan, ObservedExecutor]:
                 work_core_s=draw(st.floats(0, 200)),
                 records=draw(st.none() | st.floats(1, 1e6)),
                 task_cv=draw(st.sampled_from([0.0, 0.3, 1.0])),
-                fixed_s=draw(st.floats(0, 5)),
+                fixed_s=fixed_s,
+                waiting_s=draw(st.sampled_from([0.0, 0.5, 1.0])) * fixed_s,
                 elsewhere_running=elsewhere,
                 elsewhere_done=done_elsewhere,
                 elsewhere_cpu_core_s=draw(seconds),
@@ -102,7 +160,13 @@ def states(draw: st.DrawFn) -> tuple[ApplicationPlan, ObservedExecutor]:
         own[number, 0] = OwnStage(running, done, 0.0, draw(st.floats(0, 1e5)), draw(seconds))
     several = len(stages) if draw(st.booleans()) else 0
     aims = [
-        Aim(left_s=draw(st.floats(-50, 300)), deadline_s=300.0, stages=((number, 0),), future_busy=draw(busy))
+        Aim(
+            left_s=draw(st.floats(-50, 300)),
+            deadline_s=300.0,
+            stages=((number, 0),),
+            future_busy=draw(busy),
+            future_limited=draw(limited),
+        )
         for number in range(several)
     ]
     plan = ApplicationPlan(
@@ -113,6 +177,7 @@ def states(draw: st.DrawFn) -> tuple[ApplicationPlan, ObservedExecutor]:
         stages=tuple(stages),
         aims=tuple(aims),
         future_busy=draw(busy),
+        future_limited=draw(limited),
         future_fixed_s=draw(st.floats(0, 50)),
         slots=SLOTS * executors,
         executors=executors,
@@ -185,6 +250,21 @@ def test_a_demand_never_exceeds_the_tasks_that_can_run(
         # between stages: its slots' part of what is to come; while others still run, nothing
         others = sum(stage.elsewhere_running for stage in plan.stages)
         assert 0 <= demand <= (0.0 if others else executor.slots * plan.speed_limit + 1e-9)
+
+
+@given(states(), st.floats(0.01, 100), st.floats(0.01, 0.99))
+def test_what_stages_are_said_to_wait_limits_no_demand_once_there_is_less_time_than_they_take(
+    state: tuple[ApplicationPlan, ObservedExecutor], waiting_s: float, share: float
+) -> None:
+    plan, executor = state
+    waits = tuple(msgspec.structs.replace(stage, fixed_s=waiting_s, waiting_s=waiting_s) for stage in plan.stages)
+    plan = msgspec.structs.replace(plan, stages=waits, aims=())
+    live = live_stages(plan, executor)
+    runnable = min(executor.slots, sum(own.running for own in executor.stages.values()) + sum(one.waiting for one in live))
+    least_s = outlook(live, plan, 0.0).forecast.least_time_s()
+    assume(runnable and least_s > 0.01)
+    late = decided(msgspec.structs.replace(plan, left_s=share * least_s), executor)
+    assert late.demand == min(runnable * plan.speed_limit, plan.cores)
 
 
 @given(states())

@@ -13,7 +13,7 @@ from functools import reduce
 
 from msgspec import structs
 
-from stage_model.forecast.virtual_time import add
+from stage_model.forecast.virtual_time import add, merged
 from stage_model.laws.base import Decision, Law, View
 from stage_model.plan import Aim, ApplicationPlan
 
@@ -73,6 +73,7 @@ def _with_future(plan: ApplicationPlan, aim: Aim, parallel: Sequence[Aim]) -> Ap
     return structs.replace(
         plan,
         future_busy=reduce(add, [other.future_busy for other in parallel]),
+        future_limited=merged([other.future_limited for other in parallel]),
         future_fixed_s=max([other.future_fixed_s for other in parallel]),
         future_task_sd_s=aim.future_task_sd_s,
         future_doubt=max([other.future_doubt for other in parallel]),

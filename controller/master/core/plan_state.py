@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from controller.master.core.capacity import Capacity
 from stage_model.forecast.estimate import ApplicationEstimate
 from stage_model.forecast.match import Matched
-from stage_model.forecast.virtual_time import Busy, Forecast
+from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.stage_run import StageKey, StageRun
 
 LATE_REPORTS = 3
@@ -54,12 +54,11 @@ class PlanCache:
 
 @dataclass(frozen=True, slots=True)
 class RemainingSchedule:
-    """The schedule of the stages to come, that of all stages (`shape`), the pace so far, and the seconds kept for work beyond
-    the plan."""
+    """The forecast of the stages to come (`ahead`), that of all stages (`shape`), the pace so far, and the seconds kept for
+    work beyond the plan."""
 
-    busy: Busy
+    ahead: Forecast
     shape: Forecast
-    fixed_s: float
     last_task_sd_s: float
     doubt: float
     pace: float

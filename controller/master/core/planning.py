@@ -17,7 +17,7 @@ from controller.wire.worker import StageUse
 from stage_model.forecast.doubt import PROFILE_DOUBT
 from stage_model.forecast.estimate import StageEstimate
 from stage_model.forecast.match import Matched
-from stage_model.forecast.virtual_time import Busy
+from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.stage_run import StageKey, StageRun
 from stage_model.plan import Aim, ApplicationPlan, StagePlan
 
@@ -35,13 +35,12 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
     slots = application.slots(worker_id) or most.slots
     remaining = None if application.stream.overflow else Remaining.of(application)
     schedule: RemainingSchedule | None = None
-    busy: Busy = ()
-    fixed_s, matched = 0.0, None
+    future, matched = Forecast(()), None
     aims: tuple[Aim, ...] = ()
     if remaining is not None:
         set_goals(remaining, targets, most)
         matched, schedule = remaining.matched, remaining.schedule(target, slots, most)
-        busy, fixed_s = remaining.future(target, schedule, elapsed_s)
+        future = remaining.future(target, schedule, elapsed_s)
         aims = _aims(remaining, targets, slots, most, elapsed_s)
     stages = application.run.active_stages()
     return ApplicationPlan(
@@ -57,8 +56,9 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         stages=tuple(_stage_plan(application, worker_id, stage, matched, most, elapsed_s) for stage in stages),
         aims=aims,
         fair=application.record.registration.conf.get("spark.scheduler.mode", "").upper() == "FAIR",
-        future_busy=busy,
-        future_fixed_s=fixed_s,
+        future_busy=future.busy,
+        future_limited=future.limited,
+        future_fixed_s=future.fixed_s,
         future_task_sd_s=schedule.last_task_sd_s if schedule else 0.0,
         future_doubt=schedule.doubt if schedule else PROFILE_DOUBT,
         further_s=schedule.further_s if schedule else 0.0,
@@ -83,14 +83,15 @@ def _aims(remaining: Remaining, targets: Sequence[Target], slots: int, most: Cap
         if len(targets) == 1 and len(mine) == len(active):
             return ()
         schedule = remaining.schedule(target, slots, most)
-        busy, fixed_s = remaining.future(target, schedule, elapsed_s)
+        future = remaining.future(target, schedule, elapsed_s)
         found.append(
             Aim(
                 left_s=target.due_s - elapsed_s,
                 deadline_s=target.deadline_s,
                 stages=tuple(mine),
-                future_busy=busy,
-                future_fixed_s=fixed_s,
+                future_busy=future.busy,
+                future_limited=future.limited,
+                future_fixed_s=future.fixed_s,
                 future_task_sd_s=schedule.last_task_sd_s,
                 future_doubt=schedule.doubt,
                 further_s=schedule.further_s,

@@ -21,7 +21,7 @@ from stage_model.forecast.estimate import ApplicationEstimate, StageEstimate
 from stage_model.forecast.fixed import modelled_s
 from stage_model.forecast.match import Matched, match, pace
 from stage_model.forecast.promises import Claim
-from stage_model.forecast.virtual_time import Busy, Forecast, add
+from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.stage_run import StageKey
 
 
@@ -63,12 +63,10 @@ class Remaining:
         known = self._cache.ahead.get((jobs, slots, most))
         if known is None:
             stages, matched = self.stages(target), self.matched
-            busy, fixed_s = to_come(stages, slots, matched.work_ratio, most.speed_limit)
             paced = self._pace(most)
             known = self._cache.ahead[jobs, slots, most] = RemainingSchedule(
-                busy=busy,
-                shape=Forecast(*to_come(matched.stages, slots, 1.0, most.speed_limit)),
-                fixed_s=fixed_s,
+                ahead=to_come(stages, slots, matched.work_ratio, most.speed_limit),
+                shape=to_come(matched.stages, slots, 1.0, most.speed_limit),
                 last_task_sd_s=matched.work_ratio * stages[-1].task_sd_s if stages else 0.0,
                 doubt=doubt([stage.work_core_s for stage in stages], matched.shown),
                 pace=paced,
@@ -76,14 +74,14 @@ class Remaining:
             )
         return known
 
-    def future(self, target: Target | None, schedule: RemainingSchedule, elapsed_s: float) -> tuple[Busy, float]:
-        """Return the busy tuple and fixed seconds of all that is to come for a target. For an action these are its stages;
-        for an application they are bounded by its total, and the driver's own time is added."""
+    def future(self, target: Target | None, schedule: RemainingSchedule, elapsed_s: float) -> Forecast:
+        """Return the forecast of all that is to come for a target. For an action that is its stages; for an application these
+        are bounded by its total, and the driver's own time is added."""
         if target is not None and target.jobs is not None:
-            return schedule.busy, schedule.fixed_s
+            return schedule.ahead
         share, unknown = self._by_the_total(schedule)
-        known = tuple([share * seconds for seconds in schedule.busy])
-        return add(known, unknown.busy), schedule.fixed_s + unknown.fixed_s + self._margins_s(target, elapsed_s)
+        known = schedule.ahead.times(share).then(unknown)
+        return structs.replace(known, fixed_s=known.fixed_s + self._margins_s(target, elapsed_s))
 
     def claim(
         self, target: Target, claimed: frozenset[int], most: Capacity, now_s: float, grown: Capacity | None = None
@@ -110,9 +108,9 @@ class Remaining:
         others = self._actions(claimed)
         ahead = [stage for stage in self.stages(target) if stage.action not in others]
         slots = (application.slots() or most.slots) + grown.slots - most.slots
-        busy, fixed_s = to_come([*under_way, *ahead], slots, self.matched.work_ratio, grown.speed_limit)
-        fixed_s += self._margins_s(target, elapsed_s)
-        return Claim(Forecast(busy, fixed_s, grown.speed_limit), target.due_s - elapsed_s, application.priority())
+        left = to_come([*under_way, *ahead], slots, self.matched.work_ratio, grown.speed_limit)
+        left = structs.replace(left, fixed_s=left.fixed_s + self._margins_s(target, elapsed_s))
+        return Claim(left, target.due_s - elapsed_s, application.priority())
 
     def _share_left(self, key: StageKey) -> float:
         """Return the share of a stage's tasks that have not ended."""

@@ -37,7 +37,7 @@ def on(*claims: Claim, cores: float = 2.0) -> Promised:
 
 class TestEnd:
     def test_on_constant_cores_it_is_the_forecasts(self) -> None:
-        mixed = Forecast((2.0, 5.0), fixed_s=3.0, speed_limit=0.8)
+        mixed = Forecast((2.0, 5.0), fixed_s=3.0, speed_limit=0.8, limited=((0.3, 4.0), (1.5, 2.0)))
         for cores in (0.3, 0.8, 1.1, 1.6, 4.0):
             assert end_s(mixed, constant_room(cores)) == pytest.approx(mixed.time_s(cores))
             assert end_s(mixed, constant_room(9.0), cores) == pytest.approx(mixed.time_s(cores))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stage_model.forecast.curve import to_come, whole
 from stage_model.forecast.estimate import StageEstimate, estimate
 from stage_model.forecast.fixed import modelled_s
-from stage_model.forecast.virtual_time import Forecast, side_by_side, with_waiting
+from stage_model.forecast.virtual_time import Forecast, WorkLeft, schedule, side_by_side, weighed, with_waiting
 from stage_model.forecast.waiting import Shown, split
 from stage_model.history.profile import RunRecord, StageRecord, profile
 from tests.fakes.records import run, stage
@@ -102,17 +102,86 @@ def test_waiting_is_hidden_under_a_quota_and_latency_adds() -> None:
     assert latency.least_cores(ends + 16.0) == pytest.approx(10.0 / 13.0)
 
 
-def test_one_task_that_waits_is_divided_between_computing_and_latency() -> None:
-    # less than one task's worth of cores is divided between one and none: what none uses adds
+def test_the_only_task_of_a_stage_has_its_own_speed_limit() -> None:
+    # it computes for 5 of 8 s, so it uses at most 0.625 of a core: with half a core, the waiting is not seen
     one = stage("s", tasks=1, work_core_s=5.0, run_s=8.0, task_cv=0.0, duration_s=8.0, cores_s=16.0, throttled_s=0.0)
     forecast = whole(estimate(profile("k", [run("r", 1, one)])), 2)
-    assert forecast.time_s(1.0) == pytest.approx(2.5 + 8.0)
-    assert forecast.time_s(0.5) == pytest.approx(2.5 + 3.0 + 10.0)
+    assert forecast.time_s(1.0) == forecast.time_s(0.7) == pytest.approx(2.5 + 8.0)
+    assert forecast.time_s(0.625) == pytest.approx(2.5 + 8.0, rel=0.011)
+    assert forecast.time_s(0.5) == pytest.approx(2.5 + 10.0)
+    assert forecast.least_cores(2.5 + 10.0) == pytest.approx(0.5)
+    assert forecast.least_cores(2.5 + 7.99) is None
+
+
+def test_a_state_between_two_steps_keeps_its_time_and_its_work_and_never_counts_more_tasks_than_run() -> None:
+    found = with_waiting((0.0, 0.0, 6.0), 1.0, 0.01, 0.5)
+    assert found.busy == ()
+    assert [tasks for tasks, _ in found.limited] == [2.0 ** (25 / 16), 3.0]
+    assert sum(v for _, v in found.limited) == pytest.approx(6.0 + 0.005)
+    assert found.work_core_s() == pytest.approx(18.0)
+    assert (found.fixed_s, found.speed_limit) == (1.0, 0.5)
+
+
+def test_work_that_waits_follows_on_other_work_and_is_a_part_or_a_multiple_of_itself() -> None:
+    first, second = with_waiting((4.0,), 1.0, 4.0, 1.0), with_waiting((0.0, 3.0), 2.0, 6.0, 1.0)
+    assert first.limited == ((0.5, 8.0),)
+    assert Forecast((2.0,), 3.0).then(first) == first.then(Forecast((2.0,), 3.0)) == Forecast((2.0,), 4.0, 1.0, first.limited)
+    assert first.then(first) == Forecast((), 2.0, 1.0, ((0.5, 16.0),))
+    assert first.times(0.25) == Forecast((), 1.0, 1.0, ((0.5, 2.0),))
+    for cores in (0.1, 0.6, 3.0):
+        assert first.then(second).time_s(cores) == pytest.approx(first.time_s(cores) + second.time_s(cores))
 
 
 def test_stages_side_by_side_wait_together() -> None:
     assert side_by_side([(3.0, 1.0), (5.0, 4.0), (0.0, 0.0)]) == (2.0, 3.0)  # never more than the longest fixed time
     assert side_by_side([]) == (0.0, 0.0)
+
+
+def test_stages_side_by_side_have_speed_limits_of_their_own() -> None:
+    # on one slot, a task that waits for 9 of 10 s comes before a task that computes for 10 s: half a core slows the second
+    states = weighed([WorkLeft([], [1.0], 0.0, 9.0, 9.0), WorkLeft([], [10.0], 0.0, 0.0)], 1)
+    assert states == [(1, 1.0, 9.0), (1, 10.0, 0.0)]
+    forecast = with_waiting((11.0,), 0.0, 9.0, 1.0, states)
+    assert forecast.time_s(1.0) == pytest.approx(10.0 + 10.0)
+    assert forecast.time_s(0.5) == pytest.approx(10.0 + 20.0)
+    # if both waited alike, each would compute for 11 of 20 s
+    assert with_waiting((11.0,), 0.0, 9.0, 1.0).time_s(0.5) == pytest.approx(22.0)
+    # the same from the estimates of two stages that overlapped
+    overlapped = forecast_of([(1, 1.0, 0.0, 9.0, 9.0, 0.0), (1, 10.0, 0.0, 0.0, 0.0, 1.0)], 1, 1.0)
+    assert [overlapped.time_s(cores) for cores in (1.0, 0.5)] == pytest.approx([20.0, 30.0])
+
+
+def test_tasks_that_run_at_once_wait_together() -> None:
+    # two slots: a task of 1 that waits 1 s for each core-second, next to a task of 4 that does not, then the latter by itself
+    states = weighed([WorkLeft([1.0], [], 0.0, 1.0, 1.0), WorkLeft([4.0], [], 0.0, 0.0)], 2)
+    assert states == [(2, 1.0, 0.5), (1, 3.0, 0.0)]
+
+
+def test_a_stage_of_many_tasks_is_one_state_as_long_as_its_tasks_follow_each_other() -> None:
+    states = weighed([WorkLeft([], [1.0] * 4, 0.0, 4.0, 4.0), WorkLeft([], [1.0] * 4, 0.0, 0.0)], 2)
+    assert states == [(2, 2.0, 4.0), (2, 2.0, 0.0)]
+
+
+works = st.lists(st.just(0.0) | st.floats(0.01, 9), max_size=12)
+left = st.builds(WorkLeft, works, works, st.just(0.0) | st.floats(0.01, 50), st.just(9.0), st.floats(0, 9))
+
+
+@given(st.lists(left, min_size=1, max_size=4), st.integers(1, 6))
+def test_the_weighed_states_are_those_of_the_schedule(stages: list[WorkLeft], slots: int) -> None:
+    running, waiting = [w for one in stages for w in one.running], [w for one in stages for w in one.waiting]
+    steady_core_s = sum(one.steady_core_s for one in stages)
+    states = weighed(stages, slots)
+    for tasks, lasting in enumerate(schedule(running, waiting, slots, steady_core_s), 1):
+        assert sum(v for k, v, _ in states if k == tasks) == pytest.approx(lasting, abs=1e-6)
+    assert all(v >= 0 and weight >= 0 for _, v, weight in states)
+
+
+@given(left, st.integers(1, 6), st.floats(0.05, 8))
+@example(WorkLeft([], [], 5.0, 9.0, 3.0), 2, 0.5)  # only the steady flow is left
+def test_a_stage_by_itself_waits_evenly(one: WorkLeft, slots: int, cores: float) -> None:
+    busy = schedule(one.running, one.waiting, slots, one.steady_core_s)
+    by_states = with_waiting(busy, 0.0, one.waiting_s, 0.85, weighed([one], slots))
+    assert by_states.time_s(cores) == pytest.approx(with_waiting(busy, 0.0, one.waiting_s, 0.85).time_s(cores), rel=1e-6)
 
 
 def test_finished_stages_are_compared_with_what_they_should_have_waited() -> None:
@@ -125,7 +194,9 @@ def test_finished_stages_are_compared_with_what_they_should_have_waited() -> Non
 @pytest.mark.parametrize("work_core_s", [5e-324, 1e-300])
 def test_a_stage_that_only_waits_adds_what_it_waits(work_core_s: float) -> None:
     """The least float there is, divided by what a profile may claim, is nothing."""
-    assert with_waiting((work_core_s,), 20.0, 0.85) == ((work_core_s,), 20.0)
+    found = with_waiting((work_core_s,), 0.0, 20.0, 0.85)
+    assert found.fixed_s == pytest.approx(20.0)
+    assert found.limited == ((1.0, work_core_s),)
     assert modelled_s((1, work_core_s, 0.0), 1.0, 1.0, 1, waiting_s=20.0) == pytest.approx(20.0)
 
 
@@ -151,8 +222,7 @@ def forecast_of(
         )
         for index, (tasks, work, cv, fixed_s, waiting_s, start_s) in enumerate(sorted(drawn, key=lambda one: one[-1]))
     )  # fmt: skip
-    busy, fixed_s = to_come(stages, slots, 1.0, limit)
-    return Forecast(busy, fixed_s, limit)
+    return to_come(stages, slots, 1.0, limit)
 
 
 @given(estimates, st.integers(1, 6), st.sampled_from([0.3, 0.85, 1.0]), st.floats(0.05, 8))
@@ -176,7 +246,7 @@ def test_with_waiting_time_falls_in_cores_and_the_least_cores_are_those_that_bis
     assert forecast.time_s(many) <= middle + 1e-9 <= (forecast.time_s(few) + forecast.time_s(many)) / 2 + 1e-6
     left_s = forecast.time_s(few)
     least = forecast.least_cores(left_s)
-    if not any(forecast.busy):
+    if not forecast.states:
         assert least == 0.0
     elif left_s > forecast.least_time_s() * (1 + 1e-9) + 1e-9:
         low, high = 1e-6, few

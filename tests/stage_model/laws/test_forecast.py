@@ -7,8 +7,8 @@ import math
 import pytest
 
 from stage_model.forecast.doubt import PROFILE_DOUBT
-from stage_model.forecast.virtual_time import STEADY_WAVES, Busy
-from stage_model.laws.forecast import Outlook, WorkLeft, outlook, stage_work_left
+from stage_model.forecast.virtual_time import STEADY_WAVES, Busy, Limited, WorkLeft, with_waiting
+from stage_model.laws.forecast import Outlook, outlook, stage_work_left
 from stage_model.live import LEAST_REMAINDER, StageLive, residual
 from stage_model.plan import ApplicationPlan, StagePlan
 
@@ -87,6 +87,7 @@ def look(
     left_s: float,
     *,
     future_busy: Busy = (),
+    future_limited: Limited = (),
     future_fixed_s: float = 0.0,
     future_doubt: float = PROFILE_DOUBT,
     work_ratio: float = 1.0,
@@ -102,6 +103,7 @@ def look(
         slots=2,
         cores=2.0,
         future_busy=future_busy,
+        future_limited=future_limited,
         future_fixed_s=future_fixed_s,
         future_doubt=future_doubt,
         work_ratio=work_ratio,
@@ -120,6 +122,24 @@ def test_what_a_stage_under_way_waits_is_hidden_and_its_latency_adds() -> None:
     # side by side stages wait together: never more than the longest fixed time
     both = look([live(fixed_s=8.0, waiting_s=6.0), live(fixed_s=5.0, waiting_s=0.0)], 50.0)
     assert both.forecast.time_s(2.0) == pytest.approx(20.0 + 8.0)
+
+
+def test_a_task_that_only_waits_so_far_gets_more_cores_as_time_goes_by_and_all_before_it_is_too_late() -> None:
+    # 5 s of computing and 3 s of waiting: at most 0.625 of a core, and no number of cores is enough for less than 8 s
+    one = live(tasks=1, running=1, work_core_s=5.0, fixed_s=3.0, waiting_s=3.0)
+    assert look([one], 10.0).cores == pytest.approx(0.5)
+    assert look([one], 8.5).cores == pytest.approx(5.0 / 8.5)
+    assert look([one], 7.9).cores is None
+
+
+def test_waiting_of_stages_to_come_is_hidden_like_that_of_a_stage_under_way() -> None:
+    # 20 core-seconds on two slots, then 4 of a task that computes for half of its time: half a core is all that it can use
+    ahead = with_waiting((4.0,), 0.0, 4.0, 1.0).limited
+    seen = look([live()], 48.0, future_limited=ahead)
+    assert seen.cores == pytest.approx(0.5)
+    assert seen.forecast.time_s(2.0) == pytest.approx(10.0 + 8.0)
+    # 8 s are kept for it, for 1.6 times the work 12.8 s
+    assert look([live()], 25.0, future_limited=ahead).wary_cores == pytest.approx(20.0 / (25.0 - 1.6 * 8.0))
 
 
 def test_the_cores_are_those_that_end_at_the_aim() -> None:

@@ -142,7 +142,7 @@ def test_what_stages_wait_is_part_of_schedule_plan_and_promise(cluster: FakeClus
     plan = planning.application_plan(application, "w1", MOST, now_s=108.0)
     [stage] = plan.stages
     assert (stage.fixed_s, stage.waiting_s) == pytest.approx((5.0, 5.0))
-    future = Forecast(plan.future_busy, plan.future_fixed_s, plan.speed_limit)
+    future = Forecast(plan.future_busy, plan.future_fixed_s, plan.speed_limit, plan.future_limited)
     assert future.time_s(1.7) == pytest.approx(20.0)
     # two tasks that compute for 3 of 4 s use 1.5 tasks' worth; with one task's worth their work is all that counts
     assert future.time_s(0.85) == pytest.approx(30.0)

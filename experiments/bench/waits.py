@@ -1,0 +1,147 @@
+"""Deadlines of jobs that wait: a scan of cold Parquet under a limited device rate, and a shuffle over a limited network.
+
+Each job runs twice on all cores without a deadline, which teaches its profile, and then with their mean time, `STRETCH`
+times, as its deadline. Executors are Docker containers. As soon as one runs, its reads from the device of the input are
+limited in its control group (version 1 only), and what it sends is limited by a token bucket on its network interface. So
+root is needed. Before each scan, the kernel drops the input from its page cache.
+
+    python -m experiments.bench.waits --out out/waits [--repetitions 3] [--only scan] [--disk-mb 8] [--net-mbit 40]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from controller.runtime.docker import container
+from controller.runtime.docker.client import connect
+from experiments.harness.local_cluster import LocalCluster
+from experiments.harness.recorded import JobRecord, Order
+
+STRETCH = 1.2
+APART_PCT, ALLOCATED_TO_USED = 2.5, 1.1
+"""Limits of each run's error, percent of its deadline, and of allocated / used."""
+LOOK_S = 0.1
+CALL_S = 10.0
+JOBS = {
+    "scan": ("tpch.py", "{out}/tpch-4", "--queries", "6"),
+    "shuffle": ("big_shuffle.py", "--millions", "6"),
+    "shuffle-fine": ("big_shuffle.py", "--millions", "6", "--partitions", "64"),
+}
+OPTIONS = {"shuffle-fine": ("--conf", "spark.sql.adaptive.coalescePartitions.enabled=false")}
+KEPT = ("end_s", "deadline_s", "error_pct", "allocated_core_s", "used_core_s")
+
+
+class SlowExecutors(threading.Thread):
+    """Limits each new executor of a cluster, until `stop`. `device` is a number, "MAJOR:MINOR"."""
+
+    def __init__(self, cluster_id: str, device: str, disk_mb: float, net_mbit: float) -> None:
+        super().__init__(daemon=True)
+        self._labels = [f"{container.CLUSTER}={cluster_id}", container.EXECUTOR]
+        self._device, self._disk_mb, self._net_mbit = device, disk_mb, net_mbit
+        self._end, self._done = threading.Event(), set[str]()
+
+    def run(self) -> None:
+        with closing(connect()) as engine:
+            while not self._end.wait(LOOK_S):
+                for found in engine.containers(filters={"label": self._labels}):
+                    if found["Id"] not in self._done:
+                        self._done.add(found["Id"])
+                        self._limit(int(engine.inspect_container(found["Id"])["State"]["Pid"]))
+
+    def stop(self) -> None:
+        self._end.set()
+        self.join()
+
+    def _limit(self, pid: int) -> None:
+        rate = f"{self._device} {round(self._disk_mb * 1e6)}"
+        (blkio_group(pid) / "blkio.throttle.read_bps_device").write_text(rate)
+        shaper = ("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf")
+        bucket = ("rate", f"{self._net_mbit:g}mbit", "burst", "64kb", "latency", "400ms")
+        subprocess.run(("nsenter", "-t", str(pid), "-n", *shaper, *bucket), check=True, timeout=CALL_S)
+
+
+def blkio_group(pid: int) -> Path:
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        if names == "blkio":
+            return Path("/sys/fs/cgroup/blkio") / path.lstrip("/")
+    raise SystemExit("this machine has no control groups of version 1 for block devices")
+
+
+def device_of(path: Path) -> str:
+    """Return the number of the whole device that holds `path`: a partition has no rate of its own."""
+    number = path.stat().st_dev
+    known = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve(strict=True)
+    return ((known.parent if (known / "partition").exists() else known) / "dev").read_text().strip()
+
+
+def drop_from_cache(folder: Path) -> None:
+    """Drop the folder's files from the page cache."""
+    os.sync()
+    for file in filter(Path.is_file, folder.rglob("*")):
+        with file.open("rb") as opened:
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@contextmanager
+def slow(cluster: LocalCluster, disk_mb: float, net_mbit: float) -> Iterator[None]:
+    limiter = SlowExecutors(cluster.home.need_cluster().cluster_id, device_of(cluster.folder), disk_mb, net_mbit)
+    limiter.start()
+    try:
+        yield
+    finally:
+        limiter.stop()
+
+
+def measure(cluster: LocalCluster, job: str, repetitions: int) -> list[JobRecord]:
+    """Return the records of the runs of a job, of which the first two have no deadline."""
+    done: list[JobRecord] = []
+    for number in range(2 + repetitions):
+        deadline_s = None if number < 2 else STRETCH * statistics.fmean(one.summary["end_s"] for one in done[:2])
+        order = Order(job, JOBS[job], deadline_s, options=("--num-executors", "2", *OPTIONS.get(job, ())))
+        cluster.prepare([order])
+        drop_from_cache(cluster.folder)
+        [record] = cluster.perform(f"{job}-{number}", [order], limit_s=900)
+        print(job, number, {name: record.summary[name] for name in KEPT}, flush=True)
+        done.append(record)
+    return done
+
+
+def against_limits(runs: list[JobRecord]) -> dict[str, Any]:
+    paced = [run.summary for run in runs[2:]]
+    ratio = sum(run["allocated_core_s"] for run in paced) / sum(run["used_core_s"] for run in paced)
+    met = ratio <= ALLOCATED_TO_USED and all(abs(run["error_pct"]) <= APART_PCT for run in paced)
+    kept = [{name: run.summary[name] for name in KEPT} for run in runs]
+    return {"allocated_to_used": round(ratio, 3), "met": met, "runs": kept}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Deadlines of a cold scan and of a shuffle that wait.")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--only", choices=sorted(JOBS))
+    parser.add_argument("--disk-mb", type=float, default=8.0)
+    parser.add_argument("--net-mbit", type=float, default=40.0)
+    given = parser.parse_args()
+    out = given.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    cluster = LocalCluster(out)
+    with cluster.running(("--workers", "2", "--runtime", "docker")), slow(cluster, given.disk_mb, given.net_mbit):
+        for job in [given.only] if given.only else sorted(JOBS):
+            found = against_limits(measure(cluster, job, given.repetitions))
+            measured = {"disk_mb": given.disk_mb, "net_mbit": given.net_mbit, **found}
+            (out / f"{job}.json").write_text(json.dumps(measured, indent=1) + "\n")
+            print(f"{job}: allocated / used {found['allocated_to_used']}, limits {'kept' if found['met'] else 'missed'}")
+
+
+if __name__ == "__main__":
+    main()
