@@ -3,7 +3,7 @@
 Each job runs twice on all cores without a deadline, which teaches its profile, and then with their mean time, `STRETCH`
 times, as its deadline. Executors are Docker containers. As soon as one runs, its reads from the device of the input are
 limited in its control group (version 1 only), and what it sends is limited by a token bucket on its network interface. So
-root is needed. Before each scan, the kernel drops the input from its page cache.
+root is needed. Before each run, the kernel drops the input from its page cache.
 
     python -m experiments.bench.waits --out out/waits [--repetitions 3] [--only scan] [--disk-mb 8] [--net-mbit 40]
 """
@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,33 +41,22 @@ OPTIONS = {"shuffle-fine": ("--conf", "spark.sql.adaptive.coalescePartitions.ena
 KEPT = ("end_s", "deadline_s", "error_pct", "allocated_core_s", "used_core_s")
 
 
-class SlowExecutors(threading.Thread):
-    """Limits each new executor of a cluster, until `stop`. `device` is a number, "MAJOR:MINOR"."""
+def limit_executors(cluster_id: str, device: str, disk_mb: float, net_mbit: float, end: threading.Event) -> None:
+    """Limit each new executor of a cluster until `end`. `device` is a number, "MAJOR:MINOR"."""
+    labels, done = [f"{container.CLUSTER}={cluster_id}", container.EXECUTOR], set[str]()
+    with closing(connect()) as engine:
+        while not end.wait(LOOK_S):
+            for found in engine.containers(filters={"label": labels}):
+                if found["Id"] not in done:
+                    limit_process(int(engine.inspect_container(found["Id"])["State"]["Pid"]), device, disk_mb, net_mbit)
+                    done.add(found["Id"])
 
-    def __init__(self, cluster_id: str, device: str, disk_mb: float, net_mbit: float) -> None:
-        super().__init__(daemon=True)
-        self._labels = [f"{container.CLUSTER}={cluster_id}", container.EXECUTOR]
-        self._device, self._disk_mb, self._net_mbit = device, disk_mb, net_mbit
-        self._end, self._done = threading.Event(), set[str]()
 
-    def run(self) -> None:
-        with closing(connect()) as engine:
-            while not self._end.wait(LOOK_S):
-                for found in engine.containers(filters={"label": self._labels}):
-                    if found["Id"] not in self._done:
-                        self._done.add(found["Id"])
-                        self._limit(int(engine.inspect_container(found["Id"])["State"]["Pid"]))
-
-    def stop(self) -> None:
-        self._end.set()
-        self.join()
-
-    def _limit(self, pid: int) -> None:
-        rate = f"{self._device} {round(self._disk_mb * 1e6)}"
-        (blkio_group(pid) / "blkio.throttle.read_bps_device").write_text(rate)
-        shaper = ("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf")
-        bucket = ("rate", f"{self._net_mbit:g}mbit", "burst", "64kb", "latency", "400ms")
-        subprocess.run(("nsenter", "-t", str(pid), "-n", *shaper, *bucket), check=True, timeout=CALL_S)
+def limit_process(pid: int, device: str, disk_mb: float, net_mbit: float) -> None:
+    (blkio_group(pid) / "blkio.throttle.read_bps_device").write_text(f"{device} {round(disk_mb * 1e6)}")
+    shaper = ("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf")
+    bucket = ("rate", f"{net_mbit:g}mbit", "burst", "64kb", "latency", "400ms")
+    subprocess.run(("nsenter", "-t", str(pid), "-n", *shaper, *bucket), check=True, timeout=CALL_S)
 
 
 def blkio_group(pid: int) -> Path:
@@ -94,12 +84,15 @@ def drop_from_cache(folder: Path) -> None:
 
 @contextmanager
 def slow(cluster: LocalCluster, disk_mb: float, net_mbit: float) -> Iterator[None]:
-    limiter = SlowExecutors(cluster.home.need_cluster().cluster_id, device_of(cluster.folder), disk_mb, net_mbit)
-    limiter.start()
-    try:
-        yield
-    finally:
-        limiter.stop()
+    """Limit the cluster's executors. Raise at the end what went wrong, because runs without limits are no results."""
+    end, device = threading.Event(), device_of(cluster.folder)
+    with ThreadPoolExecutor(1) as pool:
+        limiting = pool.submit(limit_executors, cluster.home.need_cluster().cluster_id, device, disk_mb, net_mbit, end)
+        try:
+            yield
+        finally:
+            end.set()
+        limiting.result()
 
 
 def measure(cluster: LocalCluster, job: str, repetitions: int) -> list[JobRecord]:
@@ -135,12 +128,14 @@ def main() -> None:
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     cluster = LocalCluster(out)
+    jobs = [given.only] if given.only else sorted(JOBS)
     with cluster.running(("--workers", "2", "--runtime", "docker")), slow(cluster, given.disk_mb, given.net_mbit):
-        for job in [given.only] if given.only else sorted(JOBS):
-            found = against_limits(measure(cluster, job, given.repetitions))
-            measured = {"disk_mb": given.disk_mb, "net_mbit": given.net_mbit, **found}
-            (out / f"{job}.json").write_text(json.dumps(measured, indent=1) + "\n")
-            print(f"{job}: allocated / used {found['allocated_to_used']}, limits {'kept' if found['met'] else 'missed'}")
+        runs = {job: measure(cluster, job, given.repetitions) for job in jobs}
+    for job, done in runs.items():
+        found = against_limits(done)
+        measured = {"disk_mb": given.disk_mb, "net_mbit": given.net_mbit, **found}
+        (out / f"{job}.json").write_text(json.dumps(measured, indent=1) + "\n")
+        print(f"{job}: allocated / used {found['allocated_to_used']}, limits {'kept' if found['met'] else 'missed'}")
 
 
 if __name__ == "__main__":
