@@ -7,12 +7,11 @@ nothing else.
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from controller.machine.admin_program import first_words, has_program, run_program_of_root
 from controller.runtime.networks import Chain, both, restore_text
 from stage_model.errors import RuntimeFailed
 
@@ -21,8 +20,6 @@ LOCK_S, TIMEOUT_S = "5", 15.0
 MOST_JUMPS = 16
 """Largest number of jumps to one chain: each agent that set the same rules at the same moment may have added one."""
 INTERFACES = Path("/sys/class/net")
-ADMIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Path with the folders of iptables: in some systems they are only on root's PATH."""
 BEYOND = (
     "so only authentication keeps executors from what listens on this machine, such as other drivers; for packet rules an "
     "agent needs runtime docker, --network open or closed, root and iptables"
@@ -31,13 +28,13 @@ BEYOND = (
 
 def why_not() -> str:
     """Return the reason why this process cannot set packet rules; empty where it can."""
-    if shutil.which("iptables", path=ADMIN_PATH) is None:
+    if not has_program("iptables"):
         return "there is no iptables here"
     try:
         done = _run(["iptables", "-w", LOCK_S, "-n", "-L", "INPUT", "1"])
     except RuntimeFailed as error:
         return str(error)
-    return "" if done.returncode == 0 else f"iptables says {_said(done)!r}"
+    return "" if done.returncode == 0 else f"iptables says {first_words(done)!r}"
 
 
 def visible(interface: str) -> bool:
@@ -80,20 +77,12 @@ def _takes(*words: str) -> bool:
 def _done(words: Sequence[str], text: str = "") -> str:
     done = _run(words, text)
     if done.returncode != 0:
-        raise RuntimeFailed(f"packet rules cannot be set now ({words[0]} says {_said(done)!r}); try later")
+        raise RuntimeFailed(f"packet rules cannot be set now ({words[0]} says {first_words(done)!r}); try later")
     return done.stdout
 
 
 def _run(words: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "LC_ALL": "C", "PATH": ADMIN_PATH}
     try:
-        return subprocess.run(
-            words, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment, check=False
-        )
+        return run_program_of_root(words, TIMEOUT_S, text)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RuntimeFailed(f"packet rules cannot be set now ({error}); try later") from error
-
-
-def _said(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the first line of the program's error."""
-    return next(iter(done.stderr.strip().splitlines()), f"exit code {done.returncode}")[:200]

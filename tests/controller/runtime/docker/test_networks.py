@@ -20,6 +20,7 @@ from typing import Any
 import docker
 import pytest
 
+from controller.machine import admin_program
 from controller.machine.addresses import LOOPBACK, address_towards
 from controller.runtime import networks
 from controller.runtime.base import OWN_ADDRESS, ExecutorKey, Launch, OwnNetwork
@@ -259,7 +260,7 @@ def test_without_packet_rules_the_driver_is_reached_and_what_must_be_closed_does
     rig: NetworkRig, surroundings: Surroundings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Engines keep their networks apart in any case."""
-    monkeypatch.setattr(packet_filter, "ADMIN_PATH", str(rig.directory))
+    monkeypatch.setattr(admin_program, "ADMIN_PATH", str(rig.directory))
     runtime = rig.runtime()
     stranger = rig.listening(runtime, surroundings.own, application="another")
     assert rig.reached(runtime, surroundings.own, [*surroundings.drivers, (stranger, PORT)]) == [True, True, False]
