@@ -105,7 +105,8 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     `slots` and `executors` count over all workers, `cores` is the most that the executors can get together, `speed_limit` the
     most one task can use; `pace` is how much longer this run's stages took than the schedule of their work says
     (`stage_model.forecast.match.pace`). `known`: a profile exists; without one the run takes what is free and teaches.
-    `evict`: executors of lower priority may be ended for it.
+    `evict`: executors of lower priority may be ended for it. `bytes_left` are those that its stages have still to read, and
+    to write for shuffles, until the deadline, by the profile; None: they are not known.
     """
 
     application_id: str
@@ -134,3 +135,4 @@ class ApplicationPlan(msgspec.Struct, frozen=True, kw_only=True):
     pace: float = 1.0
     debt_core_s: float = 0.0
     evict: bool = False
+    bytes_left: tuple[float, float] | None = None

@@ -17,7 +17,8 @@ import time
 from controller.agent.executors.watching import end_executors, make_runtime, why_unguarded
 from controller.agent.membership import NOT_ALONE, find_cluster, is_alone
 from controller.agent.open_quotas import let_go_all, open_all
-from controller.agent.parts import make_agent, make_launcher, make_link, make_local_use
+from controller.agent.parts import make_agent, make_launcher, make_link, make_local_use, make_rating
+from controller.agent.rating import sharers_of
 from controller.agent.supervisor import LEFT_CODE
 from controller.agent.threads import Threads
 from controller.asks.options import AgentOptions
@@ -44,6 +45,8 @@ START_PATIENCE_S = 3600.0
 """An image may be built for half an hour, and a class archive made after it."""
 DISK_PATIENCE_S = 300.0
 """A disk may be slow."""
+RATES_PATIENCE_S = 300.0
+"""Each executor's network rates take some programs, each of which has a time-out of 5 s."""
 STUCK_CODE = 70
 OTHER_CLUSTER_CODE = 75
 """The next child asks the master again."""
@@ -60,6 +63,7 @@ class Child:
         self.launcher = make_launcher(options, self.runtime)
         self.local_use = make_local_use(options, self.launcher)
         self.agent = make_agent(options, self.launcher, self.local_use)
+        self.rating = make_rating(options, cluster_id, self.launcher, self.agent)
         self.wake, self.stop = threading.Event(), threading.Event()
         self._has_left = False
         self.threads = Threads(self.stop, self.agent.outbox.note)
@@ -119,6 +123,7 @@ class Child:
         add("stops", lambda beat: launcher.run_stops(wake, stop, beat), patience_s=STOP_PATIENCE_S)
         places = self.agent.executors.places
         add("disk", lambda beat: self.local_use.run(places, wake, stop, beat), patience_s=DISK_PATIENCE_S)
+        add("rates", lambda beat: self.rating.run(stop, beat), patience_s=RATES_PATIENCE_S)
 
     def _release(self) -> bool:
         """Lift all limits at a clean stop; return True if no executor is held back any longer."""
@@ -126,8 +131,8 @@ class Child:
             log.warning("executors are let go: the agent was stopped")
             return let_go_all(self.runtime, self._beat)
         cores = self.agent.executors.node_cores
-        released = open_all(self.runtime, cores)
-        log.warning("quotas opened to %.2f cores: the agent was stopped", cores)
+        released = open_all(self.runtime, cores) & self.rating.close()
+        log.warning("quotas opened to %.2f cores and rates lifted: the agent was stopped", cores)
         return released
 
     def _wait_until(self, due_s: float) -> None:
@@ -153,6 +158,9 @@ class Child:
             self.agent.outbox.acknowledge(reply.samples_acknowledged, sent.notes, at_s)
             self._has_left = self._has_left or sent.leaves
         self.link.post(self.agent.run_once())
+        agent = self.agent
+        sharers = sharers_of(agent.known, agent.plans, agent.state, self.launcher.clock())
+        self.rating.post(tuple(agent.state.executors), sharers)
         self._has_left = self._has_left or self.agent.is_overdue
 
     def _end_executors(self) -> None:

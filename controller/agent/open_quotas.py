@@ -1,4 +1,5 @@
 """Opening of a worker's quotas: every running executor gets all its cores, so that a job may become expensive, never stuck.
+Rates of disk and network are lifted, too.
 
 An agent calls `open_all` at a clean stop, or `let_go_all` if it has adopted its executors. The supervisor runs this module as
 a program, in a process of its own, when its child is stuck. No engine is waited for where an agent has left records of its
@@ -13,6 +14,7 @@ from collections.abc import Callable
 
 from controller.agent.executors.watching import make_runtime
 from controller.agent.membership import claim_machine, recall_cluster
+from controller.agent.rating import lift_rates
 from controller.agent.site import cores_here
 from controller.asks.options import AgentOptions
 from controller.home import Home
@@ -110,7 +112,8 @@ def main() -> int:
         log.error("the quotas were not opened: %s", error)
         return error.exit_code
     try:
-        return 0 if open_all(runtime, cores_here(options)) else 1
+        opened = open_all(runtime, cores_here(options))
+        return 0 if lift_rates(options, cluster_id, runtime) and opened else 1
     finally:
         runtime.close()
 

@@ -12,6 +12,7 @@ from controller.agent.executors.starting import AdoptingStarter, LaunchingStarte
 from controller.agent.executors.watching import Watching
 from controller.agent.link import Link, OrderFilter
 from controller.agent.loop import Agent, Looks
+from controller.agent.rating import Rating
 from controller.agent.relieving import MachineRoom
 from controller.agent.site import make_site, make_worker, why_fewer_cores
 from controller.asks.local_limit import parse_local_limit
@@ -53,6 +54,10 @@ def make_agent(options: AgentOptions, launcher: Launcher, local_use: LocalUse) -
     if reason := why_fewer_cores(options, agent.worker):
         agent.outbox.note(reason)
     return agent
+
+
+def make_rating(options: AgentOptions, cluster_id: str, launcher: Launcher, agent: Agent) -> Rating:
+    return Rating(options, cluster_id, launcher.runtime, agent.outbox.note, launcher.clock)
 
 
 def make_link(options: AgentOptions, cluster_id: str, wake: Callable[[], None]) -> Link:

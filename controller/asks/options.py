@@ -91,6 +91,10 @@ class AgentOptions:
     """Free memory of the machine below which executors of lower priority are squeezed (`controller.asks.amounts`)."""
     least_free_disk: str
     """Free space of the local directory's disk below which executors of lower priority are squeezed, too."""
+    disk_mb: float | None
+    """MB per second that the device of the local directory reads and writes; None: no rates for it."""
+    net_mbit: float | None
+    """Mbit per second that its executors can receive, and send; None: no rates for that."""
     host: str | None
     """Address of its executors; None: loopback with a loopback master, else the way out towards the master."""
     resources: dict[str, int]

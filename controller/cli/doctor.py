@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import msgspec
@@ -19,6 +20,7 @@ from controller.machine.proc import all_waited_for_memory
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker import packet_filter
 from controller.runtime.engines import find_java, machine_cores
+from controller.runtime.rates import DiskRates, NetworkRates
 from controller.runtime.table import RUNTIMES, RuntimeRow, choose_runtime
 from controller.submit.bridge_jar import bridge_jar
 from controller.submit.spark_install import find_spark
@@ -57,8 +59,10 @@ def doctor(home: Home, as_json: bool, port: int) -> None:
         **{row.looks_for: row.check for row in RUNTIMES.values() if row.looks_for},
         "pressure": pressure,
         "cgroups": lambda: cgroups(CgroupTree(), maker_of_groups(home)),
+        "disk rates": lambda: disk_rates(home.local, runtime_row(home.cluster()), CgroupTree(), maker_of_groups(home)),
+        "network rates": lambda: network_rates(home.cluster()),
         "isolation": lambda: isolation(home.cluster()),
-        "limits": lambda: limits(RUNTIMES[found.runtime if (found := home.cluster()) else choose_runtime("auto").name]),
+        "limits": lambda: limits(runtime_row(home.cluster())),
     }
     findings = [_checked(name, check, "bad") for name, check in needed.items()]
     findings += (_checked(name, check, "missing") for name, check in optional.items())
@@ -101,6 +105,25 @@ def pressure() -> str:
             "the kernel does not count waiting (PSI), so only free memory and free disk show pressure; boot with psi=1"
         )
     return "free memory, free disk, and the time for which programs wait for memory (PSI)"
+
+
+def runtime_row(cluster: Cluster | None) -> RuntimeRow:
+    """Return the row of the cluster's runtime; without a cluster, that of the runtime which `up` would choose."""
+    return RUNTIMES[cluster.runtime if cluster is not None else choose_runtime("auto").name]
+
+
+def disk_rates(folder: Path, row: RuntimeRow, tree: CgroupTree, pid: int) -> str:
+    """Say for which device rates can be set, and what they hold; `pid` is the process that makes control groups. Raise
+    `Unavailable` where none can be set."""
+    device = DiskRates(folder, row, tree, pid).device
+    held = "reads and direct writes, not buffered ones" if tree.version == 1 else "reads and writes"
+    return f"--disk-mb holds {held} on device {device} of {folder} (control groups v{tree.version})"
+
+
+def network_rates(cluster: Cluster | None) -> str:
+    """Say that network rates can be set. Raise `Unavailable` where none can be set."""
+    NetworkRates("", runtime_row(cluster), cluster.network if cluster is not None else "open")
+    return "--net-mbit holds what executors receive and send in the networks of their applications (tc)"
 
 
 def isolation(cluster: Cluster | None) -> str:

@@ -40,6 +40,8 @@ class ServiceOption:
     everywhere: bool | None = None
     """True for an option that only runtimes have whose executors may be on any machine, False for an option that only the
     other runtimes have; None: all runtimes have it."""
+    starting: bool = False
+    """True for an option that only runtimes have which start executors."""
     up: bool = True
     """True if `up` has the option, too, and hands it on to each service of its cluster."""
     read: Callable[[Any], Any] | None = None
@@ -121,6 +123,9 @@ def check_runtime(options: Iterable[ServiceOption], given: Mapping[str, Any]) ->
     everywhere = row is not None and row.everywhere
     for option in options:
         said = given[option.key] not in (option.default, False)
+        if said and option.starting and row is not None and not row.starts:
+            having = " or ".join(other.name for other in RUNTIMES.values() if other.starts)
+            raise BadInput(f"--runtime {runtime} has no --{option.name}; leave it out, or give --runtime {having}")
         if said and option.everywhere is not None and option.everywhere != everywhere:
             others = (other for other in RUNTIMES.values() if not other.starts and other.everywhere == option.everywhere)
             having = " or ".join(other.name for other in others)

@@ -91,6 +91,18 @@ AGENT = (
         everywhere=False,
     ),
     ServiceOption(
+        "disk-mb",
+        "MB/s that the local directory's disk gives the executors of each worker: rates for low priorities when all is used.",
+        kind=NumberRange("MB/s", 1, 100_000),
+        starting=True,
+    ),
+    ServiceOption(
+        "net-mbit",
+        "Mbit/s that the network gives the executors of each worker in each direction: rates for low priorities, too.",
+        kind=NumberRange("Mbit/s", 1, 1_000_000),
+        starting=True,
+    ),
+    ServiceOption(
         "master", "The master's URL, https://HOST:PORT.", field="master_url", kind=Parsed(address_of), required=True, up=False
     ),
     ServiceOption(

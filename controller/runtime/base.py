@@ -155,6 +155,17 @@ class JavaProgram(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class TrafficPlace:
+    """The place where the kernel counts and limits what a running executor reads, writes, receives and sends. `pid` is its
+    first process; `io` the directory of its control group for block devices (None: it has none); `bridge` the interface of
+    its application's own network on this host, empty if it has the host's network."""
+
+    pid: int
+    io: Path | None
+    bridge: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """The state of an executor now. `quota_cores` (None: no quota; never inf, which JSON cannot say) and
     `memory_limit_bytes` are read back, not remembered; `cpu_s` counts since the executor's start; `counted` false: the
@@ -224,6 +235,11 @@ class Runtime(Protocol):
     def remove(self, key: ExecutorKey) -> None:
         """Forget an ended executor and free what it held, an engine's part in the background. Raise `RuntimeFailed` while the
         executor runs."""
+
+    def place(self, key: ExecutorKey) -> TrafficPlace | None:  # noqa: ARG002 - an implementation looks
+        """Return where the kernel counts a running executor's traffic; None if that is not seen from here. Any thread may
+        call it."""
+        return None
 
     def held_back(self) -> dict[ExecutorKey, str]:
         """Return the running executors that may not have as much as their newest quota yet, because a server has not accepted

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Network
 
-from controller.runtime.base import OwnNetwork
+from controller.runtime.base import ExecutorKey, OwnNetwork
 from stage_model.errors import BadInput, RuntimeFailed
 
 DEFAULT_POOL = "10.201.0.0/16,172.30.0.0/16,192.168.224.0/19"
@@ -112,6 +112,16 @@ def network_names(cluster_id: str, application_id: str) -> NetworkNames:
     digest = _digest(cluster_id) + _digest(cluster_id, application_id)
     readable = re.sub(r"[^a-zA-Z0-9.-]+", "-", application_id)[:60]
     return NetworkNames(f"sparkpace-{readable}-{digest}", f"sp{digest}", f"{chain_prefix(cluster_id)}{digest[6:]}")
+
+
+def shaper_prefix(cluster_id: str, worker_id: str) -> str:
+    """Return the beginning of the names of all interfaces that hold what the worker's executors send, and of no others."""
+    return f"sq{_digest(cluster_id, worker_id)}"
+
+
+def shaper_name(prefix: str, key: ExecutorKey) -> str:
+    """Return the name of an executor's interface, of 14 letters: the kernel takes 15."""
+    return f"{prefix}{_digest(key.text)}"
 
 
 def chain_prefix(cluster_id: str) -> str:

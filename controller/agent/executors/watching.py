@@ -16,7 +16,7 @@ import msgspec
 from controller.agent.executors.launcher import record_file
 from controller.asks.options import AgentOptions
 from controller.home import Home
-from controller.runtime.base import Adopter, ExecutorKey, Observed, Runtime, Starter
+from controller.runtime.base import Adopter, ExecutorKey, Observed, Runtime, Starter, TrafficPlace
 from controller.runtime.docker import packet_filter
 from controller.runtime.networks import parse_pool
 from controller.runtime.table import RUNTIMES, Owner
@@ -66,6 +66,9 @@ class Watching(Runtime):
     def remove(self, key: ExecutorKey) -> None:
         self.inner.remove(key)
         self._known.pop(key, None)
+
+    def place(self, key: ExecutorKey) -> TrafficPlace | None:
+        return self.inner.place(key)
 
     def held_back(self) -> dict[ExecutorKey, str]:
         return self.inner.held_back()

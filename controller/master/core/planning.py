@@ -70,6 +70,7 @@ def application_plan(application: Application, worker_id: str, most: Capacity, n
         pace=schedule.pace if schedule else 1.0,
         debt_core_s=round(application.debt_core_s(), 3),
         evict=options.placement.evict,
+        bytes_left=remaining.bytes_left(target) if remaining is not None and target is not None else None,
     )
 
 

@@ -112,6 +112,22 @@ class Remaining:
         left = structs.replace(left, fixed_s=left.fixed_s + self._margins_s(target, elapsed_s))
         return Claim(left, target.due_s - elapsed_s, application.priority())
 
+    def bytes_left(self, target: Target) -> tuple[float, float] | None:
+        """Return the bytes that the stages of a target have still to read (input and shuffle), and to write for shuffles:
+        those of the profile, as much larger as the stages are in this run. None where the profile has none."""
+        active = self.matched.active.items()
+        left = [(what, self._share_left(key)) for key, what in active if self.application.concerns(target, key)]
+        left += [(stage, 1.0) for stage in self.stages(target)]
+        parts = [(stage.amounts, part * self._growth_of(stage)) for stage, part in left]
+        read = math.fsum(part * amounts.bytes for amounts, part in parts)
+        written = math.fsum(part * amounts.written_bytes for amounts, part in parts)
+        return (read, written) if read + written > 0 else None
+
+    def _growth_of(self, stage: StageEstimate) -> float:
+        """Return the records of a stage in this run / those of the profile; 1 where it reads none."""
+        planned = self.estimate.stages[stage.index].records if stage.index < len(self.estimate.stages) else None
+        return stage.records / planned if planned and stage.records is not None else 1.0
+
     def _share_left(self, key: StageKey) -> float:
         """Return the share of a stage's tasks that have not ended."""
         stage = self.application.run.attempts[key]

@@ -28,20 +28,23 @@ ROUNDS = 20
 """Largest number of rounds in which processes are moved or killed: a group that forks meanwhile is empty after a few. A
 process in uninterruptible sleep may not be killed by then."""
 
+IoRates = tuple[float, float]
+"""Bytes per second that a group may read from a device and write to it; inf: no limit."""
 Text = Callable[[str], str | None]
 """Content of a file; None when the file is not there or its group is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The directories of one control group: on v2 the same one three times. `memory` None: no memory controller."""
+    """The directories of one control group: on v2 always the same one. `memory`, `io` None: no such controller."""
 
     cpu: Path
     cpuacct: Path
     memory: Path | None
+    io: Path | None = None
 
     def directories(self) -> tuple[Path, ...]:
-        return tuple(dict.fromkeys(path for path in (self.cpu, self.cpuacct, self.memory) if path is not None))
+        return tuple(dict.fromkeys(path for path in (self.cpu, self.cpuacct, self.memory, self.io) if path is not None))
 
 
 @dataclass(frozen=True, slots=True)

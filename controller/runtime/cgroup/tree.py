@@ -17,7 +17,18 @@ from pathlib import Path
 
 from controller.machine.waiting import wait_until
 from controller.runtime.base import CPU_PERIOD_US
-from controller.runtime.cgroup.group import ADOPTED, ROUNDS, Group, Text, Usage, move_all, removed, text_of, write_text
+from controller.runtime.cgroup.group import (
+    ADOPTED,
+    ROUNDS,
+    Group,
+    IoRates,
+    Text,
+    Usage,
+    move_all,
+    removed,
+    text_of,
+    write_text,
+)
 from controller.runtime.cgroup.v1 import V1
 from controller.runtime.cgroup.v2 import REST, V2
 from stage_model.errors import Unavailable
@@ -110,6 +121,19 @@ class CgroupTree:
         gone."""
         return None if group.memory is None else self._files.memory_limit(group.memory, text)
 
+    def io_bytes(self, directory: Path, device: str) -> tuple[int, int] | None:
+        """Return the bytes that the group with this directory for I/O has read from the device "MAJOR:MINOR" and written to
+        it; None when the group is gone or has no such controller. Version 1 does not count buffered writes."""
+        return self._files.io_bytes(directory, device)
+
+    def io_rates(self, directory: Path) -> dict[str, IoRates] | None:
+        """Return the group's rates by device; None as for `io_bytes`."""
+        return self._files.io_rates(directory)
+
+    def why_no_rates(self) -> str:
+        """Return why no control group here can have rates; empty where control groups can."""
+        return self._files.why_no_rates() if self.version else "there are no control groups here"
+
     def cpu_root(self) -> Path | None:
         """Return the root of the hierarchy with quotas; None without such a hierarchy."""
         return self._files.cpu_root()
@@ -148,7 +172,8 @@ class CgroupTree:
         if base is None:
             return None
         memory = base.memory / name if base.memory is not None else None
-        group = Group(base.cpu / name, base.cpuacct / name, memory)
+        io = base.io / name if base.io is not None and os.access(base.io, os.W_OK) else None
+        group = Group(base.cpu / name, base.cpuacct / name, memory, io)
         try:
             self._make(base, name, group)
             usable = self.write_quota(group, math.inf) and os.access(group.cpu / "cgroup.procs", os.W_OK)
@@ -254,6 +279,11 @@ class CgroupTree:
         Raises `OSError` when the kernel refuses: on v1 a limit below what is in use.
         """
         return group.memory is not None and self._files.write_memory_limit(group.memory, limit_bytes)
+
+    def write_io_rates(self, directory: Path, device: str, rates: IoRates) -> bool:
+        """Set the group's rates for a device; return False when the group is gone, or the device is not a whole one. Raise
+        `OSError` when the kernel refuses them."""
+        return self._files.write_io_rates(directory, device, rates)
 
     def add(self, group: Group, pid: int) -> bool:
         """Move a process (all its threads) into the group; return False when either is gone."""

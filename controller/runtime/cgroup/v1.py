@@ -1,6 +1,6 @@
 """Control groups of version 1: a hierarchy for each controller.
 
-Kernel documentation: admin-guide/cgroup-v1 (cpuacct, memory), scheduler/sched-bwc for the quota.
+Kernel documentation: admin-guide/cgroup-v1 (cpuacct, memory, blkio-controller), scheduler/sched-bwc for the quota.
 """
 
 from __future__ import annotations
@@ -11,11 +11,22 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from controller.runtime.base import CPU_PERIOD_US
-from controller.runtime.cgroup.group import ADOPTED, Group, Text, number_of, quota_us, text_of, weights_in, write_text
+from controller.runtime.cgroup.group import (
+    ADOPTED,
+    Group,
+    IoRates,
+    Text,
+    number_of,
+    quota_us,
+    text_of,
+    weights_in,
+    write_text,
+)
 
 THREAD_SHARES = 1024
 """Weight of one thread: as much as a group has by default, however many threads it has."""
 UNLIMITED_BYTES = 1 << 62
+READ_RATES, WRITE_RATES = "blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"
 
 
 class V1:
@@ -40,7 +51,7 @@ class V1:
 
     def roots(self) -> list[Path]:
         """Return the roots of the hierarchies that are used here; that with quotas is the first."""
-        found = (self._mount(name) for name in ("cpu", "cpuacct", "memory"))
+        found = (self._mount(name) for name in ("cpu", "cpuacct", "memory", "blkio"))
         return [root for root in found if root is not None]
 
     def cpu_root(self) -> Path | None:
@@ -48,13 +59,14 @@ class V1:
 
     def group(self, paths: Mapping[str, str]) -> Group | None:
         """Return the group of these paths by controller; None where CPU has no hierarchy."""
-        cpu, cpuacct, memory = (self._mount(name) for name in ("cpu", "cpuacct", "memory"))
+        cpu, cpuacct, memory, io = (self._mount(name) for name in ("cpu", "cpuacct", "memory", "blkio"))
         if cpu is None or cpuacct is None or "cpu" not in paths or "cpuacct" not in paths:
             return None
         return Group(
             cpu / paths["cpu"].lstrip("/"),
             cpuacct / paths["cpuacct"].lstrip("/"),
             memory / paths["memory"].lstrip("/") if memory is not None and "memory" in paths else None,
+            io / paths["blkio"].lstrip("/") if io is not None and "blkio" in paths else None,
         )
 
     # ---------------------------------------------------------------- reading
@@ -85,7 +97,32 @@ class V1:
         # the kernel says "no limit" with the largest number of whole pages
         return None if limit is None or int(limit) >= UNLIMITED_BYTES else int(limit)
 
+    def io_bytes(self, directory: Path, device: str) -> tuple[int, int] | None:
+        stat = text_of(f"{directory}/blkio.throttle.io_service_bytes")
+        return None if stat is None else (number_of(stat, f"{device} Read") or 0, number_of(stat, f"{device} Write") or 0)
+
+    def io_rates(self, directory: Path) -> dict[str, IoRates] | None:
+        reads, writes = (text_of(f"{directory}/{name}") for name in (READ_RATES, WRITE_RATES))
+        if reads is None or writes is None:
+            return None
+        devices = [line.split()[0] for line in (*reads.splitlines(), *writes.splitlines())]
+        return {device: (number_of(reads, device) or math.inf, number_of(writes, device) or math.inf) for device in devices}
+
+    def why_no_rates(self) -> str:
+        """Return why no group can have rates; empty where groups can."""
+        root = self._mount("blkio")
+        there = root is not None and (root / READ_RATES).exists()
+        return "" if there else "there are no control groups for block devices (blkio)"
+
     # ---------------------------------------------------------------- writing
+
+    def write_io_rates(self, directory: Path, device: str, rates: IoRates) -> bool:
+        """Set the rates. What the kernel writes back later from its cache is not held by them."""
+        words = (0 if math.isinf(rate) else max(1, round(rate)) for rate in rates)
+        return all(
+            write_text(directory / name, f"{device} {word}")
+            for name, word in zip((READ_RATES, WRITE_RATES), words, strict=True)
+        )
 
     def write_quota(self, group: Group, cores: float) -> bool:
         writes = [("cpu.cfs_period_us", CPU_PERIOD_US), ("cpu.cfs_quota_us", -1 if math.isinf(cores) else quota_us(cores))]

@@ -15,6 +15,7 @@ from controller.runtime.base import CPU_PERIOD_US
 from controller.runtime.cgroup.group import (
     ADOPTED,
     Group,
+    IoRates,
     Text,
     move_all,
     number_of,
@@ -58,7 +59,7 @@ class V2:
         if "" not in paths:
             return None
         directory = self._root / paths[""].lstrip("/")
-        return Group(directory, directory, directory)
+        return Group(directory, directory, directory, directory)
 
     # ---------------------------------------------------------------- reading
 
@@ -88,7 +89,31 @@ class V2:
         limit = text(f"{directory}/memory.max")
         return None if limit is None or limit == "max" else int(limit)
 
+    def io_bytes(self, directory: Path, device: str) -> tuple[int, int] | None:
+        stat = text_of(f"{directory}/io.stat")
+        if stat is None:
+            return None
+        counts = _by_device(stat).get(device, {})
+        return int(counts.get("rbytes", 0)), int(counts.get("wbytes", 0))
+
+    def io_rates(self, directory: Path) -> dict[str, IoRates] | None:
+        text = text_of(f"{directory}/io.max")
+        if text is None:
+            return None
+        limits = {device: (words.get("rbps", "max"), words.get("wbps", "max")) for device, words in _by_device(text).items()}
+        return {device: (_rate(read), _rate(write)) for device, (read, write) in limits.items()}
+
+    def why_no_rates(self) -> str:
+        """Return why no group can have rates; empty where groups can."""
+        there = "io" in (text_of(f"{self._root}/cgroup.controllers") or "").split()
+        return "" if there else "the control groups have no I/O controller"
+
     # ---------------------------------------------------------------- writing
+
+    def write_io_rates(self, directory: Path, device: str, rates: IoRates) -> bool:
+        """Set the rates, which hold for buffered writes, too, where the file system tells the kernel whose they are."""
+        read, write = ("max" if math.isinf(rate) else max(1, round(rate)) for rate in rates)
+        return write_text(directory / "io.max", f"{device} rbps={read} wbps={write}")
 
     def write_quota(self, group: Group, cores: float) -> bool:
         return write_text(group.cpu / "cpu.max", f"{'max' if math.isinf(cores) else quota_us(cores)} {CPU_PERIOD_US}")
@@ -119,15 +144,16 @@ class V2:
         return f"control group {base.cpu} holds processes itself" if inner and not self._is_units_own(base.cpu) else ""
 
     def hand_down(self, base: Path, name: str) -> None:
-        """Hand cpu (must) and memory (may) from `base` down to the parent of `name`. Processes in a unit's own group are set
-        aside for that."""
+        """Hand cpu (must), memory and io (may) from `base` down to the parent of `name`. Processes in a unit's own group
+        are set aside for that."""
         if text_of(f"{base}/cgroup.procs") and self._is_units_own(base):
             self._set_aside(base)
         for parent in [base, *(base / part for part in reversed(Path(name).parents) if part != Path())]:
             parent.mkdir(exist_ok=True)
             (parent / "cgroup.subtree_control").write_text("+cpu")
-            with contextlib.suppress(OSError):
-                (parent / "cgroup.subtree_control").write_text("+memory")
+            for controller in ("+memory", "+io"):
+                with contextlib.suppress(OSError):
+                    (parent / "cgroup.subtree_control").write_text(controller)
 
     def _is_units_own(self, directory: Path) -> bool:
         """Return True if systemd has handed the group to a service or scope; a container's root may be marked, too, but holds
@@ -173,6 +199,16 @@ class V2:
         whose threads weighed one by one before, weighs as many threads as run at once."""
         self.weigh(outer.cpu / ADOPTED, max(1, weights_in(outer.cpu / ADOPTED, "cpu.weight") // THREAD_WEIGHT))
         self.weigh(outer.cpu / REST, os.cpu_count() or 1)
+
+
+def _by_device(text: str) -> dict[str, dict[str, str]]:
+    """Return the words NAME=VALUE of each line, which begins with a device."""
+    lines = [line.split() for line in text.splitlines()]
+    return {words[0]: dict(word.split("=", 1) for word in words[1:] if "=" in word) for words in lines if words}
+
+
+def _rate(word: str) -> float:
+    return math.inf if word == "max" else float(word)
 
 
 def _attribute(directory: Path, name: str) -> bytes:

@@ -22,7 +22,7 @@ from pathlib import Path
 from docker.errors import APIError, NotFound
 
 from controller.runtime import launching
-from controller.runtime.base import TMP_MB, ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
+from controller.runtime.base import TMP_MB, ExecutorKey, JavaProgram, Launch, Observed, Program, Starter, TrafficPlace
 from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker import container
 from controller.runtime.docker import image as images
@@ -32,6 +32,7 @@ from controller.runtime.docker.known import KnownContainer, KnownContainers
 from controller.runtime.docker.mounting import Holding, changed, users_file
 from controller.runtime.docker.networks import DockerNetworks
 from controller.runtime.docker.state import ContainerStates
+from controller.runtime.networks import network_names
 from stage_model.errors import RuntimeFailed, RuntimeRefused
 
 LIST_EVERY_S = 10.0
@@ -66,6 +67,7 @@ class DockerRuntime(Starter):
         clock: Callable[[], float] = time.monotonic,
         cgroups: CgroupTree | None = None,
     ) -> None:
+        self._cluster_id = cluster_id
         self._image = image
         self._base_image = base_image
         self._records = records
@@ -290,6 +292,13 @@ class DockerRuntime(Starter):
         return known is not None and known.may_live() and self._states.set_memory_limit(known, memory_bytes)
 
     # ---------------------------------------------------------------- observing
+
+    def place(self, key: ExecutorKey) -> TrafficPlace | None:
+        known = self._known.by_key.get(key)
+        if known is None or known.group is None or known.process is None or not known.lives():
+            return None
+        bridge = network_names(self._cluster_id, key.application_id).interface if self._networks is not None else ""
+        return TrafficPlace(known.process.pid, known.group.io, bridge)
 
     def observe(self) -> dict[ExecutorKey, Observed]:
         now = self._clock()

@@ -19,7 +19,8 @@ from controller.runtime.docker.client import connect, docker_version
 from controller.runtime.docker.engine import DockerRuntime
 from controller.runtime.docker.networks import DockerNetworks, bridge_address
 from controller.runtime.ending import GONE_S
-from controller.runtime.networks import DEFAULT_POOL, parse_pool
+from controller.runtime.networks import DEFAULT_POOL, parse_pool, shaper_prefix
+from controller.runtime.rates import lift_network_rates
 from controller.runtime.table import Owner
 from stage_model.errors import Unavailable
 
@@ -54,6 +55,7 @@ def end_all(owner: Owner) -> int:
     with _answering("its networks") as client:
         # the networks of all its workers here, because they share them; networks with other containers are left
         DockerNetworks(owner.cluster_id, parse_pool(DEFAULT_POOL), _lock(owner)).clear(client)
+    lift_network_rates(shaper_prefix(owner.cluster_id, owner.worker_id))
     return ended
 
 

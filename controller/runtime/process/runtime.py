@@ -24,7 +24,7 @@ from controller.machine import process_tree
 from controller.machine.class_sharing import java_identity
 from controller.machine.process import find_process
 from controller.runtime import ending, executor_record, launching
-from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program, Starter
+from controller.runtime.base import ExecutorKey, JavaProgram, Launch, Observed, Program, Starter, TrafficPlace
 from controller.runtime.cgroup.group import Group, OpenFiles, with_usage
 from controller.runtime.cgroup.tree import PARENT, CgroupTree
 from controller.runtime.pacer import Pacer
@@ -202,6 +202,12 @@ class ProcessRuntime(Starter):
             return self._cgroups.write_memory_limit(known.record.group, memory_bytes)
         except OSError as error:  # v1: EBUSY while more is in use than can be dropped
             raise RuntimeFailed(f"the memory limit of executor {key.text} was not set ({error}); try later") from error
+
+    def place(self, key: ExecutorKey) -> TrafficPlace | None:
+        known = self._known.get(key)
+        if known is None or known.record.group is None or not known.last.running:
+            return None
+        return TrafficPlace(known.record.process.pid, known.record.group.io)
 
     def observe(self) -> dict[ExecutorKey, Observed]:
         seen: dict[ExecutorKey, Observed] = {}

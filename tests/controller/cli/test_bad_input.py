@@ -152,6 +152,12 @@ UP = table("""
     --local-limit abc | --local-limit 1% 99% none
     --least-free-memory 100% | --least-free-memory "'100%'" 1% 99% none
     --least-free-disk "" | --least-free-disk 1% 99% none
+    --disk-mb fast | --disk-mb "'fast'" MB/s 1
+    --disk-mb 0 | --disk-mb "'0'" MB/s 1
+    --disk-mb nan | --disk-mb "'nan'" MB/s 1
+    --net-mbit 1e9 | --net-mbit "'1e9'" Mbit/s 1
+    --runtime adopt --disk-mb 100 | --disk-mb docker process
+    --runtime kubernetes --cores 1 --net-mbit 100 | --net-mbit docker process
     --cores 0.15 --workers 2 | --cores 0.1
     --name "no name" | --name "'no name'"
     --notify hooks.example | --notify https://HOST

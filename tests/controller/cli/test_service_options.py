@@ -30,6 +30,8 @@ SAMPLES = {
     "local-limit": "20g",
     "least-free-memory": "300m",
     "least-free-disk": "none",
+    "disk-mb": "200",
+    "net-mbit": "1000",
     "allow-mount": "data",
     "image": "mine",
     "network-pool": "10.9.0.0/16",

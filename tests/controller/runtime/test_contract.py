@@ -36,6 +36,23 @@ def test_a_started_executor_runs_with_its_quota(rig: AnyRig) -> None:
     assert not rig.sees_processes or rig.until(lambda: runtime.observe()[key].memory_bytes > 0)
 
 
+def test_the_kernels_group_for_the_traffic_of_an_executor_is_named_where_it_is_known(rig: AnyRig) -> None:
+    runtime = rig.runtime()
+    key = rig.start(runtime, rigs.IDLE)
+    place = runtime.place(key)
+    if not isinstance(rig, (rigs.CgroupProcessRig, DockerRig)):
+        assert place is None
+        return
+    if place is None or CgroupTree().why_no_rates():
+        pytest.skip("no such control group is seen from here")
+    assert place.io is not None
+    assert place.pid in CgroupTree.pids_in(place.io)
+    runtime.stop(key)
+    rig.until(lambda: not runtime.observe()[key].running)
+    assert runtime.place(key) is None
+    assert runtime.place(GONE) is None
+
+
 def test_starting_twice_is_starting_once(rig: AnyRig) -> None:
     runtime = rig.runtime()
     key = rig.start(runtime, rigs.IDLE)

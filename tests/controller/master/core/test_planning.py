@@ -329,3 +329,33 @@ def test_a_plan_that_names_no_law_is_of_the_clusters_own(cluster: FakeCluster, p
 def test_a_plan_with_an_unusable_law_is_refused(planned: Callable[..., PlanReply], asked: Any, problem: str) -> None:
     with pytest.raises(BadInput, match=problem):
         planned(**asked)
+
+
+def with_bytes(taught_before: Profile, *amounts: tuple[int, int]) -> Profile:
+    """Return the profile with these bytes that each stage read and wrote."""
+    [record] = taught_before.runs
+    stages = tuple(
+        structs.replace(stage, bytes=read, written_bytes=written)
+        for stage, (read, written) in zip(record.stages, amounts, strict=True)
+    )
+    return structs.replace(taught_before, runs=(structs.replace(record, stages=stages),))
+
+
+def test_a_plan_has_the_bytes_left_of_the_stages_to_come_and_of_the_tasks_that_have_not_ended(
+    application: Application,
+) -> None:
+    application.estimate = estimate(with_bytes(taught(20.0, 10.0, 10.0), (4000, 800), (800, 400), (400, 0)))
+    submit(application, 0, now_s=108.0)
+    assert planning.application_plan(application, "w1", MOST, now_s=108.0).bytes_left == (5200, 1200)
+    application.apply(task_end(1))
+    assert planning.application_plan(application, "w1", MOST, now_s=108.0).bytes_left == (4200, 1000)
+    submit(application, 1, now_s=120.0)
+    assert planning.application_plan(application, "w1", MOST, now_s=120.0).bytes_left == (1200, 400)
+
+
+def test_bytes_that_no_profile_knows_are_not_left(application: Application) -> None:
+    submit(application, 0, now_s=108.0)
+    assert planning.application_plan(application, "w1", MOST, now_s=108.0).bytes_left is None
+    application.estimate = estimate(taught(20.0, 10.0, 10.0))
+    application.plan.drop_cache()
+    assert planning.application_plan(application, "w1", MOST, now_s=108.0).bytes_left is None

@@ -37,6 +37,23 @@ V2 = {
     "fs/box/a/cgroup.procs": "4711\n4712\n",
 }
 
+IO_V1 = {
+    **V1,
+    "proc/4711/cgroup": V1["proc/4711/cgroup"] + "6:blkio:/box/a\n",
+    "fs/blkio/blkio.throttle.read_bps_device": "",
+    "fs/blkio/box/a/blkio.throttle.io_service_bytes": "8:0 Read 1000\n8:0 Write 200\n8:16 Read 7\nTotal 1207\n",
+    "fs/blkio/box/a/blkio.throttle.read_bps_device": "8:0 5000000\n",
+    "fs/blkio/box/a/blkio.throttle.write_bps_device": "",
+    "fs/blkio/box/a/cgroup.procs": "4711\n",
+}
+IO_V2 = {
+    **V2,
+    "fs/cgroup.controllers": "cpu io memory\n",
+    "fs/box/a/io.stat": "8:16 rbytes=7 wbytes=0 rios=1\n8:0 rbytes=1000 wbytes=200 rios=1 wios=2 dbytes=0 dios=0\n",
+    "fs/box/a/io.max": "8:0 rbps=5000000 wbps=max riops=max wiops=max\n",
+}
+"""Trees with controllers of block devices."""
+
 
 def plant(root: Path, files: dict[str, str]) -> CgroupTree:
     for name, text in files.items():

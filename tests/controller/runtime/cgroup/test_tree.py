@@ -228,7 +228,7 @@ def test_where_nothing_is_mounted_nothing_is_created(tmp_path: Path) -> None:
 def test_v2_delegates_controllers_on_the_way_down(tmp_path: Path) -> None:
     tree = plant(tmp_path, V2 | {f"proc/{os.getpid()}/cgroup": "0::/box/a\n", "fs/box/cgroup.subtree_control": ""})
     tree.create("sparkpace/one")
-    assert (tmp_path / "fs/box/cgroup.subtree_control").read_text() in ("+cpu", "+memory")
+    assert (tmp_path / "fs/box/cgroup.subtree_control").read_text() in ("+cpu", "+memory", "+io")
     assert (tmp_path / "fs/box/sparkpace/cgroup.subtree_control").exists()
 
 
