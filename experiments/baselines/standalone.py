@@ -36,7 +36,7 @@ from experiments.baselines.cpu_shares import divide, refuse_without_shares
 from experiments.baselines.lost_work import Story, read_story
 from experiments.harness.live_cluster import end_processes, free_port, own_python_roots
 from experiments.harness.local_cluster import WORKLOADS
-from experiments.harness.recorded import JobRecord, Order
+from experiments.harness.recorded import JobRecord, Order, Reading
 from stage_model.errors import BadInput, Unavailable
 
 LABEL = "sparkpace.experiment"
@@ -84,6 +84,8 @@ class Standalone:
     jobs: dict[str, _Job] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
     _asked_s: float = 0.0
+    _readings: list[Reading] = field(default_factory=list)
+    _read_s: float = 0.0
 
     @property
     def url(self) -> str:
@@ -195,6 +197,22 @@ class Standalone:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.page}/json/", timeout=30) as answer:
             return dict(json.load(answer))
 
+    def look(self) -> None:
+        """Read what executors hold and have used, once a second at most."""
+        now_s = time.monotonic()
+        if now_s - self._read_s < ASK_S:
+            return
+        self._read_s = now_s
+        with suppress(OSError):  # a Master that is slow to answer is asked again
+            slots = {one["id"]: int(one["cores"]) for one in self.ask()["activeapps"]}
+            reading = Reading(epoch_s=round(time.time(), 3), used_core_s=round(self.core_s(), 3), slots=slots)
+            self._readings.append(reading)
+
+    def take_readings(self) -> tuple[Reading, ...]:
+        """Return the readings since the last call."""
+        taken, self._readings = tuple(self._readings), []
+        return taken
+
     def core_s(self) -> float:
         """Return the CPU that the Workers' containers have used, with all that ran in them."""
         tree = CgroupTree()
@@ -263,24 +281,38 @@ def standalone(folder: Path, *, workers: int, cores_each: float, slots: int = 1)
             client.close()
 
 
-def run_alone(
-    folder: Path, step: str, order: Order, *, workers: int, cores_each: float, limit_s: float
-) -> tuple[JobRecord, float]:
-    """Run one job on a cluster of its own, all of it, and return its record and the CPU that the Workers' containers took
-    meanwhile (core-seconds). A Worker has one executor with `order.stock_slots` slots. Raise `BadInput` for Workers of more
-    cores than slots and for a job that did not run through, `SystemExit` when it takes longer than `limit_s` or never became
-    an application."""
-    slots = order.stock_slots
+@dataclass(frozen=True, slots=True)
+class StockRun:
+    """Jobs that ran on a stock cluster of their own. `core_s`: CPU that the Workers' containers took meanwhile."""
+
+    jobs: list[JobRecord]
+    core_s: float
+    readings: tuple[Reading, ...]
+
+
+def run_stock(
+    folder: Path, step: str, orders: Sequence[Order], *, workers: int, cores_each: float, limit_s: float
+) -> StockRun:
+    """Run jobs at their times on a cluster of their own, whose Workers have `stock_slots` slots each; an executor has all
+    slots of its Worker. Raise `BadInput` for Workers of more cores than slots and for a job that did not run through,
+    `SystemExit` when all together take longer than `limit_s` or a job never became an application."""
+    slots = orders[0].stock_slots
     if cores_each > slots:
         raise BadInput(f"workers of {cores_each:g} cores cannot use them with {slots} slots each; give {slots} at most")
     with standalone(folder, workers=workers, cores_each=cores_each, slots=slots) as cluster:
-        begun_core_s, submitted_s = cluster.core_s(), time.time()
-        cluster.submit(step, order, executors=workers, executor_slots=slots)
-        while not cluster.ended():
-            if time.time() - submitted_s > limit_s:
+        begun_core_s, begun_s = cluster.core_s(), time.monotonic()
+        to_come = sorted(orders, key=lambda order: order.delay_s)
+        while to_come or len(cluster.ended()) < len(cluster.jobs):
+            elapsed_s = time.monotonic() - begun_s
+            while to_come and to_come[0].delay_s <= elapsed_s:
+                order = to_come.pop(0)
+                cluster.submit(step, order, executors=order.stock_executors or workers, executor_slots=slots)
+            if elapsed_s > limit_s:
                 raise SystemExit(f"{step} has not ended within {limit_s:g} s; the logs are in {folder}/logs")
+            cluster.look()
             time.sleep(LOOK_S)
-        return cluster.record(order.job, submitted_s), cluster.core_s() - begun_core_s
+        jobs = [cluster.record(name, job.submitted_epoch_s) for name, job in cluster.jobs.items()]
+        return StockRun(jobs, cluster.core_s() - begun_core_s, cluster.take_readings())
 
 
 def _start(cluster: Standalone, tags: Mapping[str, str], name: str, cores: float, words: Sequence[str]) -> None:

@@ -1,4 +1,5 @@
-"""The clusters of an experiment, all up at once: Sparkpace's own, and others whose executors it adopts."""
+"""The clusters of an experiment: Sparkpace's own, and others whose executors it adopts. All are up at once, except those that
+are to be alone."""
 
 from __future__ import annotations
 
@@ -16,62 +17,99 @@ from controller.submit.bridge_jar import bridge_jar
 from controller.submit.spark_install import find_spark
 from experiments.baselines.standalone import standalone
 from experiments.harness.live_cluster import own_python_roots
-from experiments.harness.local_cluster import LocalCluster
+from experiments.harness.local_cluster import LocalCluster, Meter
 from experiments.harness.one_node import find_kubeconfig, fresh_namespace, load_image, namespace_of
 from experiments.harness.result_folder import Asked, AskedCluster
 from stage_model.errors import BadInput
 
-WORKERS, SLOTS = 2, 2
-"""Executors of a job, as many as Sparkpace has workers, and slots of a Worker, with room for a second job's."""
+WORKERS = 2
+"""Executors of a job, as many as Sparkpace has workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Options of `sparkpace submit` so that another cluster manager starts executors. `variables` go to its environment."""
+    """Options of `sparkpace submit` so that another cluster manager starts executors. `variables` go to its environment;
+    `meter` reads what executors hold."""
 
     master: str
     settings: Mapping[str, object]
     variables: Mapping[str, str] = field(default_factory=dict)
+    meter: Meter | None = None
 
     def options(self) -> tuple[str, ...]:
         conf = (word for key, value in self.settings.items() for word in ("--conf", f"{key}={value}"))
         return ("--master", self.master, *conf)
 
 
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """The clusters by name; the only cluster of a spec that names none is "". Use `running`."""
+
+    folder: Path
+    asked: Mapping[str, AskedCluster]
+    _found: dict[str, LocalCluster] = field(default_factory=dict)
+    together: ExitStack = field(default_factory=ExitStack)
+    alone: ExitStack = field(default_factory=ExitStack)
+
+    def __getitem__(self, name: str) -> LocalCluster:
+        """Return the cluster, which is up. If it is to be alone, the cluster that was up for others' steps ends first."""
+        if name not in self._found:
+            asked = self.asked[name]
+            if asked.alone:
+                self.end_alone()
+            stack = self.alone if asked.alone else self.together
+            cluster = LocalCluster(self.folder, "" if asked.alone else name)
+            self._found[name] = stack.enter_context(cluster.running(asked.up))
+            if asked.executors:
+                elsewhere = stack.enter_context(STARTERS[asked.executors](self.folder, asked))
+                cluster.options, cluster.variables = elsewhere.options(), elsewhere.variables
+                cluster.meter = elsewhere.meter
+        return self._found[name]
+
+    def none(self) -> LocalCluster:
+        """Return a cluster that is not up, when no cluster is that was to be alone: only its folders can be used."""
+        self.end_alone()
+        return LocalCluster(self.folder)
+
+    def end_alone(self) -> None:
+        """End the cluster that is up only for its own steps, if one is."""
+        for name in [name for name in self._found if self.asked[name].alone]:
+            del self._found[name]
+        self.alone.close()
+
+
 @contextmanager
-def running(folder: Path, what: Asked) -> Iterator[Mapping[str, LocalCluster]]:
-    """Provide the clusters by name; the only cluster of a spec that names none is "". Raise `BadInput` for executors of an
-    unknown kind."""
+def running(folder: Path, what: Asked) -> Iterator[Clusters]:
+    """Provide the clusters. Raise `BadInput` for executors of an unknown kind."""
     wanted = what.clusters or {"": AskedCluster(what.cluster)}
     for name, asked in wanted.items():
         if asked.executors not in ("", *STARTERS):
             raise BadInput(f"cluster {name} has executors of {asked.executors!r}; accepted: {', '.join(STARTERS)}")
-    with ExitStack() as stack:
-        found = {}
+    clusters = Clusters(folder, wanted)
+    with clusters.together, clusters.alone:
         for name, asked in wanted.items():
-            found[name] = stack.enter_context(LocalCluster(folder, name).running(asked.up))
-            if asked.executors:
-                elsewhere = stack.enter_context(STARTERS[asked.executors](folder))
-                found[name].options, found[name].variables = elsewhere.options(), elsewhere.variables
-        yield found
+            if not asked.alone:
+                clusters[name]
+        yield clusters
 
 
 @contextmanager
-def _standalone(folder: Path) -> Iterator[Elsewhere]:
-    """Provide Spark's Master and Workers. They see the inputs in that folder and may use all cores: only Sparkpace sets
-    quotas."""
-    with standalone(folder, workers=WORKERS, cores_each=machine_cores(), slots=SLOTS) as spark:
+def _standalone(folder: Path, asked: AskedCluster) -> Iterator[Elsewhere]:
+    """Provide Spark's Master and Workers, which see the inputs in that folder. Unless a Worker has cores of its own, only
+    Sparkpace sets quotas."""
+    cores_each = machine_cores() if asked.cores_each is None else asked.cores_each
+    with standalone(folder, workers=asked.workers, cores_each=cores_each, slots=asked.slots) as spark:
         settings = {
             "spark.cores.max": WORKERS,
             "spark.executor.cores": 1,
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
-        yield Elsewhere(spark.url, settings)
+        yield Elsewhere(spark.url, settings, meter=spark)
 
 
 @contextmanager
-def _kubernetes(folder: Path) -> Iterator[Elsewhere]:
+def _kubernetes(folder: Path, _asked: AskedCluster) -> Iterator[Elsewhere]:
     """Provide pods of a namespace of this folder's own, on the one node that this machine is. They see the inputs in that
     folder and keep shuffle files to themselves; without a limit of CPU, only Sparkpace sets quotas. Raise `Unavailable` where
     there is no Kubernetes."""
@@ -91,7 +129,7 @@ def _kubernetes(folder: Path) -> Iterator[Elsewhere]:
         yield Elsewhere(cluster.master(), settings, cluster.variables())
 
 
-STARTERS: Mapping[str, Callable[[Path], AbstractContextManager[Elsewhere]]] = {
+STARTERS: Mapping[str, Callable[[Path, AskedCluster], AbstractContextManager[Elsewhere]]] = {
     "standalone": _standalone,
     "kubernetes": _kubernetes,
 }

@@ -18,19 +18,21 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
+from msgspec import structs
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from controller.runs.plot import plot_run
 from controller.runs.plot_runs import plot_runs
 from controller.runs.run_folder import read_samples
-from experiments.baselines.standalone import run_alone
+from experiments.baselines.standalone import run_stock
 from experiments.baselines.streams import field_of, play
 from experiments.harness import machine
 from experiments.harness.clusters import running
 from experiments.harness.local_cluster import LocalCluster
 from experiments.harness.markdown import table
 from experiments.harness.plot_cdf import plot_cdf
+from experiments.harness.plot_reserved import plot_reserved
 from experiments.harness.recorded import (
     Condition,
     Data,
@@ -48,6 +50,7 @@ from experiments.scenarios import (
     AnyScenario,
     Distributions,
     Measured,
+    Reserving,
     Scenario,
     Scheduled,
     Simulated,
@@ -142,7 +145,8 @@ def run_steps(folder: ResultFolder, scenario: AnyScenario, what: Asked, console:
                     record = _play(step, scenario, data, cluster, session, show)
                 else:
                     orders = scenario.orders(step, data)
-                    cluster = clusters[orders[0].cluster]
+                    by_itself = orders[0].stock_workers is not None
+                    cluster = clusters.none() if by_itself else clusters[orders[0].cluster]
                     record = _perform(step, orders, cluster, session, show)
                 folder.add(record, cluster.home.runs)
                 progress.console.print(_line(record), soft_wrap=True)
@@ -181,27 +185,39 @@ def _play(step: str, scenario: Scheduled, data: Data, cluster: LocalCluster, ses
     with field_of(what, cluster) as field:
         watch = _Watch()
         played = play(what, field, step, limit_s=SLICE_S, show=show)
-        return watch.record(step, session, cluster, played.core_s, played.jobs, played.given_up)
+        return watch.record(step, session, cluster.capacity(), played.core_s, played.jobs, played.given_up)
 
 
 def _perform(step: str, orders: list[Order], cluster: LocalCluster, session: Session, show: Show) -> StepRecord:
-    """Run the jobs at given times, or one job on stock Spark, and return their record."""
+    """Run the jobs at given times, on Sparkpace or on stock Spark, and return their record."""
     cluster.prepare(orders)
-    watch = _Watch()
-    if any(order.stock for order in orders):
-        [order], cores = orders, cluster.capacity().values()
+    if orders[0].stock:
         show(f"{step}: on stock Spark")
-        wanted = math.fsum(cores) if order.stock_cores is None else order.stock_cores
-        workers = len(cores) if order.stock_cores is None else least_workers(wanted, max(cores))
-        job, inside = run_alone(cluster.folder, step, order, workers=workers, cores_each=wanted / workers, limit_s=SLICE_S)
-        return watch.record(step, session, cluster, inside, [job])
+        return _perform_stock(step, orders, cluster, session)
+    watch = _Watch()
     jobs = cluster.perform(step, orders, limit_s=SLICE_S, show=show)
     for order, job in zip(sorted(orders, key=lambda order: order.delay_s), jobs, strict=True):
         # Its time would become the others' deadline. A job with a deadline that fails is a result.
         if order.deadline_s is None and job.exit_code != 0 and not order.may_fail:
             raise SystemExit(f"{step}: {job.job} ended with {job.exit_code}; the log is in {cluster.logs}")
     inside = math.fsum(_executors_core_s(cluster, job) for job in jobs)
-    return watch.record(step, session, cluster, inside, jobs)
+    record = watch.record(step, session, cluster.capacity(), inside, jobs)
+    return structs.replace(record, readings=cluster.take_readings())
+
+
+def _perform_stock(step: str, orders: list[Order], cluster: LocalCluster, session: Session) -> StepRecord:
+    """Run the jobs on stock Spark, on workers that the first order describes."""
+    first, watch = orders[0], _Watch()
+    if first.stock_workers is None:
+        capacity = cluster.capacity()
+        wanted = math.fsum(capacity.values()) if first.stock_cores is None else first.stock_cores
+        workers = len(capacity) if first.stock_cores is None else least_workers(wanted, max(capacity.values()))
+    else:
+        assert first.stock_cores is not None
+        wanted, workers = first.stock_cores, first.stock_workers
+        capacity = {f"w{number}": wanted / workers for number in range(1, workers + 1)}
+    ran = run_stock(cluster.folder, step, orders, workers=workers, cores_each=wanted / workers, limit_s=SLICE_S)
+    return structs.replace(watch.record(step, session, capacity, ran.core_s, ran.jobs), readings=ran.readings)
 
 
 class _Watch:
@@ -214,7 +230,7 @@ class _Watch:
         self,
         step: str,
         session: Session,
-        cluster: LocalCluster,
+        capacity: dict[str, float],
         inside_core_s: float,
         jobs: Sequence[JobRecord],
         given_up: Mapping[str, float] | None = None,
@@ -227,7 +243,7 @@ class _Watch:
             took_s=round(took_s, 3),
             outside_core_s=round(spent.busy - inside_core_s, 3),
             steal_core_s=round(spent.steal, 3),
-            capacity=cluster.capacity(),
+            capacity=capacity,
             jobs=tuple(jobs),
             given_up=dict(given_up or {}),
         )
@@ -362,5 +378,9 @@ def draw_pictures(folder: ResultFolder, scenario: Scenario, data: Data) -> list[
     if isinstance(scenario, Distributions):
         for name, curves in scenario.distributions(data).items():
             plot_cdf(curves, folder.path / f"{name}.png")
+            names.append(f"{name}.png")
+    if isinstance(scenario, Reserving):
+        for name, courses in scenario.courses(data).items():
+            plot_reserved(courses, folder.path / f"{name}.png")
             names.append(f"{name}.png")
     return names

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from controller.client import MasterClient, submit_client
 from controller.home import Home
@@ -26,7 +27,7 @@ from controller.submit.driver_run import RECORD_S, find
 from controller.submit.spark_install import find_spark
 from experiments.harness.live_cluster import Sparkpace, end_processes
 from experiments.harness.machine import PROJECT
-from experiments.harness.recorded import JobRecord, Order, Taught
+from experiments.harness.recorded import JobRecord, Order, Reading, Taught
 from experiments.harness.result_folder import OUTPUT
 from experiments.harness.wrong_profile import taught_by
 from experiments.workloads.inputs import prepare_inputs
@@ -50,14 +51,25 @@ class SubmittedJob:
     folder: Path | None
 
 
+class Meter(Protocol):
+    """A reader of what executors hold that another cluster manager has started."""
+
+    def look(self) -> None: ...
+
+    def take_readings(self) -> tuple[Reading, ...]:
+        """Return the readings since the last call."""
+
+
 class LocalCluster:
     """A cluster in `folder`: its home, the inputs that jobs read, the jobs' logs. Use `running`. Several clusters in one
-    folder have names. `options` and `variables`: further ones for each `sparkpace submit`."""
+    folder have names. `options` and `variables`: further ones for each `sparkpace submit`. `meter`: looks at the cluster of
+    another manager while jobs run."""
 
     def __init__(self, folder: Path, name: str = "") -> None:
         self.folder, self.home = folder, Home(folder / (f"home-{name}" if name else "home"))
         self.options: tuple[str, ...] = ()
         self.variables: Mapping[str, str] = {}
+        self.meter: Meter | None = None
         self.sparkpace = Sparkpace(self.home, folder)
         self.logs = folder / "logs"
 
@@ -97,6 +109,8 @@ class LocalCluster:
                 while to_come and to_come[0].delay_s <= elapsed_s:
                     jobs.append(self.submit(step, to_come.pop(0)))
                 workers.update(self.executors())
+                if self.meter is not None:
+                    self.meter.look()
                 if elapsed_s > limit_s:
                     raise SystemExit(f"{step} has not ended within {limit_s:g} s; the logs are in {self.logs}")
                 running = [job.order.job for job in jobs if job.process.poll() is None]
@@ -144,6 +158,10 @@ class LocalCluster:
             file.parent.mkdir(exist_ok=True)
             file.write_bytes(profile_json(taught_by(ProfileStore(self.home.profiles), what.runs, what.factor)))
         return file
+
+    def take_readings(self) -> tuple[Reading, ...]:
+        """Return what the meter read since the last call; nothing without one."""
+        return self.meter.take_readings() if self.meter is not None else ()
 
     def executors(self) -> dict[ExecutorKey, str]:
         """Return the worker of each (application, executor) that an agent keeps now; samples do not name the worker."""

@@ -39,7 +39,9 @@ class Order:
     """One job of a step. `words`: the workload's script and its arguments; in them and `options` `{out}` is the result
     folder; `profile` None: the profile that the cluster has learned. `stock`: on stock Spark, on workers as large, by itself.
     `stock_cores`: cores of all its workers, of which there are as few as possible (None: as many of both as the cluster has).
-    `stock_slots`: slots of each of its workers, which has one executor.
+    `stock_slots`: slots of each of its workers, which has one executor. `stock_workers`: workers that have `stock_cores`
+    together, while nothing of Sparkpace runs (None: Sparkpace's cluster is up). `stock_executors`: executors of the job on
+    stock Spark (None: one on each worker).
     `cluster`: the name of one of several (empty: there is one). `works_in`: an input (`inputs`) that is a folder, of
     which the job gets a copy to work in and to write to; empty: it works in the result folder. `may_fail`: a failure of a job
     without a deadline is recorded; else it stops the experiment."""
@@ -54,6 +56,8 @@ class Order:
     stock: bool = False
     stock_cores: float | None = None
     stock_slots: int = 1
+    stock_workers: int | None = None
+    stock_executors: int | None = None
     cluster: str = ""
     works_in: str = ""
     may_fail: bool = False
@@ -81,12 +85,21 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
         return 0.0 if self.arrived_epoch_s is None else float(self.summary["submitted_epoch_s"]) - self.arrived_epoch_s
 
 
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What a standalone cluster showed at a moment: the slots that each application holds, as its Master says, and the CPU
+    that the Workers' control groups have used so far, in core-seconds."""
+
+    epoch_s: float
+    used_core_s: float
+    slots: dict[str, int]
+
+
 class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A step that ended, one line of `records.jsonl`. `session` numbers the call that ran it.
 
     `outside_core_s`: CPU that the machine used outside executors, drivers and services included; `steal_core_s`: CPU that the
     hypervisor withheld. `capacity`: cores of each worker. `given_up`: jobs that were ended early, and the seconds since their
-    arrival.
+    arrival. `readings`: of the standalone cluster on which the step ran, once a second.
     """
 
     step: str
@@ -97,6 +110,7 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     capacity: dict[str, float]
     jobs: tuple[JobRecord, ...]
     given_up: dict[str, float] = {}
+    readings: tuple[Reading, ...] = ()
 
     def job(self, name: str) -> JobRecord:
         return next(job for job in self.jobs if job.job == name)

@@ -49,10 +49,16 @@ LOGGED, OUTPUT = "logged.json", "output.txt"
 
 
 class AskedCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of `sparkpace up`. `executors`: the cluster manager that starts them instead, one of `harness.clusters`."""
+    """Options of `sparkpace up`. `executors`: the cluster manager that starts them instead, one of `harness.clusters`. A
+    standalone cluster has `workers` with `slots` each, and each has `cores_each` (None: all of the machine's). `alone`: the
+    cluster is up only for its own steps, and shares its home with others of this kind."""
 
     up: tuple[str, ...] = ()
     executors: str = ""
+    workers: int = 2
+    slots: int = 2
+    cores_each: float | None = None
+    alone: bool = False
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

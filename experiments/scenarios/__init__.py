@@ -14,6 +14,7 @@ import msgspec
 
 from experiments.baselines.admission import Play
 from experiments.harness.recorded import Condition, Data, Goal, Order
+from experiments.harness.reserved import Course
 from experiments.scenarios.beside import BesideAnother
 from experiments.scenarios.contend import Contend
 from experiments.scenarios.fig4 import Fig4
@@ -93,6 +94,13 @@ class Distributions(Protocol):
     """A scenario with pictures of distributions: by picture's name, seconds of every curve; infinite is "did not end"."""
 
     def distributions(self, data: Data) -> dict[str, dict[str, list[float]]]: ...
+
+
+@runtime_checkable
+class Reserving(Protocol):
+    """A scenario with pictures of the cores that executors reserve over time: by picture's name, the course of every row."""
+
+    def courses(self, data: Data) -> dict[str, dict[str, Course]]: ...
 
 
 AnyScenario = Real | Simulated | Measured | Scheduled

@@ -10,7 +10,7 @@ import pytest
 from controller.machine.proc import command_line
 from controller.runtime.cgroup.tree import CgroupTree
 from experiments.baselines import standalone as module
-from experiments.baselines.standalone import LABEL, Standalone, standalone
+from experiments.baselines.standalone import LABEL, Standalone, run_stock, standalone
 from experiments.harness.recorded import Order
 from stage_model.errors import Unavailable
 from tests.integration.local_cluster import QUICK_JVM, eventually
@@ -142,3 +142,18 @@ def test_executors_of_one_worker_share_its_cores_by_weight(docker_engine: Any, a
         eventually(lambda: all(map(has_python, ids.values())), "Python workers next to their executors")
         assert (worker.cpu / "cpu.cfs_quota_us").read_text().strip() == "80000"
     assert not worker.cpu.exists()
+
+
+def test_what_executors_hold_over_time_is_read_from_the_master(docker_engine: Any, apps: Path) -> None:
+    (apps / "once.py").write_text(APP.replace("while not stop.exists():", "while rounds < 1:"))
+    one, other = (
+        Order(name, ("once.py", "unused"), delay_s=delay_s, options=OPTIONS, stock_executors=executors)
+        for name, delay_s, executors in (("one", 0.0, 2), ("other", 0.5, 1))
+    )
+    ran = run_stock(apps / "metered", "test", [other, one], workers=3, cores_each=CORES, limit_s=300)
+    assert [(job.job, job.exit_code) for job in ran.jobs] == [("one", 0), ("other", 0)]
+    held = [{job.job: reading.slots.get(job.app_id, 0) for job in ran.jobs} for reading in ran.readings]
+    assert held[0] == {"one": 0, "other": 0}
+    assert {name: max(at[name] for at in held) for name in held[0]} == {"one": 2, "other": 1}
+    assert 0 < ran.readings[-1].used_core_s - ran.readings[0].used_core_s <= ran.core_s
+    assert containers(docker_engine, apps / "metered") == []

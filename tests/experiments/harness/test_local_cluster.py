@@ -21,7 +21,7 @@ from controller.wire.states import ApplicationState
 from experiments.harness import local_cluster
 from experiments.harness.live_cluster import Sparkpace
 from experiments.harness.local_cluster import LocalCluster
-from experiments.harness.recorded import Order
+from experiments.harness.recorded import Order, Reading
 from experiments.harness.result_folder import OUTPUT
 
 SUBMIT = """
@@ -121,6 +121,28 @@ def test_jobs_are_submitted_at_their_times_and_recorded_with_their_workers(
     assert (cluster.logs / "step-0-late.log").read_text() == "not its answer\n"
     assert (cluster.home.runs / "wrong" / OUTPUT).read_text() == "ended wrong in {out} by {python}\n"
     assert "step-0: early running, 1 to come" in shown
+
+
+class CountingMeter:
+    """A meter that has a reading for each look."""
+
+    def __init__(self) -> None:
+        self.readings: list[Reading] = []
+
+    def look(self) -> None:
+        self.readings.append(Reading(epoch_s=float(len(self.readings)), used_core_s=0.0, slots={}))
+
+    def take_readings(self) -> tuple[Reading, ...]:
+        taken, self.readings = tuple(self.readings), []
+        return taken
+
+
+def test_a_meter_looks_while_jobs_run_and_gives_what_it_read_once(cluster: LocalCluster) -> None:
+    assert cluster.take_readings() == ()
+    cluster.meter = CountingMeter()
+    cluster.perform("step-0", [Order("early", ("one.py", "."), delay_s=1.0)], limit_s=1e9)
+    assert len(cluster.take_readings()) > 4  # four looks while nothing runs yet
+    assert cluster.take_readings() == ()
 
 
 def test_a_step_that_takes_too_long_is_ended_with_its_jobs(cluster: LocalCluster, clock: Clock) -> None:
