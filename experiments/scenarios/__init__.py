@@ -18,6 +18,7 @@ from experiments.harness.reserved import Course
 from experiments.scenarios.beside import BesideAnother
 from experiments.scenarios.contend import Contend
 from experiments.scenarios.fig4 import Fig4
+from experiments.scenarios.half import Half
 from experiments.scenarios.homes import Homes
 from experiments.scenarios.laws import Laws
 from experiments.scenarios.mixed import Mixed
@@ -108,6 +109,7 @@ SCENARIOS: dict[str, Callable[..., AnyScenario]] = {
     "beside": BesideAnother,
     "contend": Contend,
     "fig4": Fig4,
+    "half": Half,
     "homes": Homes,
     "laws": Laws,
     "mixed": Mixed,
