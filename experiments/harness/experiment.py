@@ -200,9 +200,12 @@ def _perform(step: str, orders: list[Order], cluster: LocalCluster, session: Ses
         # Its time would become the others' deadline. A job with a deadline that fails is a result.
         if order.deadline_s is None and job.exit_code != 0 and not order.may_fail:
             raise SystemExit(f"{step}: {job.job} ended with {job.exit_code}; the log is in {cluster.logs}")
-    inside = math.fsum(_executors_core_s(cluster, job) for job in jobs)
-    record = watch.record(step, session, cluster.capacity(), inside, jobs)
-    return structs.replace(record, readings=cluster.take_readings())
+    readings = cluster.take_readings()
+    if readings:
+        inside = readings[-1].used_core_s - readings[0].used_core_s  # from an executor's launch on, not from its first sample
+    else:
+        inside = math.fsum(_executors_core_s(cluster, job) for job in jobs)
+    return structs.replace(watch.record(step, session, cluster.capacity(), inside, jobs), readings=readings)
 
 
 def _perform_stock(step: str, orders: list[Order], cluster: LocalCluster, session: Session) -> StepRecord:
