@@ -36,7 +36,7 @@ from experiments.baselines.cpu_shares import divide, refuse_without_shares
 from experiments.baselines.lost_work import Story, read_story
 from experiments.harness.live_cluster import end_processes, free_port, own_python_roots
 from experiments.harness.local_cluster import WORKLOADS
-from experiments.harness.recorded import JobRecord, Order, Reading
+from experiments.harness.recorded import JobRecord, Order, SlotReading
 from stage_model.errors import BadInput, Unavailable
 
 LABEL = "sparkpace.experiment"
@@ -84,7 +84,7 @@ class Standalone:
     jobs: dict[str, _Job] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
     _asked_s: float = 0.0
-    _readings: list[Reading] = field(default_factory=list)
+    _readings: list[SlotReading] = field(default_factory=list)
     _read_s: float = 0.0
 
     @property
@@ -205,10 +205,10 @@ class Standalone:
         self._read_s = now_s
         with suppress(OSError):  # a Master that is slow to answer is asked again
             slots = {one["id"]: int(one["cores"]) for one in self.ask()["activeapps"]}
-            reading = Reading(epoch_s=round(time.time(), 3), used_core_s=round(self.core_s(), 3), slots=slots)
+            reading = SlotReading(epoch_s=round(time.time(), 3), used_core_s=round(self.core_s(), 3), slots=slots)
             self._readings.append(reading)
 
-    def take_readings(self) -> tuple[Reading, ...]:
+    def take_readings(self) -> tuple[SlotReading, ...]:
         """Return the readings since the last call."""
         taken, self._readings = tuple(self._readings), []
         return taken
@@ -287,7 +287,7 @@ class StockRun:
 
     jobs: list[JobRecord]
     core_s: float
-    readings: tuple[Reading, ...]
+    readings: tuple[SlotReading, ...]
 
 
 def run_stock(

@@ -27,7 +27,7 @@ from controller.submit.driver_run import RECORD_S, find
 from controller.submit.spark_install import find_spark
 from experiments.harness.live_cluster import Sparkpace, end_processes
 from experiments.harness.machine import PROJECT
-from experiments.harness.recorded import JobRecord, Order, Reading, Taught
+from experiments.harness.recorded import JobRecord, Order, SlotReading, Taught
 from experiments.harness.result_folder import OUTPUT
 from experiments.harness.wrong_profile import taught_by
 from experiments.workloads.inputs import prepare_inputs
@@ -56,7 +56,7 @@ class Meter(Protocol):
 
     def look(self) -> None: ...
 
-    def take_readings(self) -> tuple[Reading, ...]:
+    def take_readings(self) -> tuple[SlotReading, ...]:
         """Return the readings since the last call."""
 
 
@@ -159,7 +159,7 @@ class LocalCluster:
             file.write_bytes(profile_json(taught_by(ProfileStore(self.home.profiles), what.runs, what.factor)))
         return file
 
-    def take_readings(self) -> tuple[Reading, ...]:
+    def take_readings(self) -> tuple[SlotReading, ...]:
         """Return what the meter read since the last call; nothing without one."""
         return self.meter.take_readings() if self.meter is not None else ()
 

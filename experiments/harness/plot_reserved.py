@@ -7,10 +7,10 @@ from pathlib import Path
 
 from controller.runs.plot import DEADLINE, new_figure, save
 from controller.runs.plot_runs import COLOURS, FRAME_INCHES, ROW_INCHES
-from experiments.harness.reserved import Course
+from experiments.harness.reserved import CoreCourse
 
 
-def plot_reserved(courses: Mapping[str, Course], out: Path) -> None:
+def plot_reserved(courses: Mapping[str, CoreCourse], out: Path) -> None:
     """Draw the courses, one below the other; none of them is empty."""
     figure = new_figure(out, height=FRAME_INCHES + ROW_INCHES * len(courses))
     axes = figure.subplots(len(courses), 1, sharex=True, sharey=True, squeeze=False)[:, 0]

@@ -85,9 +85,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
         return 0.0 if self.arrived_epoch_s is None else float(self.summary["submitted_epoch_s"]) - self.arrived_epoch_s
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a standalone cluster showed at a moment: the slots that each application holds, as its Master says, and the CPU
-    that the Workers' control groups have used so far, in core-seconds."""
+class SlotReading(msgspec.Struct, frozen=True, kw_only=True):
+    """A moment of a standalone cluster: the slots that each application holds, as the Master says, and the CPU that the
+    Workers' control groups have used so far, in core-seconds."""
 
     epoch_s: float
     used_core_s: float
@@ -110,7 +110,7 @@ class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     capacity: dict[str, float]
     jobs: tuple[JobRecord, ...]
     given_up: dict[str, float] = {}
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[SlotReading, ...] = ()
 
     def job(self, name: str) -> JobRecord:
         return next(job for job in self.jobs if job.job == name)

@@ -32,7 +32,7 @@ class CoreSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class CoreCourse:
     """The spans of a step, and the cores of its cluster."""
 
     capacity: float
@@ -52,7 +52,7 @@ class Course:
         return max((span.reserved for span in self.spans), default=0.0)
 
 
-def course_of(step: StepRecord, slot_cores: float, samples: Mapping[str, Sequence[Sample]] | None) -> Course:
+def course_of(step: StepRecord, slot_cores: float, samples: Mapping[str, Sequence[Sample]] | None) -> CoreCourse:
     """Return the course of a step on a standalone cluster. `slot_cores`: cores that a slot can have at most; `samples`: those
     of paced executors by application id, None on stock Spark."""
     readings = step.readings
@@ -70,7 +70,7 @@ def course_of(step: StepRecord, slot_cores: float, samples: Mapping[str, Sequenc
         reserved = (quota_core_s[place] + slot_cores * unpaced_s) / lasts_s
         used = (following.used_core_s - one.used_core_s) / lasts_s
         spans.append(CoreSpan(one.epoch_s - zero_s, following.epoch_s - zero_s, reserved, used))
-    return Course(math.fsum(step.capacity.values()), tuple(spans))
+    return CoreCourse(math.fsum(step.capacity.values()), tuple(spans))
 
 
 def _quotas(step: StepRecord, samples: Mapping[str, Sequence[Sample]], most: float) -> Iterator[tuple[float, float, float]]:

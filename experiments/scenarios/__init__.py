@@ -14,7 +14,7 @@ import msgspec
 
 from experiments.baselines.admission import Play
 from experiments.harness.recorded import Condition, Data, Goal, Order
-from experiments.harness.reserved import Course
+from experiments.harness.reserved import CoreCourse
 from experiments.scenarios.beside import BesideAnother
 from experiments.scenarios.contend import Contend
 from experiments.scenarios.fig4 import Fig4
@@ -101,7 +101,7 @@ class Distributions(Protocol):
 class Reserving(Protocol):
     """A scenario with pictures of the cores that executors reserve over time: by picture's name, the course of every row."""
 
-    def courses(self, data: Data) -> dict[str, dict[str, Course]]: ...
+    def courses(self, data: Data) -> dict[str, dict[str, CoreCourse]]: ...
 
 
 AnyScenario = Real | Simulated | Measured | Scheduled

@@ -30,7 +30,7 @@ from experiments.harness.recorded import (
     judged,
     within_capacity,
 )
-from experiments.harness.reserved import Course, course_of
+from experiments.harness.reserved import CoreCourse, course_of
 from experiments.scenarios.half_goals import (
     HALF,
     LESS,
@@ -40,7 +40,7 @@ from experiments.scenarios.half_goals import (
     HalfLimits,
     Morning,
     MorningJob,
-    goals_of,
+    morning_goals,
     needs_all,
     reserved_ratios,
 )
@@ -174,7 +174,7 @@ class Half(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         for job in step.jobs:
             yield MorningJob(job.job, self._deadline_s(job.job, data), float(job.summary["end_s"]), job.exit_code != 0)
 
-    def _course(self, step: StepRecord, side: str, data: Data) -> Course:
+    def _course(self, step: StepRecord, side: str, data: Data) -> CoreCourse:
         return course_of(step, self.slot_cores, None if side in (STOCK, LESS) else data.samples)
 
     def conditions(self, data: Data) -> list[Condition]:
@@ -190,7 +190,7 @@ class Half(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def goals(self, data: Data) -> list[Goal]:
         mornings = self.mornings(data)
-        return goals_of(mornings, self.limits) if mornings else []
+        return morning_goals(mornings, self.limits) if mornings else []
 
     def tables(self, data: Data) -> str:
         mornings = self.mornings(data)
@@ -244,7 +244,7 @@ class Half(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             step.step: [job.app_id for job in step.jobs] for side in (OURS, HALF) for step in data.starting(f"{side}-")[:1]
         }
 
-    def courses(self, data: Data) -> dict[str, dict[str, Course]]:
+    def courses(self, data: Data) -> dict[str, dict[str, CoreCourse]]:
         first = [morning for morning in self.mornings(data) if morning.number == 0 and morning.side != LESS]
         found = {morning.side: morning.course for morning in first if morning.course.spans}
         return {"cores": found} if found else {}

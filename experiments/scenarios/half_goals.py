@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from experiments.harness.recorded import Condition, Goal
-from experiments.harness.reserved import Course
+from experiments.harness.reserved import CoreCourse
 
 STOCK, OURS, HALF, LESS = "stock", "sparkpace", "half", "less"
 SIDES = (STOCK, OURS, HALF)
@@ -49,7 +49,7 @@ class Morning:
     side: str
     number: int
     jobs: tuple[MorningJob, ...]
-    course: Course
+    course: CoreCourse
 
     def late(self, limits: HalfLimits) -> list[MorningJob]:
         return [job for job in self.jobs if job.is_late(limits)]
@@ -72,7 +72,7 @@ def reserved_ratios(mornings: Sequence[Morning], side: str) -> list[float]:
     return [other.course.reserved_core_s / stock.course.reserved_core_s for stock, other in pairs(mornings, side)]
 
 
-def goals_of(mornings: Sequence[Morning], limits: HalfLimits) -> list[Goal]:
+def morning_goals(mornings: Sequence[Morning], limits: HalfLimits) -> list[Goal]:
     """Return the goals; a goal to which no pair of mornings belongs has no figure."""
     ours, half = list(pairs(mornings, OURS)), list(pairs(mornings, HALF))
     more = [len(other.late(limits)) - len(stock.late(limits)) for stock, other in ours]

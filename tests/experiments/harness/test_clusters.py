@@ -1,4 +1,4 @@
-"""Which clusters of an experiment are up when; they are stand-ins that note their start and end."""
+"""The times at which the clusters of an experiment are up; they are stand-ins that note their start and end."""
 
 from __future__ import annotations
 

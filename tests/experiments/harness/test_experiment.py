@@ -15,7 +15,7 @@ from controller.runs.plot import plot_run
 from experiments.__main__ import main
 from experiments.harness import clusters, experiment, machine
 from experiments.harness.packed import unpack
-from experiments.harness.recorded import Data, JobRecord, Order, Reading
+from experiments.harness.recorded import Data, JobRecord, Order, SlotReading
 from experiments.harness.result_folder import ResultFolder
 from experiments.scenarios import make_scenario
 from experiments.scenarios.fig4 import Fig4
@@ -46,7 +46,7 @@ class MadeUpCluster:
     def capacity(self) -> dict[str, float]:
         return CAPACITY
 
-    def take_readings(self) -> tuple[Reading, ...]:
+    def take_readings(self) -> tuple[SlotReading, ...]:
         return ()
 
     def prepare(self, orders: Sequence[Order]) -> None:

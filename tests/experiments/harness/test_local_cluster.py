@@ -21,7 +21,7 @@ from controller.wire.states import ApplicationState
 from experiments.harness import local_cluster
 from experiments.harness.live_cluster import Sparkpace
 from experiments.harness.local_cluster import LocalCluster
-from experiments.harness.recorded import Order, Reading
+from experiments.harness.recorded import Order, SlotReading
 from experiments.harness.result_folder import OUTPUT
 
 SUBMIT = """
@@ -127,12 +127,12 @@ class CountingMeter:
     """A meter that has a reading for each look."""
 
     def __init__(self) -> None:
-        self.readings: list[Reading] = []
+        self.readings: list[SlotReading] = []
 
     def look(self) -> None:
-        self.readings.append(Reading(epoch_s=float(len(self.readings)), used_core_s=0.0, slots={}))
+        self.readings.append(SlotReading(epoch_s=float(len(self.readings)), used_core_s=0.0, slots={}))
 
-    def take_readings(self) -> tuple[Reading, ...]:
+    def take_readings(self) -> tuple[SlotReading, ...]:
         taken, self.readings = tuple(self.readings), []
         return taken
 

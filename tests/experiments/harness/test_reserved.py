@@ -13,8 +13,8 @@ from msgspec import structs
 
 from controller.wire.worker import Sample
 from experiments.harness.plot_reserved import plot_reserved
-from experiments.harness.recorded import Reading, StepRecord
-from experiments.harness.reserved import CoreSpan, Course, course_of
+from experiments.harness.recorded import SlotReading, StepRecord
+from experiments.harness.reserved import CoreCourse, CoreSpan, course_of
 from tests.fakes.recorded import job_record, step_record
 from tests.fakes.views import sample
 
@@ -23,7 +23,9 @@ SLOT = 0.4
 
 def step(*readings: tuple[float, float, int]) -> StepRecord:
     """Return a step of one job, `app`, submitted at 1000 s; each reading has its second, CPU so far and slots of that job."""
-    made = [Reading(epoch_s=1000 + s, used_core_s=cpu, slots={"app": slots} if slots else {}) for s, cpu, slots in readings]
+    made = [
+        SlotReading(epoch_s=1000 + s, used_core_s=cpu, slots={"app": slots} if slots else {}) for s, cpu, slots in readings
+    ]
     return structs.replace(step_record("stock-0", job_record("job", "app", end_s=30)), readings=tuple(made))
 
 
@@ -59,8 +61,8 @@ def test_an_executor_that_has_exited_reserves_nothing() -> None:
 
 
 def test_without_two_readings_nothing_is_known() -> None:
-    assert course_of(step((0, 0.0, 3)), SLOT, None) == Course(pytest.approx(1.7), ())
-    assert (Course(1.0, ()).reserved_core_s, Course(1.0, ()).most_cores) == (0.0, 0.0)
+    assert course_of(step((0, 0.0, 3)), SLOT, None) == CoreCourse(pytest.approx(1.7), ())
+    assert (CoreCourse(1.0, ()).reserved_core_s, CoreCourse(1.0, ()).most_cores) == (0.0, 0.0)
 
 
 ROWS = st.lists(st.tuples(st.floats(0.05, 3.0), st.floats(0.05, 2.0)), min_size=1, max_size=8)
@@ -80,6 +82,6 @@ def test_a_paced_executor_never_reserves_more_than_stock_ones_where_the_master_s
 
 
 def test_a_picture_is_made(tmp_path: Path) -> None:
-    course = Course(1.6, (CoreSpan(-0.5, 1.0, 0.8, 0.5), CoreSpan(1.0, 3.0, 0.4, 0.1)))
+    course = CoreCourse(1.6, (CoreSpan(-0.5, 1.0, 0.8, 0.5), CoreSpan(1.0, 3.0, 0.4, 0.1)))
     plot_reserved({"stock": course, "sparkpace": course}, tmp_path / "cores.png")
     assert (tmp_path / "cores.png").read_bytes().startswith(b"\x89PNG")

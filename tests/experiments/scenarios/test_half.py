@@ -9,8 +9,8 @@ import pytest
 from msgspec import structs
 
 from experiments.harness.experiment import read_spec
-from experiments.harness.recorded import Data, Order, Reading, StepRecord, Taught
-from experiments.harness.reserved import CoreSpan, Course
+from experiments.harness.recorded import Data, Order, SlotReading, StepRecord, Taught
+from experiments.harness.reserved import CoreCourse, CoreSpan
 from experiments.scenarios import make_scenario
 from experiments.scenarios.half import Half, HalfJob
 from experiments.scenarios.half_goals import (
@@ -21,7 +21,7 @@ from experiments.scenarios.half_goals import (
     HalfLimits,
     Morning,
     MorningJob,
-    goals_of,
+    morning_goals,
     needs_all,
     reserved_ratios,
 )
@@ -130,11 +130,11 @@ def morning(side: str, number: int, reserved: float, *ends: float, failed: str =
     """Return a morning of jobs with deadlines of 100 s, in which that many core-seconds were reserved."""
     names = [f"job{place}" for place in range(len(ends))]
     jobs = tuple(MorningJob(name, 100.0, end_s, name == failed) for name, end_s in zip(names, ends, strict=True))
-    return Morning(side, number, jobs, Course(1.6, (CoreSpan(0.0, 10.0, reserved / 10, 0.1),)))
+    return Morning(side, number, jobs, CoreCourse(1.6, (CoreSpan(0.0, 10.0, reserved / 10, 0.1),)))
 
 
 def figures(*mornings: Morning) -> list[tuple[float | None, int, bool | None]]:
-    return [(goal.measured, goal.n, goal.met) for goal in goals_of(mornings, LIMITS)]
+    return [(goal.measured, goal.n, goal.met) for goal in morning_goals(mornings, LIMITS)]
 
 
 def test_jobs_are_late_beyond_half_a_percent_and_if_they_failed() -> None:
@@ -180,7 +180,9 @@ def test_stock_spark_needs_all_its_workers_only_if_more_is_late_with_one_less(fe
 def met(side: str, query_s: float, model_s: float, reserved: int) -> StepRecord:
     """Return a morning of 100 s in which `reserved` slots were held."""
     jobs = [job_record("query", f"{side}-q", end_s=query_s), job_record("model", f"{side}-m", end_s=model_s)]
-    readings = [Reading(epoch_s=1000.0 + second, used_core_s=0.3 * second, slots={"q": reserved}) for second in (0, 50, 100)]
+    readings = [
+        SlotReading(epoch_s=1000.0 + second, used_core_s=0.3 * second, slots={"q": reserved}) for second in (0, 50, 100)
+    ]
     return structs.replace(step_record(f"{side}-0", *jobs), readings=tuple(readings))
 
 
