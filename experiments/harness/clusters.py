@@ -17,7 +17,7 @@ from controller.submit.bridge_jar import bridge_jar
 from controller.submit.spark_install import find_spark
 from experiments.baselines.standalone import standalone
 from experiments.harness.live_cluster import own_python_roots
-from experiments.harness.local_cluster import LocalCluster, Meter
+from experiments.harness.local_cluster import LocalCluster, SlotMeter
 from experiments.harness.one_node import find_kubeconfig, fresh_namespace, load_image, namespace_of
 from experiments.harness.result_folder import Asked, AskedCluster
 from stage_model.errors import BadInput
@@ -34,7 +34,7 @@ class Elsewhere:
     master: str
     settings: Mapping[str, object]
     variables: Mapping[str, str] = field(default_factory=dict)
-    meter: Meter | None = None
+    meter: SlotMeter | None = None
 
     def options(self) -> tuple[str, ...]:
         conf = (word for key, value in self.settings.items() for word in ("--conf", f"{key}={value}"))

@@ -51,7 +51,7 @@ class SubmittedJob:
     folder: Path | None
 
 
-class Meter(Protocol):
+class SlotMeter(Protocol):
     """A reader of what executors hold that another cluster manager has started."""
 
     def look(self) -> None: ...
@@ -69,7 +69,7 @@ class LocalCluster:
         self.folder, self.home = folder, Home(folder / (f"home-{name}" if name else "home"))
         self.options: tuple[str, ...] = ()
         self.variables: Mapping[str, str] = {}
-        self.meter: Meter | None = None
+        self.meter: SlotMeter | None = None
         self.sparkpace = Sparkpace(self.home, folder)
         self.logs = folder / "logs"
 
