@@ -76,6 +76,7 @@ class ProcessRuntime(Starter):
             self.remove(launch.key)
         self._refuse(launch)
         launching.ensure_log_dir(launch)
+        self._refuse_closed(launch)
         name = launching.unique_name(self._cluster_id, self._worker_id, launch.key)
         group = self._cgroups.create(f"{PARENT}/{name}")
         child: subprocess.Popen[bytes] | None = None
@@ -114,6 +115,18 @@ class ProcessRuntime(Starter):
             reason = f"it belongs to uid {launch.uid}, the agent to uid {mine}; run the agent as {launch.uid} or root"
         if reason is not None:
             raise RuntimeRefused(f"executor {launch.key.text} cannot start: {reason}")
+
+    def _refuse_closed(self, launch: Launch) -> None:
+        """Raise `RuntimeRefused` where another user may not enter the log directory: the executor could say nothing."""
+        if not _identity(launch.uid, launch.gid):
+            return
+        try:
+            self.run_program(Program(("/bin/sh", "-c", 'cd "$0"', str(launch.log_dir)), launch.uid, launch.gid))
+        except RuntimeRefused as error:
+            raise RuntimeRefused(
+                f"executor {launch.key.text} cannot start: user {launch.uid} may not enter folder {launch.log_dir} or one "
+                "above it; use runtime docker, or a cluster that this user has started"
+            ) from error
 
     def _register(self, launch: Launch, child: subprocess.Popen[bytes], group: Group | None, path: Path) -> _Known:
         """Give the waiting child its quota and its record."""

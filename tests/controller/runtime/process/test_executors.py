@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -134,6 +137,19 @@ def test_a_program_runs_as_its_submitter(rig: ProcessRig) -> None:
     with pytest.raises(RuntimeRefused, match="python3"):
         runtime.run_program(Program(who, NOBODY, NOBODY))
     assert runtime.run_program(Program(("/usr/bin/python3", *who[1:]), NOBODY, NOBODY)) == f"{NOBODY} []\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run programs as another user")
+def test_an_executor_of_another_user_starts_only_where_that_user_may_enter() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders are closed to others
+        rig = ProcessRig(Path(folder))
+        runtime, launch = rig.runtime(), replace(rig.launch(rigs.IDLE), uid=NOBODY, gid=NOBODY)
+        for mode, starts in ((0o700, False), (0o711, True)):
+            rig.directory.chmod(mode)
+            with nullcontext() if starts else pytest.raises(RuntimeRefused, match=f"user {NOBODY} may not enter"):
+                runtime.start(launch)
+            assert [seen.running for seen in runtime.observe().values()] == [True] * starts
+        rig.close()
 
 
 def test_a_signal_at_the_very_start_reaches_the_program_and_does_not_end_the_shell_that_keeps_its_output(
