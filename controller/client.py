@@ -18,6 +18,7 @@ from controller.machine.http import HttpAnswer, HttpConnection, to_master
 from controller.machine.tls import address_of
 from controller.wire import command, version
 from controller.wire.course import Course, EndedRun, EndedRuns, SavingsReply
+from controller.wire.hosting import HostedList, HostedView, HostRequest
 from controller.wire.joining import JoinCheck, JoinFound, JoinRequest, NewIdentity
 from controller.wire.message import Message
 from controller.wire.worker import Changed
@@ -84,6 +85,20 @@ class MasterClient:
     def services(self, after: str) -> dict[str, str]:
         """Return the addresses of the services among what a job comes after, by the words that asked for them."""
         return self._call("/v1/services", command.Services, command.ServicesRequest(after=after)).addresses
+
+    def host_driver(self, asked: HostRequest) -> HostedView:
+        """Have a worker host a driver; return once the driver is stored."""
+        return self._call("/v1/drivers", HostedView, asked)
+
+    def hosted_drivers(self) -> tuple[HostedView, ...]:
+        return self._call("/v1/drivers", HostedList).drivers
+
+    def hosted_driver(self, driver_id: str) -> HostedView:
+        return self._call(f"/v1/drivers/{_quoted(driver_id)}", HostedView)
+
+    def kill_driver(self, driver_id: str) -> HostedView:
+        """Have a hosted driver end for good; return before it is gone."""
+        return self._call(f"/v1/drivers/{_quoted(driver_id)}/kill", HostedView, command.Empty())
 
     def driver_ended(self, submission: str, exit_code: int) -> None:
         self._request(f"/v1/submissions/{_quoted(submission)}/ended", command.DriverEnded(exit_code=exit_code))

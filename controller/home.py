@@ -52,6 +52,8 @@ HASHED = "sha256:"
 """Beginning of a file of `agent-tokens` that has only the token's hash: no token has a colon."""
 SHORTEST_SECRET = 16
 """Least characters of a secret that the operator has chosen."""
+DRIVERS = "drivers"
+"""Name of the folder, in the agent's own, that has the records of the drivers that it hosts."""
 ORDERS = "orders"
 """Name of the folder, in the agent's own, that has a folder per executor; an executor sees its own folder read-only."""
 

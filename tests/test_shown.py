@@ -125,7 +125,8 @@ def take(given: Sequence[str]) -> None:
     """Parse the words as our command does. Raise `UsageError` or `BadInput` for words that it does not take."""
     context = parsed(given)
     if context.command.name == "submit":  # which reads its words itself
-        assert split_arguments(context.params["arguments"]).application
+        split = split_arguments(context.params["arguments"])
+        assert split.application or split.spark_options.keys() & {"--status", "--kill"}
         assert {option.name for option in read_options(given[1:])[0]} <= OFFERED
 
 

@@ -14,10 +14,21 @@ import sys
 import threading
 import time
 
+from msgspec import structs
+
 from controller.agent.executors.watching import end_executors, make_runtime, why_unguarded
+from controller.agent.hosting import end_starts
 from controller.agent.membership import NOT_ALONE, find_cluster, is_alone
 from controller.agent.open_quotas import let_go_all, open_all
-from controller.agent.parts import make_agent, make_launcher, make_link, make_local_use, make_rating
+from controller.agent.parts import (
+    driver_records,
+    make_agent,
+    make_driver_host,
+    make_launcher,
+    make_link,
+    make_local_use,
+    make_rating,
+)
 from controller.agent.rating import sharers_of
 from controller.agent.supervisor import LEFT_CODE
 from controller.agent.threads import Threads
@@ -64,6 +75,7 @@ class Child:
         self.local_use = make_local_use(options, self.launcher)
         self.agent = make_agent(options, self.launcher, self.local_use)
         self.rating = make_rating(options, cluster_id, self.launcher, self.agent)
+        self.drivers = make_driver_host(options)
         self.wake, self.stop = threading.Event(), threading.Event()
         self._has_left = False
         self.threads = Threads(self.stop, self.agent.outbox.note)
@@ -122,6 +134,7 @@ class Child:
         add("starts", lambda beat: launcher.run_starts(wake, stop, beat), patience_s=START_PATIENCE_S)
         add("stops", lambda beat: launcher.run_stops(wake, stop, beat), patience_s=STOP_PATIENCE_S)
         places = self.agent.executors.places
+        add("drivers", lambda beat: self.drivers.run(wake, stop, beat), patience_s=START_PATIENCE_S)
         add("disk", lambda beat: self.local_use.run(places, wake, stop, beat), patience_s=DISK_PATIENCE_S)
         add("rates", lambda beat: self.rating.run(stop, beat), patience_s=RATES_PATIENCE_S)
 
@@ -155,16 +168,18 @@ class Child:
     def _tick(self) -> None:
         for reply, sent, at_s in self.link.take():
             self.agent.receive(reply.desired, at_s)
+            self.drivers.take(reply.desired)
             self.agent.outbox.acknowledge(reply.samples_acknowledged, sent.notes, at_s)
             self._has_left = self._has_left or sent.leaves
-        self.link.post(self.agent.run_once())
+        self.link.post(structs.replace(self.agent.run_once(), drivers=self.drivers.reports()))
         agent = self.agent
         sharers = sharers_of(agent.known, agent.plans, agent.state, self.launcher.clock())
         self.rating.post(tuple(agent.state.executors), sharers)
         self._has_left = self._has_left or self.agent.is_overdue
 
     def _end_executors(self) -> None:
-        """End the executors of this worker, which the master has ended; executors of other cluster managers are let go."""
+        """End the executors and the hosted drivers of this worker, which the master has ended; executors of other cluster
+        managers are let go."""
         log.warning("the master has ended this worker, so its agent ends, with %d executor(s)", len(self.agent.known))
         self._release()  # an executor that cannot be ended is not held back at least
         self.runtime.close()
@@ -180,6 +195,10 @@ class Child:
             end_executors(self.options, self.link.orders.cluster_id)
         except PaceError as error:
             log.error("executors may be left: %s", error)
+        try:
+            end_starts(driver_records(self.options))
+        except PaceError as error:
+            log.error("%s", error)
 
 
 def pause_s(cpu_s: float, period_s: float) -> float:

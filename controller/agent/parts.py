@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
 from controller.agent.executors.launcher import Launcher
 from controller.agent.executors.local_use import LocalUse
 from controller.agent.executors.starting import AdoptingStarter, LaunchingStarter
 from controller.agent.executors.watching import Watching
+from controller.agent.hosting import DriverHost
 from controller.agent.link import Link, OrderFilter
 from controller.agent.loop import Agent, Looks
 from controller.agent.rating import Rating
@@ -17,7 +19,7 @@ from controller.agent.relieving import MachineRoom
 from controller.agent.site import make_site, make_worker, why_fewer_cores
 from controller.asks.local_limit import parse_local_limit
 from controller.asks.options import AgentOptions
-from controller.home import Home
+from controller.home import DRIVERS, Home
 from controller.runtime.base import Adopter, Starter
 from controller.runtime.engines import machine_busy_s
 from controller.runtime.table import RUNTIMES
@@ -58,6 +60,15 @@ def make_agent(options: AgentOptions, launcher: Launcher, local_use: LocalUse) -
 
 def make_rating(options: AgentOptions, cluster_id: str, launcher: Launcher, agent: Agent) -> Rating:
     return Rating(options, cluster_id, launcher.runtime, agent.outbox.note, launcher.clock)
+
+
+def make_driver_host(options: AgentOptions) -> DriverHost:
+    """Make the host of drivers. It looks after those on record also where the agent hosts no further ones."""
+    return DriverHost(driver_records(options), Home(options.home).logs)
+
+
+def driver_records(options: AgentOptions) -> Path:
+    return Home(options.home).agent(options.worker_id) / DRIVERS
 
 
 def make_link(options: AgentOptions, cluster_id: str, wake: Callable[[], None]) -> Link:

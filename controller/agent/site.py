@@ -95,6 +95,7 @@ def make_worker(options: AgentOptions, tree: CgroupTree | None = None) -> Worker
         adopts=not row.starts,
         everywhere=row.everywhere,
         nodes=options.nodes,
+        hosts_for=os.geteuid() if options.host_drivers else None,
     )
 
 

@@ -112,6 +112,8 @@ class AgentOptions:
     """Machines that its executors are on; each has `cores` for them."""
     namespace: str | None
     """Namespace of Kubernetes; None: all namespaces."""
+    host_drivers: bool
+    """True if the agent runs drivers of `submit --deploy-mode cluster`."""
 
     def to_json(self) -> bytes:
         """Write the options for the agent's other processes, by the standard library's JSON, because the supervisor carries

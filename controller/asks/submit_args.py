@@ -29,12 +29,12 @@ OUR_SCHEME = "sparkpace://"
 SPARK_FLAGS = frozenset({"--load-spark-defaults", "--supervise", "--usage-error", "--verbose", "-v", "--version"})
 FORMS = ("table", "json")
 DEPLOY_MODE = "spark.submit.deployMode"
-CLIENT = "client"
-"""The one deploy mode: `sparkpace submit` stays with its driver."""
+CLIENT, CLUSTER = "client", "cluster"
+"""The deploy modes: `sparkpace submit` stays with its driver, or a worker hosts the driver."""
 _NO_SETTINGS = (
     SubmitOption(shown="--dry-run", help="only plan; start nothing"),
     SubmitOption(shown="--output json|table", choices=FORMS, help="form of the plan of --dry-run; json has all fields"),
-    SubmitOption(shown="--detach", help="return once the application runs"),
+    SubmitOption(shown="--detach", help="return once the application runs; in cluster mode, once the driver runs"),
     SubmitOption(shown="--exec", help="replace this process by the driver; show no progress"),
     SubmitOption(shown="--encrypt", help="encrypt the connections of driver and executors"),
     SubmitOption(
@@ -50,8 +50,6 @@ OWN_VALUES = frozenset(name for name, option in OPTIONS.items() if option.takes_
 OWN_FLAGS = OPTIONS.keys() - OWN_VALUES
 REFUSED = {
     "--remote": "the Spark Connect server is the driver there; its sessions set spark.pace.deadline themselves",
-    "--kill": "use `sparkpace kill APP`",
-    "--status": "use `sparkpace ps`",
     "--proxy-user": "executors run as the submitting user",
 }
 
@@ -110,6 +108,17 @@ def read_options(arguments: Sequence[str]) -> tuple[list[OptionWord], tuple[str,
         else:
             found.append(OptionWord(word, name))
     return found, tuple(arguments[at:])
+
+
+def with_our_scheme(arguments: Sequence[str], own: str) -> list[str]:
+    """Return the words, in which Spark's way to write the address of the `own` master (sparkpace://HOST:PORT) names that
+    master: some programs, such as Airflow, poll drivers only of masters that begin with spark://."""
+    as_spark = own.replace(OUR_SCHEME, "spark://", 1)
+    options, rest = read_options(arguments)
+    words = (
+        ("--master", own) if option.name == "--master" and option.value == as_spark else option.words for option in options
+    )
+    return [*(word for of_option in words for word in of_option), *rest]
 
 
 def split_arguments(arguments: Sequence[str]) -> SubmitArguments:
@@ -186,10 +195,11 @@ def _setting(text: str) -> tuple[str, str]:
 
 def check_deploy_mode(
     arguments: SubmitArguments, file: Mapping[str, str], environment: Mapping[str, str], master: str | None
-) -> None:
-    """Check the first mode that is given, in the order of spark-submit (SparkSubmitArguments): the option, `--conf`, the
+) -> str:
+    """Return the first mode that is given, in the order of spark-submit (SparkSubmitArguments): the option, `--conf`, the
     files of settings (`file`), the environment. `master` is the URL of another cluster manager; None means Sparkpace. Raise
-    `BadInput` for a mode in which the driver would run at a place where it cannot be attached."""
+    `BadInput` for a mode in which the driver would run at a place where it cannot be attached, and for --supervise in client
+    mode on Sparkpace."""
     asked = {
         "--deploy-mode": arguments.spark_options.get("--deploy-mode"),
         f"--conf {DEPLOY_MODE}": arguments.conf.get(DEPLOY_MODE),
@@ -197,12 +207,13 @@ def check_deploy_mode(
         "the environment variable DEPLOY_MODE": environment.get("DEPLOY_MODE"),
     }
     where, mode = next(((where, mode) for where, mode in asked.items() if mode is not None), ("", CLIENT))
-    if mode == CLIENT:
-        return
-    if master is None:
-        raise BadInput(f"{where} {mode[:80]!r} is not offered; accepted: {CLIENT}, because the driver runs here")
-    if master.startswith("k8s://"):
+    if master is None and mode not in (CLIENT, CLUSTER):
+        raise BadInput(f"{where} {mode[:80]!r} is not a deploy mode; accepted: {CLIENT} or {CLUSTER}")
+    if master is not None and master.startswith("k8s://") and mode != CLIENT:
         raise BadInput(
             f"{where} {mode[:80]!r} is not offered by `sparkpace submit`, which stays with its driver; accepted: {CLIENT}, "
             "or spark-submit with the settings of `sparkpace conf --attach --kubernetes`"
         )
+    if master is None and mode == CLIENT and "--supervise" in arguments.spark:
+        raise BadInput(f"--supervise needs --deploy-mode {CLUSTER}: only a driver that a worker hosts is started again")
+    return mode

@@ -162,6 +162,7 @@ AGENT = (
         parse=check_namespace,
         everywhere=True,
     ),
+    ServiceOption("host-drivers", "Run drivers of `submit --deploy-mode cluster` as processes next to the agent.", flag=True),
     ServiceOption("labels", "Labels that jobs may ask for, as zone=a,disk=ssd.", parse=parse_labels, default="", up=False),
 )
 """Options of `agent`; their keys are fields of `AgentOptions`."""

@@ -11,6 +11,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from controller.asks.submit_args import with_our_scheme
+from controller.home import find_home
 from controller.submit.shim import NAMES, is_shim, real_submit, words_for_submit, words_for_the_real_one
 from controller.submit.spark_install import go_on_as, spark_of
 from stage_model.errors import PaceError, Unavailable
@@ -20,6 +22,8 @@ def submit_or_pass_on(arguments: list[str]) -> None:
     """Become `sparkpace submit` or the real spark-submit; no program that is started finds the scripts of `shim` again."""
     path = os.environ.get("PATH", "").split(os.pathsep)
     os.environ["PATH"] = os.pathsep.join(part for part in path if not is_shim(Path(part) / NAMES[0]))
+    with suppress(PaceError):  # without a master, no URL is its own
+        arguments = with_our_scheme(arguments, find_home(None, os.environ).need_cluster().spark_master)
     words = words_for_submit(arguments)
     if words is None:
         go_on_as([str(real_submit(os.environ)), *words_for_the_real_one(arguments)], os.environ)

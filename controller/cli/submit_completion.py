@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from controller.asks.job_setting import SubmitOption
-from controller.asks.submit_args import CLIENT, OFFERED, OPTIONS, OWN_VALUES, SPARK_VALUES, OptionWord, read_options
+from controller.asks.submit_args import CLIENT, CLUSTER, OFFERED, OPTIONS, OWN_VALUES, SPARK_VALUES, OptionWord, read_options
 from controller.cli.completion import complete_profiles, complete_running, completes
 from controller.home import find_home
 
@@ -24,7 +24,7 @@ _SPARK = {
     )
 }
 _SPARK |= {name: SubmitOption(repeated=True, help="") for name in ("--conf", "-c")}
-KNOWN = {**OPTIONS, **_SPARK, "--deploy-mode": SubmitOption(choices=(CLIENT,), help="")}
+KNOWN = {**OPTIONS, **_SPARK, "--deploy-mode": SubmitOption(choices=(CLIENT, CLUSTER), help="")}
 """Options whose values have known forms, by name."""
 _NOTHING = SubmitOption(help="")
 

@@ -20,6 +20,7 @@ from controller.machine.process import Process
 from controller.machine.waiting import wait_until
 from controller.master.providers import NODE_RUNTIME
 from controller.wire.command import WorkerView
+from controller.wire.hosting import FINAL
 from stage_model.errors import BadInput, PaceError, Unavailable
 
 END_S = 15.0
@@ -84,8 +85,8 @@ def stop(home: Home, cluster: Cluster | None, *, everywhere: bool = False) -> St
 
 
 def _end_work(home: Home, url: str, stopped: Stopped) -> None:
-    """End the applications and the workers that the master had started. Raise `PaceError` for a master that this release
-    cannot call, or without its token."""
+    """End the applications, the hosted drivers and the workers that the master had started. Raise `PaceError` for a master
+    that this release cannot call, or without its token."""
     stopped.notes += [
         f"application {name} was not over when its agents were stopped: its driver may go on, or its record could not be "
         f"written"
@@ -133,17 +134,23 @@ def _end_elsewhere(client: MasterClient, home: Home) -> list[str]:
 
 
 def _end_applications(client: MasterClient) -> list[str]:
-    """End the applications; return the ids of applications that are not over in time. An application is over when its record
-    is written: until then its driver may have to be informed."""
+    """End the applications and the hosted drivers; return the ids of applications that are not over in time. An application
+    is over when its record is written: until then its driver may have to be informed. Hosted drivers that are left are ended
+    with their workers."""
 
     def going_on() -> list[str]:
         return [view.application_id for view in client.applications() if view.executors or not view.finished]
+
+    def hosted() -> list[str]:
+        return [driver.driver_id for driver in client.hosted_drivers() if driver.state not in FINAL]
 
     try:
         for view in client.applications():
             if not view.ended:
                 client.kill(view.application_id)
-        wait_until(lambda: not going_on(), END_S, LOOK_S)
+        for driver_id in hosted():
+            client.kill_driver(driver_id)
+        wait_until(lambda: not going_on() and not hosted(), END_S, LOOK_S)
         return going_on()
     except PaceError:
         return []  # the master died meanwhile: the agents, which are asked next, end their executors

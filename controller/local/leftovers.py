@@ -9,7 +9,8 @@ import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from controller.home import ORDERS, Home
+from controller.agent.hosting import end_starts
+from controller.home import DRIVERS, ORDERS, Home
 from controller.locks import agent_lock
 from controller.master.providers import GROWN
 from controller.runtime import executor_record, launching
@@ -26,12 +27,18 @@ class Removed:
     """Counts of removed leftovers."""
 
     executors: int = 0
+    drivers: int = 0
     workers: int = 0
     groups: int = 0
 
     def said(self) -> str:
         """Return the counts in one sentence; empty without any."""
-        counts = ((self.executors, "executor(s)"), (self.workers, "started worker(s)"), (self.groups, "control group(s)"))
+        counts = (
+            (self.executors, "executor(s)"),
+            (self.drivers, "driver(s)"),
+            (self.workers, "started worker(s)"),
+            (self.groups, "control group(s)"),
+        )
         parts = ", ".join(f"{number} {what}" for number, what in counts if number)
         return f"Removed what had outlived its agent: {parts}." if parts else ""
 
@@ -50,6 +57,7 @@ def clear_worker(home: Home, worker_id: str, runtime: str, removed: Removed, lef
             for row in RUNTIMES.values():
                 if row.recorded or row.name == runtime:
                     removed.executors += row.load().end_all(owner)
+            removed.drivers += end_starts(home.agent(worker_id) / DRIVERS)
             # the secrets by which its executors proved themselves, where no agent saw them end
             shutil.rmtree(home.agent(worker_id) / ORDERS, ignore_errors=True)
             home.child_lock(worker_id).unlink()

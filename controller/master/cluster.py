@@ -16,6 +16,7 @@ from controller.master.command_calls import CommandCalls
 from controller.master.core.core import ClusterOptions, Core
 from controller.master.core.growing import Growing
 from controller.master.core.guard import guarded
+from controller.master.hosting_calls import HostingCalls
 from controller.master.log_calls import LogCalls
 from controller.master.notify.notifying import Notifying
 from controller.master.outside import Outside
@@ -24,7 +25,7 @@ from controller.master.providers import Provider
 from controller.master.providing import Providing
 from controller.master.recording import Recording
 from controller.master.report_calls import AgentCalls, DriverCalls
-from controller.master.restoring import restore
+from controller.master.restoring import restore, restore_drivers
 from controller.master.storage.kept import Kept
 from placement.growth import Growth
 from stage_model.errors import Unavailable
@@ -57,10 +58,12 @@ class ClusterState:
         self.registry, self.lifecycle, self.placing = core.registry, core.lifecycle, core.placing
         self.workers, self.applications, self.submissions = core.workers, core.applications, core.submissions
         restore(core.registry, kept.store, kept.profiles, now_s)
+        restore_drivers(core.hosting, kept.store)
         recording = Recording(core.lifecycle.records, kept.recorder, kept.profiles, self._pool)
         self.outside = Outside(core, kept.store, recording, wake)
         self.admission = Admitting(core.admission, core.submissions, kept.profiles)
-        self.drivers = DriverCalls(core.drivers, self.admission, self.outside)
+        self.drivers = DriverCalls(core.drivers, core.hosting, self.admission, self.outside)
+        self.hosting = HostingCalls(core.hosting, self.outside)
         self.logs = LogCalls(core.logs, self.outside)
         self.agents = AgentCalls(core.agents, self.outside, self.logs)
         self.commands = CommandCalls(core.commands, self.admission, self.outside)
@@ -91,6 +94,7 @@ class ClusterState:
         part, keeps no other from its turn."""
         with self.outside.changing(now_s) as changes:
             self.parts.do("looking for silent workers", self.core.silence.look, now_s)
+            self.parts.do("looking after hosted drivers", self.core.hosting.look, now_s)
             self.lifecycle.turns(self._dead_drivers(now_s), now_s)
             self.parts.do("looking after records", self._record, now_s)
             self.parts.do("splitting the time of pipelines", self._admit, now_s)

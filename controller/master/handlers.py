@@ -13,13 +13,14 @@ from starlette.requests import Request
 from controller.asks.job_options import asked_deadline_s
 from controller.master.access.peer import Address, find_facts, find_peer
 from controller.master.access.tokens import Gatekeeper
-from controller.master.access.vouching import counted_for, vouched
+from controller.master.access.vouching import check_vouched, counted_for, vouched
 from controller.master.cluster import ClusterState
 from controller.master.join_calls import JoinCalls
 from controller.version import VERSION
 from controller.wire import command
 from controller.wire.course import Course, EndedRuns, SavingsReply
 from controller.wire.driver import DriverReply, DriverSync, Registered, Registration
+from controller.wire.hosting import HostedList, HostedView, HostRequest
 from controller.wire.joining import Authority, JoinCheck, JoinFound, JoinRequest, NewIdentity
 from controller.wire.worker import Changed, WorkerReply, WorkerSync
 from stage_model.errors import PaceError
@@ -73,7 +74,8 @@ class Handlers:
     async def register(self, request: Request, said: Registration) -> Registered:
         # an application that registers again was submitted before
         with self._telling_a_refusal(said.name if said.application_id is None else None, lambda: asked_deadline_s(said)):
-            facts = await asyncio.to_thread(find_facts, said, self.gate.user(bearer_of(request)), _ends(request))
+            user = self.gate.user(bearer_of(request))
+            facts = await asyncio.to_thread(find_facts, said.process, said.uid, user, _ends(request))
             return await self.cluster.drivers.register(vouched(said, facts), self.clock)
 
     async def driver_sync(self, request: Request, said: DriverSync) -> DriverReply:
@@ -109,6 +111,21 @@ class Handlers:
     async def kill(self, request: Request) -> command.Empty:
         self.cluster.commands.kill(request.path_params["id"], self.clock())
         return command.Empty()
+
+    async def host_driver(self, request: Request, said: HostRequest) -> HostedView:
+        user = self.gate.user(bearer_of(request))
+        facts = await asyncio.to_thread(find_facts, said.process, said.uid, user, _ends(request))
+        check_vouched("submitter", said.process.pid, (said.uid, said.gid), facts)
+        return self.cluster.hosting.submit(said, self.clock(), self.wall())
+
+    async def hosted_drivers(self, _: Request) -> HostedList:
+        return self.cluster.hosting.views()
+
+    async def hosted_driver(self, request: Request) -> HostedView:
+        return self.cluster.hosting.view(request.path_params["id"])
+
+    async def kill_driver(self, request: Request) -> HostedView:
+        return self.cluster.hosting.kill(request.path_params["id"], self.clock())
 
     async def driver_ended(self, request: Request, said: command.DriverEnded) -> command.Empty:
         self.cluster.submissions.end(request.path_params["id"], "its driver has ended before it registered")

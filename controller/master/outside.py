@@ -1,7 +1,7 @@
 """The world outside of the master's core: its shell feeds the core with what happens, and carries out the effects.
 
-What counts once it is stored is stored first (`store_application`, `store_labels`, `store_events`). What counts already is
-stored with the effects; a full disk only puts that off, and control goes on from memory.
+What counts once it is stored is stored first (`store_application`, `store_labels`, `store_driver`, `store_events`). What
+counts already is stored with the effects; a full disk only puts that off, and control goes on from memory.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from controller.master.core.effects import (
 )
 from controller.master.core.executor_state import Executor, ExecutorRecord
 from controller.master.core.guard import Caught, guarded
+from controller.master.core.hosted_driver import HostedDriver
 from controller.master.core.workers import Labels
 from controller.master.providing import Providing
 from controller.master.recording import Recording
@@ -141,6 +142,11 @@ class Outside:
         with self.store.transaction():
             self.store.set_meta("labels", msgspec.json.encode(labels).decode())
 
+    def store_driver(self, driver: HostedDriver) -> None:
+        """Store a new hosted driver before it counts. Raise `NotStored`."""
+        with self.store.transaction():
+            self.store.set_meta("drivers", msgspec.json.encode([*self.core.hosting.drivers.values(), driver]).decode())
+
     def store_events(self, new: StoreEvents) -> bool:
         """Store what a driver reports; return False where that cannot be: the driver sends it once more."""
         try:
@@ -171,6 +177,9 @@ class Outside:
             return [worker.info for worker in self.registry.workers.by_id.values()]
         if effect.what == "labels":
             return self.registry.workers.labels
+        if effect.what == "drivers":
+            self.replaced = True
+            return list(self.core.hosting.drivers.values())
         if self.providing is None:
             return ()
         growth = self.providing.core.growth

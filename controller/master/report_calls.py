@@ -10,11 +10,13 @@ from collections.abc import Callable
 
 from msgspec import structs
 
+from controller.asks.job_options import SETTINGS
 from controller.asks.job_setting import with_annotations
 from controller.master.access.tokens import digest, mint
 from controller.master.admitting import Admitting
 from controller.master.core import agents, driver_events, drivers
 from controller.master.core.arrival import check_usable, checked_id
+from controller.master.core.hosting import Hosting
 from controller.master.log_calls import LogCalls
 from controller.master.off_loop import OffLoop
 from controller.master.outside import Outside
@@ -23,8 +25,8 @@ from controller.wire.worker import WorkerReply, WorkerSync
 
 
 class DriverCalls:
-    def __init__(self, core: drivers.Drivers, admission: Admitting, outside: Outside) -> None:
-        self.core, self.admission, self.outside = core, admission, outside
+    def __init__(self, core: drivers.Drivers, hosting: Hosting, admission: Admitting, outside: Outside) -> None:
+        self.core, self.hosting, self.admission, self.outside = core, hosting, admission, outside
 
     async def register(
         self, registration: Registration, clock: Callable[[], float], off_loop: OffLoop = asyncio.to_thread
@@ -47,6 +49,7 @@ class DriverCalls:
                 return Registered(
                     application_id=known.id, token=token, acknowledged=known.stream.acknowledged, notices=notices
                 )
+            self.hosting.check_submission(conf.get(SETTINGS["submission"].key))
             if registration.application_id is None:  # what runs already is not refused
                 self.core.check_number(registration.uid)
             application = await self.admission.admit(registration, digest(token), clock, off_loop)

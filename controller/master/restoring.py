@@ -16,6 +16,8 @@ from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.arrival import make_application
 from controller.master.core.executor_state import Executor, ExecutorRecord
 from controller.master.core.guard import Caught
+from controller.master.core.hosted_driver import HostedDriver
+from controller.master.core.hosting import Hosting
 from controller.master.core.registry import Registry
 from controller.master.profiles import look_up
 from controller.master.storage.store import Store
@@ -51,6 +53,12 @@ def restore(registry: Registry, store: Store, profiles: ProfileStore, now_s: flo
     for application in registry.applications.values():
         driver_events.replay(application, store.events(application.id), store.snapshots(application.id), registry, now_s)
         log.info("restored %s at event %d", application.id, application.stream.acknowledged)
+
+
+def restore_drivers(hosting: Hosting, store: Store) -> None:
+    """Restore the hosted drivers; those of a list that cannot be read go on without the master's care."""
+    lost = "drivers that workers host go on, but are not shown and not started again"
+    hosting.restore(store.decoded_meta("drivers", list[HostedDriver], lost) or [])
 
 
 def _made(record: ApplicationRecord, registry: Registry, profiles: ProfileStore, now_s: float) -> Application:

@@ -36,13 +36,17 @@ EXECUTORS = ("spark.executor.", "spark.cores.max", "spark.dynamicAllocation.")
 
 
 def driver_file(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings for the driver's --properties-file: the user's file, and Spark's authentication. Raise `BadInput`,
-    also if the file asks for a deploy mode that is not offered."""
+    """Return the settings for the driver's --properties-file: the user's file, and Spark's authentication. Raise
+    `BadInput`."""
     file = _file_settings(job, spark, environment)
-    check_deploy_mode(job.arguments, file, environment, job.master)
     if job.master is not None:  # that cluster manager decides on Spark's own authentication
         return file
     return authenticated(file, job.arguments.conf, encrypt="encrypt" in job.arguments.flags)
+
+
+def deploy_mode(job: Submission, *, spark: SparkInstall, environment: Mapping[str, str]) -> str:
+    """Return the deploy mode. Raise `BadInput`, also if a file asks for a mode that is not offered."""
+    return check_deploy_mode(job.arguments, _file_settings(job, spark, environment), environment, job.master)
 
 
 def command(

@@ -22,7 +22,7 @@ MARK = "# Written by `sparkpace shim`, which may write it again."
 TELLING = frozenset(("--help", "-h", "--version", "--usage-error"))
 """Options by which spark-submit describes itself, whatever stands next to them."""
 OF_OTHERS = frozenset(("--kill", "--status"))
-"""Options of spark-submit about earlier submissions; `sparkpace submit` names the command for jobs of Sparkpace."""
+"""Options of spark-submit about earlier submissions, which are Sparkpace's where an option or the master is."""
 OURS = (OWN_VALUES | OWN_FLAGS) - {"--master"}
 MASTER = "spark.master"
 BRIDGE = "org.sparkpace.bridge."
@@ -46,14 +46,15 @@ def words_for_submit(arguments: Sequence[str]) -> list[str] | None:
     in the file of settings named there. Sparkpace's settings in the file come as `--conf`, before the call's own."""
     options, _ = read_options(arguments)
     names = {option.name for option in options}
-    if names & TELLING or (names & OF_OTHERS and not names & OURS):
+    if names & TELLING:
         return None
     file = _settings_of_file(options)
     given = ((option.value or "").partition("=") for option in options if option.name in ("--conf", "-c"))
     said = {**file, **{key.strip(): value for key, _, value in given}}
     if masters := [option.value or "" for option in options if option.name == "--master"]:
         said[MASTER] = masters[-1]
-    if not names & OURS and not any(map(_is_ours, said.items())):
+    ours = [setting for setting in said.items() if _is_ours(setting) and (setting[0] == MASTER or not names & OF_OTHERS)]
+    if not names & OURS and not ours:
         return None
     return [*(word for key, value in file.items() for word in ("--conf", f"{key}={value}")), *arguments]
 

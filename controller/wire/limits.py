@@ -23,6 +23,8 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 APPLICATIONS, OF_A_USER = 2000, 500
 """Most applications that have not ended, of all users and of one."""
+DRIVERS, DRIVERS_OF_A_USER = 1000, 100
+"""Most hosted drivers that have not ended, of all users and of one."""
 EXECUTORS = 10_000
 """Most executors of an application, one after the other."""
 NOTICES, NOTICE_LENGTH = 200, 1000

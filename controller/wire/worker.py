@@ -11,6 +11,7 @@ import msgspec
 from controller.machine.process import Process
 from controller.wire.driver import ExecutorProcess, Port, PythonEnvironment, Umask
 from controller.wire.durations import Number, Timings
+from controller.wire.hosting import STARTS, HostedReport, HostedSpec, Uid
 from controller.wire.limits import LOG_BYTES, LOGS, Text
 from controller.wire.message import Message
 from controller.wire.states import ExecutorState
@@ -115,6 +116,12 @@ class Desired(Message, frozen=True, kw_only=True):
     """Off-heap memory of each executor that has a floor, by "APPLICATION/EXECUTOR": the wanted split of this worker."""
     logs: tuple[str, ...] = ()
     """Executors, as "APPLICATION/EXECUTOR", whose logs people read now: the next report has the ends of them."""
+    drivers: tuple[HostedSpec, ...] = ()
+    """Drivers that are to be started here; a driver that the agent has on record is not started again."""
+    drivers_here: tuple[str, ...] = ()
+    """Starts of drivers that the master has here, by their submission ids: others that have ended may be forgotten."""
+    drivers_stopped: tuple[str, ...] = ()
+    """Starts of drivers that are to end, by their submission ids; absence is never an order."""
 
 
 class StageUse(Message, frozen=True, kw_only=True):
@@ -239,7 +246,8 @@ class WorkerInfo(Message, frozen=True, kw_only=True):
     """A worker and its offer. `resources`: whole pieces, numbered from 0, besides cores and memory; `images`: executor images
     that it has already; `period_s`: its agent's control period; `own_networks`: its executors have addresses that only this
     host knows; `adopts`: it paces executors that other cluster managers start there, and starts no executor; `everywhere`:
-    its cores are spread equally over `nodes` machines, and its executors may be on any of them."""
+    its cores are spread equally over `nodes` machines, and its executors may be on any of them. `hosts_for`: the uid of the
+    user whose drivers its agent runs, 0: those of every user, None: none."""
 
     worker_id: str
     host: str
@@ -257,6 +265,7 @@ class WorkerInfo(Message, frozen=True, kw_only=True):
     adopts: bool = False
     everywhere: bool = False
     nodes: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1
+    hosts_for: Uid | None = None
 
 
 class WorkerSync(Message, frozen=True, kw_only=True):
@@ -266,7 +275,8 @@ class WorkerSync(Message, frozen=True, kw_only=True):
     `sample_seq` on and repeated until acknowledged. `drivers_gone`: applications whose driver provably died here. `timings`
     are the metrics of the agent itself (None: not known). `relief_steps`: steps in force by which executors of lower priority
     make room on a machine under pressure. `leaves`: the agent ends once this report is answered. `logs` has the logs that
-    `Desired.logs` asks for, by "APPLICATION/EXECUTOR"; None: the agent's release sends no logs.
+    `Desired.logs` asks for, by "APPLICATION/EXECUTOR"; None: the agent's release sends no logs. `drivers`: the starts of
+    drivers that the agent has records of.
     """
 
     instance: str
@@ -282,6 +292,7 @@ class WorkerSync(Message, frozen=True, kw_only=True):
     relief_steps: Number = 0
     leaves: bool = False
     logs: Annotated[dict[str, LogTails], msgspec.Meta(max_length=LOGS)] | None = None
+    drivers: Annotated[tuple[HostedReport, ...], msgspec.Meta(max_length=STARTS)] = ()
 
 
 class WorkerReply(Message, frozen=True, kw_only=True):

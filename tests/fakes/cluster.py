@@ -152,13 +152,14 @@ class FakeCluster:
         nodes: int = 1,
         boot: str = "",
         runtime: str = "fake",
+        hosts_for: int | None = None,
         **changed: Any,
     ) -> WorkerReply:
         """Send a report of an agent of a worker with one core."""
         info = WorkerInfo(
             worker_id=worker_id, host="127.0.0.1", cores=1.0 * nodes, memory_mb=memory_mb, runtime=runtime, pid=1,
             boot_id=boot or boot_id(), period_s=period_s, own_networks=own_networks, adopts=adopts, everywhere=everywhere,
-            nodes=nodes,
+            nodes=nodes, hosts_for=hosts_for,
         )  # fmt: skip
         return self.sync(info, *reports, **changed)
 

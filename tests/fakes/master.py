@@ -21,6 +21,7 @@ from controller.wire.command import (
     StartRequest,
     WorkerView,
 )
+from controller.wire.hosting import HostedView, HostRequest
 from controller.wire.states import ApplicationState
 from controller.wire.version import HEADER
 from tests.fakes.tls import secure
@@ -41,6 +42,10 @@ class Server(ThreadingHTTPServer):
     started: list[StartRequest]
     """Requests of drivers that asked to start."""
     services = Services()
+    hosted: HostRequest | None = None
+    """The driver that it was asked to host."""
+    drivers: list[HostedView]
+    """Its answers about that driver, in turn; the last one stays."""
     away = 0
     """Number of POSTs that it answers like a master that cannot store anything."""
     plan = PlanReply(known=False, reason="no profile yet: a first run takes what is free and teaches")
@@ -54,6 +59,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.home = home
         self.exit_codes, self.starts, self.started = [], [StartReply()], []
+        self.drivers = []
         secure(self, home)
 
     @property
@@ -76,6 +82,8 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/v1/applications":
             views = [self.server.view] if self.server.view else []
             self._answer(200, msgspec.json.encode({"applications": views}))
+        elif self.path.startswith("/v1/drivers/"):
+            self._answer(200, msgspec.json.encode(self._driver()))
         elif self.path == "/v1/workers":
             self._answer(200, msgspec.json.encode({"workers": self.server.workers}))
         else:
@@ -102,6 +110,14 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/services":
             self._answer(200, msgspec.json.encode(self.server.services))
             return
+        if self.path == "/v1/drivers":
+            self.server.hosted = msgspec.json.decode(body, type=HostRequest)
+            self._answer(200, msgspec.json.encode(self.server.drivers[0]))
+            return
+        if self.path.startswith("/v1/drivers/"):
+            self.server.killed += 1
+            self._answer(200, msgspec.json.encode(self._driver()))
+            return
         if self.path.endswith("/ended"):
             self.server.exit_codes.append(msgspec.json.decode(body, type=DriverEnded).exit_code)
             self.server.away -= 1
@@ -117,6 +133,11 @@ class Handler(BaseHTTPRequestHandler):
         assert self.server.view is not None
         self.server.view = msgspec.structs.replace(self.server.view, state=ApplicationState.ENDED, executors=0, finished=True)
         self._answer(200, b"{}")
+
+    def _driver(self) -> HostedView:
+        view = self.server.drivers[0]
+        self.server.drivers = self.server.drivers[1:] or [view]
+        return view
 
     def _answer(self, status: int, body: bytes) -> None:
         self.send_response(status)

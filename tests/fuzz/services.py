@@ -17,7 +17,7 @@ from controller.runtime.claimed_process import Serves
 from controller.runtime.executor_record import ContainerRecord, Record, read_all, write
 from controller.runtime.kubernetes.pod_cpu import pod_cpu
 from controller.runtime.kubernetes.pod_resize import goal, why_not_paced
-from controller.wire import command, driver, version, worker
+from controller.wire import command, driver, hosting, version, worker
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import PaceError
 from stage_model.history.events import AnyEvent
@@ -37,6 +37,7 @@ MESSAGES: tuple[Any, ...] = (
     *(command.PlanReply, command.Change, command.Labels, command.Explanation, command.ApplicationView),
     *(command.ApplicationList, command.WorkerList, command.StartRequest, command.StartReply),
     *(command.ServicesRequest, command.Services, command.ExecutorPlaces, command.ExecutorLog),
+    *(hosting.HostRequest, hosting.HostedView, hosting.HostedList),
 )
 
 

@@ -84,7 +84,7 @@ def docker_home(docker_engine: Any, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="session")
 def process_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with cluster_in(tmp_path_factory.mktemp("process"), "process", "--workers", "1") as cluster:
+    with cluster_in(tmp_path_factory.mktemp("process"), "process", "--workers", "1", "--host-drivers") as cluster:
         yield cluster
 
 

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from controller.wire.command import PlanRequest, StartRequest
 from controller.wire.driver import DriverSync, Registration
+from controller.wire.hosting import HostRequest
 from controller.wire.message import Message
 from controller.wire.worker import WorkerSync
 from stage_model.decoding import UNREADABLE
@@ -31,6 +32,7 @@ LARGE: dict[type[Message], int] = {
     WorkerSync: 32 * MIB,
     PlanRequest: 16 * MIB,  # a profile from a file
     StartRequest: 16 * MIB,  # has a plan's request
+    HostRequest: MIB // 4,  # a command line and an environment
 }
 """Most bytes of a body by its type."""
 BODY_S = 20.0

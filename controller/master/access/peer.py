@@ -18,7 +18,6 @@ from controller.home import User
 from controller.machine import proc
 from controller.machine.proc import PROC
 from controller.machine.process import Process
-from controller.wire.driver import Registration
 
 LOOKS = 3
 """The kernel's table of connections changes while it is read, so what is not found is looked for again."""
@@ -53,10 +52,10 @@ class DriverSeen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts about the sender of a registration, beyond what it says. `user`: the owner of its token, None: several may have
-    it. `address`: where the connection comes from; `peer_uid`: the uid of its other end, None: that end is not of this host.
-    `in_sight`: the process it names would be seen from here; `driver`: that process. `groups`: of the uid that it says, by
-    the user database here; `namespace`: of process numbers here."""
+    """Facts about the sender of a registration or of a hosted driver, beyond what it says. `user`: the owner of its token,
+    None: several may have it. `address`: where the connection comes from; `peer_uid`: the uid of its other end, None: that
+    end is not of this host. `in_sight`: the process it names would be seen from here; `driver`: that process. `groups`: of
+    the uid that it says, by the user database here; `namespace`: of process numbers here."""
 
     address: str
     user: User | None = None
@@ -67,18 +66,19 @@ class Facts:
     namespace: str = ""
 
 
-def find_facts(said: Registration, user: User | None, ends: tuple[Address, Address] | None) -> Facts:
-    """Return the facts that the kernel and the user database have about the sender of a registration."""
+def find_facts(process: Process, uid: int, user: User | None, ends: tuple[Address, Address] | None) -> Facts:
+    """Return the facts that the kernel and the user database have about the sender of a call, which says that it is this
+    process of `uid`."""
     peer = find_peer(*ends) if ends else None
-    here = said.process.is_this_boot()
+    here = process.is_this_boot()
     inode = peer.inode if peer else None
     return Facts(
         address=ends[0].host if ends else "nowhere",
         user=user,
         peer_uid=peer.uid if peer else None,
-        in_sight=here and said.process.is_numbered_here(),
-        driver=find_driver(said.process, said.uid, inode) if here else None,
-        groups=user_groups(said.uid),
+        in_sight=here and process.is_numbered_here(),
+        driver=find_driver(process, uid, inode) if here else None,
+        groups=user_groups(uid),
         namespace=proc.pid_namespace(),
     )
 

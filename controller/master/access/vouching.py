@@ -22,21 +22,27 @@ def vouched(said: Registration, facts: Facts) -> Registration:
     vouches for."""
     if said.attached:
         return _attached(said, facts)
-    uid, gid, driver = said.uid, said.gid, facts.driver
+    check_vouched("driver", said.pid, (said.uid, said.gid), facts)
+    driver = facts.driver
+    return said if driver is None else structs.replace(said, pid=driver.pid, pid_namespace=facts.namespace)
+
+
+def check_vouched(who: str, pid: int, named: tuple[int, int], facts: Facts) -> None:
+    """Raise `Denied` where no one vouches for the uid and gid that a process names, which is `who` in the sentence: a driver,
+    or the submitter of a driver that a worker hosts."""
+    (uid, gid), driver = named, facts.driver
     if facts.user is not None:
         if uid != facts.user.uid:
             raise Denied(f"uid {uid} is not that of the token, {facts.user.uid}; submit as the token's user")
     elif facts.peer_uid is None:
         raise Denied(
-            f"no one vouches for uid {uid}: the driver's connection comes from {facts.address}, where this master cannot see "
+            f"no one vouches for uid {uid}: the {who}'s connection comes from {facts.address}, where this master cannot see "
             f"whose it is; submit on the master's host, or with a user's own token (`sparkpace token --user NAME`)"
         )
     elif uid != facts.peer_uid:
-        raise Denied(
-            f"uid {uid} is not that of the driver's connection, {facts.peer_uid}; register with the driver's own uid"
-        )
+        raise Denied(f"uid {uid} is not that of the {who}'s connection, {facts.peer_uid}; register with the {who}'s own uid")
     if facts.in_sight and (driver is None or driver.uid != uid or driver.connected is False):
-        raise Denied(f"process {said.pid} is not this driver of uid {uid}; register with the driver's own process and uid")
+        raise Denied(f"process {pid} is not this {who} of uid {uid}; register with the {who}'s own process and uid")
     if uid == 0 and (driver is None or driver.nested):
         raise Denied(
             "a driver says that it is root and is no process of this host's own (in a container, root is not the host's); "
@@ -47,9 +53,6 @@ def vouched(said: Registration, facts: Facts) -> Registration:
         groups |= {facts.user.gid}
     if gid not in groups:
         raise Denied(f"no one vouches for gid {gid} of uid {uid}, whose groups are {sorted(groups) or 'unknown'}")
-    if driver is None:
-        return said
-    return structs.replace(said, pid=driver.pid, pid_namespace=facts.namespace)
 
 
 def _attached(said: Registration, facts: Facts) -> Registration:

@@ -10,6 +10,7 @@ from controller.master.core.application import Application
 from controller.master.core.effects import WriteSamples
 from controller.master.core.executor_state import Executor
 from controller.master.core.guard import guarded
+from controller.master.core.hosting import Hosting
 from controller.master.core.lifecycle import Lifecycle
 from controller.master.core.registry import Registry
 from controller.master.core.workers import Worker
@@ -30,8 +31,9 @@ latest (5 s of patience, 5 s of back-off). Until then nothing of an unknown appl
 class Agents:
     """The handler of agents' reports; `memory_policy` divides a worker's off-heap memory (`master_memory.split`)."""
 
-    def __init__(self, registry: Registry, lifecycle: Lifecycle, memory_policy: str) -> None:
-        self.registry, self.lifecycle, self._divide = registry, lifecycle, POLICIES[memory_policy]
+    def __init__(self, registry: Registry, lifecycle: Lifecycle, hosting: Hosting, memory_policy: str) -> None:
+        self.registry, self.lifecycle, self.hosting = registry, lifecycle, hosting
+        self._divide = POLICIES[memory_policy]
 
     def take(self, worker_id: str, sync: WorkerSync, now_s: float) -> None:
         """Take an agent's report in. Raise `Denied` if the agent of another worker sent it."""
@@ -44,6 +46,7 @@ class Agents:
             self.registry.changes.log(f"worker {worker_id}: {note[:NOTE_LENGTH]}", "warning")
         self._take_samples(worker, sync)
         self._take_reports(worker, sync, now_s)
+        self.hosting.take(worker_id, sync.drivers, now_s)
         if joins or self.registry.changes.noted:
             self.registry.changes.room()
 
@@ -142,6 +145,9 @@ class Agents:
             leave=known.leaving if known else False,
             budgets_mb=self._divide(known.info.memory_mb, needs.needs(self.registry.on(worker_id))) if known else {},
             logs=tuple(sorted(known.wanted_logs)) if known else (),
+            drivers=self.hosting.specs(worker_id),
+            drivers_here=self.hosting.here(worker_id),
+            drivers_stopped=self.hosting.stops(worker_id),
         )
 
     def _has_ended(self, application_id: str) -> bool:

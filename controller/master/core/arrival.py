@@ -3,7 +3,7 @@ which is looked up again at a restart of the master."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import PurePosixPath
@@ -88,10 +88,15 @@ def check_usable(registration: Registration) -> None:
             raise BadInput(f"{name} {str(number)[:40]} is out of range (0 to {HIGHEST_ID})")
     if registration.authenticated and not registration.credentials:
         raise BadInput("the driver authenticates its executors but sent no credentials for them; send both or neither")
-    for where, text in _texts(msgspec.to_builtins(registration), ""):
+    check_texts(msgspec.to_builtins(registration), registration.environment)
+
+
+def check_texts(value: object, environment: Iterable[str]) -> None:
+    """Raise `BadInput` for texts in a value that no command line carries, and for names that no variable can have."""
+    for where, text in _texts(value, ""):
         if "\0" in text:
             raise BadInput(f"{where[:200]!r} has a NUL character, which no command line carries; remove it")
-    for name in registration.environment:
+    for name in environment:
         if not name or "=" in name:
             raise BadInput(f"{name[:100]!r} is not the name of an environment variable; use a name without '='")
 

@@ -10,6 +10,7 @@ from controller.master.core.application import Application
 from controller.master.core.application_record import ApplicationRecord
 from controller.master.core.capacity import Capacity
 from controller.master.core.guard import guarded
+from controller.master.core.hosting import Hosting
 from controller.master.core.placing import Placing
 from controller.master.core.registry import AT_A_TIME, Registry
 from controller.master.core.set_command import change, claim_after
@@ -28,8 +29,9 @@ class Commands:
     """The commands of people. Each raises `BadInput` for an application or a worker that is not known. Run folders are in
     `runs`, by the ids of applications."""
 
-    def __init__(self, registry: Registry, placing: Placing, submissions: Submissions, runs: str) -> None:
-        self.registry, self.placing, self.submissions, self.runs = registry, placing, submissions, runs
+    def __init__(self, registry: Registry, placing: Placing, submissions: Submissions, hosting: Hosting, runs: str) -> None:
+        self.registry, self.placing, self.submissions, self.hosting = registry, placing, submissions, hosting
+        self.runs = runs
 
     def views(self, now_s: float) -> Generator[None, None, list[ApplicationView]]:
         """Return the views of all applications. The work pauses where other work may have its turn."""
@@ -61,12 +63,16 @@ class Commands:
 
     def kill(self, application_id: str, now_s: float) -> None:
         """End an application; its driver learns of it with its next sync. An application that has ended stays as it is. A
-        submission whose driver has not started ends, too."""
+        submission whose driver has not started ends, too. A hosted driver is not started again."""
         if not self.submissions.end(application_id, "it was killed"):
-            self.registry.end(self.registry.known(application_id), now_s, Outcome.KILLED)
+            application = self.registry.known(application_id)
+            if not application.ended:
+                self.hosting.kill_with(application)
+            self.registry.end(application, now_s, Outcome.KILLED)
 
     def driver_ended(self, submission: str, exit_code: int) -> None:
         """Keep the exit code of a submission's driver for each of its applications whose outcome is still open."""
+        self.hosting.driver_ended(submission, exit_code)
         for application in self.registry.applications.values():
             if application.options.submission == submission and not application.judged:
                 application.record.exit_code = exit_code

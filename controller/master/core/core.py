@@ -5,6 +5,7 @@ returns the effects, which the shell carries out (`controller.master.outside`).
             submissions: which drivers that wait for other jobs may start
     place   lifecycle: each application's executors, its driver's death; placing: on which workers there is room; silence:
             workers that do not report, and the executors that are lost with them
+    host    hosting: drivers that agents run, and that are started again
     plan    agents: what each worker should be like, with the plans of its applications (`planning`)
     record  records: the records of runs that have ended
     logs    logs: logs of executors that people read, which the agents of their workers send
@@ -23,6 +24,7 @@ from controller.master.core.agents import Agents
 from controller.master.core.commands import Commands
 from controller.master.core.drivers import Drivers
 from controller.master.core.effects import Effect
+from controller.master.core.hosting import Hosting
 from controller.master.core.lifecycle import Lifecycle
 from controller.master.core.logs import Logs
 from controller.master.core.pipelines import Pipelines
@@ -62,9 +64,10 @@ class Core:
         self.pipelines, self.submissions = Pipelines(self.registry), Submissions(self.registry)
         self.admission = Admission(self.registry, self.placing, self.pipelines, options.law, observe=options.observe)
         self.drivers = Drivers(self.registry)
-        self.agents = Agents(self.registry, self.lifecycle, options.memory)
+        self.hosting = Hosting(self.lifecycle)
+        self.agents = Agents(self.registry, self.lifecycle, self.hosting, options.memory)
         self.logs = Logs(self.registry, self.lifecycle)
-        self.commands = Commands(self.registry, self.placing, self.submissions, runs)
+        self.commands = Commands(self.registry, self.placing, self.submissions, self.hosting, runs)
 
     def follow_up(self, now_s: float) -> list[Effect]:
         """Follow up all changes by now; return the effects."""

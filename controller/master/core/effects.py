@@ -53,10 +53,10 @@ class StoreExecutor:
 
 @dataclass(frozen=True, slots=True)
 class StoreMeta:
-    """The offers of workers, their labels, the list of workers that were started, or the time that the last one took to start
-    are to be stored."""
+    """The offers of workers, their labels, the hosted drivers, the list of workers that were started, or the time that the
+    last one took to start are to be stored."""
 
-    what: Literal["workers", "labels", "started_workers", "worker_start_s"]
+    what: Literal["workers", "labels", "drivers", "started_workers", "worker_start_s"]
 
 
 Storing = StoreApplication | StoreExecutor | StoreMeta

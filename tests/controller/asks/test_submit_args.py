@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.asks.submit_args import REFUSED, SPARK_VALUES, split_arguments
+from controller.asks.submit_args import REFUSED, SPARK_VALUES, split_arguments, with_our_scheme
 from stage_model.errors import BadInput
 
 
@@ -51,7 +51,6 @@ def test_without_an_application_there_is_none() -> None:
     ("arguments", "said"),
     [
         (["--remote", "sc://here", "app.py"], "--remote"),
-        (["--kill", "x"], "sparkpace kill"),
         (["--deadlin", "90s", "app.py"], "'--deadlin'"),
         (["-x", "app.py"], "'-x'"),
         (["--deadline"], "--deadline"),
@@ -66,3 +65,10 @@ def test_what_cannot_be_honoured_is_refused_by_name(arguments: list[str], said: 
     with pytest.raises(BadInput) as refused:
         split_arguments(arguments)
     assert said in str(refused.value)
+
+
+def test_sparks_way_to_write_our_address_names_our_master() -> None:
+    own, given = "sparkpace://here:7070", ["--master=spark://here:7070", "-v", "app.py", "--master", "spark://here:7070"]
+    assert with_our_scheme(given, own) == ["--master", own, "-v", "app.py", "--master", "spark://here:7070"]
+    for others in (["--master", "spark://here:7077", "app.py"], ["--name", "--master", "app.py"], ["--kill"], []):
+        assert with_our_scheme(others, own) == others

@@ -55,8 +55,10 @@ SUBMIT = table("""
     --mount .:rx app.py | --mount PATH:ro
     --num-executors 0 app.py | --num-executors "'0'"
     --executor-cores two app.py | --executor-cores "'two'"
-    --deploy-mode cluster app.py | --deploy-mode "'cluster'"
-    --deploy-mode banana app.py | --deploy-mode "'banana'" client
+    --supervise app.py | --supervise "--deploy-mode cluster"
+    --deploy-mode banana app.py | --deploy-mode "'banana'" client cluster
+    --status driver-1 app.py | --status "'app.py'"
+    --status driver-1 --kill driver-1 | --status "'--kill'"
     --master k8s://https://h --deploy-mode cluster app.py | --deploy-mode "sparkpace conf --attach --kubernetes"
     --master local[1] app.py | --master "'local[1]'" spark://HOST:PORT
     --master yarn --mount . app.py | --mount --master

@@ -82,7 +82,8 @@ def test_profiles(home: tuple[Home, Server], words: list[str]) -> None:
 def test_words_of_submit(home: tuple[Home, Server]) -> None:
     ProfileStore(home[0].profiles).add(profile("small@app.py", (run("r1", 1, stage("a")),)))
     assert {"--deadline", "--conf", "--py-files"} <= set(offered("submit", "--"))
-    assert not {"--kill", "--submission"} & set(offered("submit", "--"))
+    assert not {"--remote", "--submission"} & set(offered("submit", "--"))
+    assert offered("submit", "--deploy-mode", "cl") == ["client", "cluster"]
     assert offered("submit", "--deadline", "90s", "--dea") == []
     assert offered("submit", "--mount", ".", "--mou") == ["--mount"]
     assert offered("submit", "--law", "") == list(LAWS)

@@ -10,9 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from controller.cli.main import main
+from controller.home import Home
 from controller.submit.bridge_jar import JAR
 from controller.submit.shim import words_for_submit
 from controller.submit.spark_install import spark_of
+from tests.fakes.commands import write_cluster
 
 REAL = '#!/bin/sh\nprintf "%s\\n" real "$@"\ncat\nexit 7\n'
 
@@ -26,7 +28,8 @@ REAL = '#!/bin/sh\nprintf "%s\\n" real "$@"\ncat\nexit 7\n'
         ["--master", "spark://here:7077", "--force", "app.py"],
         ["--master", "sparkpace://here:7070", "app.py"],
         ["--conf", "spark.master=sparkpace://here:7070", "app.py"],
-        ["--status", "driver-1", "--deadline", "1s"],
+        ["--status", "driver-1", "--home", "/here"],
+        ["--master", "sparkpace://here:7070", "--kill", "driver-1"],
         ["--unknown", "--deadline=90s", "app.py"],
     ],
 )
@@ -112,11 +115,15 @@ def test_the_real_one_tells_of_itself_without_our_options(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (7, "real\n--name=a b\n-v\n--conf\na=b\n--help\ninput")
 
 
-@pytest.mark.parametrize(("option", "said"), [("--kill", "use `sparkpace kill APP`"), ("--status", "use `sparkpace ps`")])
-def test_sparkpaces_options_next_to_those_about_other_jobs_are_refused(folder: Path, option: str, said: str) -> None:
-    done = call(folder, "spark-submit", "--deadline", "90s", option, "app-1")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert said in done.stderr
+def test_a_poller_that_names_our_master_as_sparks_asks_sparkpace(folder: Path) -> None:
+    home = Home(folder.parent / "home")
+    home.create()
+    write_cluster(home)
+    (home.ca_file).write_text("")
+    words = ("spark-submit", "--status", "driver-1", "--master")
+    assert call(folder, *words, "spark://127.0.0.1:7077").returncode == 7
+    done = call(folder, *words, "spark://127.0.0.1:1")
+    assert (done.returncode, done.stdout, done.stderr.startswith("sparkpace: ")) == (69, "", True)
 
 
 def test_a_shim_never_finds_a_shim(folder: Path) -> None:
