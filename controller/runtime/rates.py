@@ -40,7 +40,7 @@ class DiskRates:
             raise Unavailable("no disk rates are set, because only root may write the control groups of containers")
         self._tree = tree
 
-    def counts(self, key: ExecutorKey, place: TrafficPlace) -> tuple[int, int] | None:  # noqa: ARG002 - as of the network
+    def counts(self, key: ExecutorKey, place: TrafficPlace) -> tuple[int, int] | None:  # noqa: ARG002 - the network's methods have it, too
         """Return the bytes that the executor has read and written so far; None if they are not counted."""
         return None if place.io is None else self._tree.io_bytes(place.io, self.device)
 
@@ -86,7 +86,7 @@ class NetworkRates:
         if (link := self._link(key, place)) is not None:
             traffic.set_link_rates(link, shaper_name(self._prefix, key), *rates)
 
-    def lift(self, key: ExecutorKey, place: TrafficPlace | None) -> None:  # noqa: ARG002 - as of the disk
+    def lift(self, key: ExecutorKey, place: TrafficPlace | None) -> None:  # noqa: ARG002 - the disk's methods have it, too
         """Lift the executor's rates, also where it has ended. Raise `RuntimeFailed`."""
         traffic.lift_link_rates(shaper_name(self._prefix, key))
 

@@ -51,7 +51,7 @@ LOW, HIGH = ExecutorKey("low", "1"), ExecutorKey("high", "1")
 POOL = "10.232.0.0/18"
 DISK_MB, NET_MBIT = 20.0, 40.0
 WANTED = {LOW: (30_000_000, 6_000_000), HIGH: (9_000_000, 2_000_000)}
-"""Bytes per second from the disk, and in each direction of the network: the low one alone would take more than there is."""
+"""Bytes per second from the disk, and in each direction of the network: the low one would take more than there is."""
 FILE_BYTES = 32 << 20
 WINDOW_S = 3.0
 SLACK = 1.3
