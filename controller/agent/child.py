@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from msgspec import structs
 
@@ -144,9 +145,18 @@ class Child:
             log.warning("executors are let go: the agent was stopped")
             return let_go_all(self.runtime, self._beat)
         cores = self.agent.executors.node_cores
-        released = open_all(self.runtime, cores) & self.rating.close()
+        released = open_all(self.runtime, cores) & self._lift_rates()
         log.warning("quotas opened to %.2f cores and rates lifted: the agent was stopped", cores)
         return released
+
+    def _lift_rates(self) -> bool:
+        """Lift the rates, which takes some programs; return True if none is left."""
+        with ThreadPoolExecutor(1) as pool:
+            lifted = pool.submit(self.rating.close)
+            while not lifted.done():
+                self._beat()
+                wait((lifted,), BEAT_S)
+        return lifted.result()
 
     def _wait_until(self, due_s: float) -> None:
         while (left_s := due_s - time.monotonic()) > BEAT_S and not self.wake.wait(BEAT_S):
@@ -181,6 +191,7 @@ class Child:
         """End the executors and the hosted drivers of this worker, which the master has ended; executors of other cluster
         managers are let go."""
         log.warning("the master has ended this worker, so its agent ends, with %d executor(s)", len(self.agent.known))
+        self.drivers.close()
         self._release()  # an executor that cannot be ended is not held back at least
         self.runtime.close()
         # an engine may take longer than the supervisor's patience

@@ -9,6 +9,7 @@ Orders are taken on the agent's thread (`take`), and processes are started and e
 
 from __future__ import annotations
 
+import logging
 import os
 import pwd
 import select
@@ -38,6 +39,8 @@ from controller.wire.limits import NOTE_LENGTH
 from controller.wire.worker import Desired
 from stage_model.decoding import UNREADABLE
 from stage_model.errors import RuntimeFailed, RuntimeRefused
+
+log = logging.getLogger("sparkpace.agent")
 
 LOOK_S = 1.0
 END_S = DRIVER_END_S + RECORD_S + 5.0
@@ -70,10 +73,11 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverHost:
-    """The drivers on one worker. `folder` has their records, `logs` their logs."""
+    """The drivers on one worker. `folder` has their records, `logs` their logs. `hosts` False: no further ones start."""
 
-    def __init__(self, folder: Path, logs: Path) -> None:
-        self._folder, self._logs = folder, logs
+    def __init__(self, folder: Path, logs: Path, *, hosts: bool) -> None:
+        self._folder, self._logs, self._hosts = folder, logs, hosts
+        self._closed = False
         self._lock, self._woken = threading.Lock(), threading.Event()
         self._starts = read_starts(folder)
         self._orders: dict[str, HostedSpec] = {}
@@ -84,11 +88,15 @@ class DriverHost:
     def take(self, desired: Desired) -> None:
         """Take the master's newest word: drivers to run, starts to end."""
         with self._lock:
+            if self._closed:
+                return
             for spec in desired.drivers:
                 if spec.submission not in self._starts:
-                    self._starts[spec.submission] = StartRecord(submission=spec.submission, uid=spec.uid)
-                    self._orders[spec.submission] = spec
-                    self._woken.set()
+                    refused = "" if self._hosts else "its agent runs no drivers (it has no --host-drivers)"
+                    self._starts[spec.submission] = StartRecord(submission=spec.submission, uid=spec.uid, refused=refused)
+                    if not refused:
+                        self._orders[spec.submission] = spec
+                        self._woken.set()
             wanted = {spec.submission for spec in desired.drivers}
             for submission in self._orders.keys() - wanted:
                 del self._orders[submission], self._starts[submission]
@@ -100,6 +108,14 @@ class DriverHost:
                     del self._starts[submission]
                     self._stops.pop(submission, None)
                     _file(self._folder, submission).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Start no further driver, because this worker ends."""
+        with self._lock:
+            self._closed = True
+            for submission in self._orders:
+                del self._starts[submission]
+            self._orders.clear()
 
     def reports(self) -> tuple[HostedReport, ...]:
         with self._lock:
@@ -120,7 +136,8 @@ class DriverHost:
             self._woken.clear()
 
     def look(self, now_s: float) -> bool:
-        """Start one driver, and look after the others; return True if there is news for the master."""
+        """Start one driver, and look after the others; return True if there is news for the master. An error with one of them
+        keeps no other one waiting."""
         with self._lock:
             submission = next(iter(self._orders), "")
             order = self._orders.pop(submission, None)
@@ -129,17 +146,22 @@ class DriverHost:
                 self._woken.set()
         news = False
         for record in others:
-            if order is not None and record.submission == submission:
-                news = self._start(record, order)
-            else:
-                news = self._look_after(record, now_s) or news
+            try:
+                if order is not None and record.submission == submission:
+                    news = self._start(record, order) or news
+                else:
+                    news = self._look_after(record, now_s) or news
+            except Exception:
+                log.exception("driver %s", record.submission)
         return news
 
     # ------------------------------------------------------------------ one driver
 
     def _start(self, record: StartRecord, spec: HostedSpec) -> bool:
-        """Start a driver; return True. The record is written before, so that the next agent looks for the process if this one
-        dies now."""
+        """Start a driver; return True for news. The record is written before, so that the next agent looks for the process
+        if this one dies now."""
+        if self._closed:
+            return False
         try:
             self._keep(record)
             child = start_driver(spec, self._logs / f"driver-{spec.submission}.log")
@@ -158,21 +180,21 @@ class DriverHost:
             return self._keep(msgspec.structs.replace(record, process=process))
         if process.is_alive():
             if record.submission in self._stops:
-                self._ask_to_end(record.submission, process, now_s)
+                self._ask_to_end(record, process, now_s)
             return False
-        if left := _left(process):
+        if left := _left(process, record.uid):
             _kill(left)  # the first process waits for its driver, so what is left has been left behind
             return False
         child = self._children.pop(record.submission, None)
         return self._keep(record.end(None if child is None else child.wait()))
 
-    def _ask_to_end(self, submission: str, process: Process, now_s: float) -> None:
-        kill_s = self._stops[submission]
+    def _ask_to_end(self, record: StartRecord, process: Process, now_s: float) -> None:
+        kill_s = self._stops[record.submission]
         if kill_s is None:
             process.send(signal.SIGTERM)
-            self._stops[submission] = now_s + END_S
+            self._stops[record.submission] = now_s + END_S
         elif now_s > kill_s:
-            _kill(_left(process))
+            _kill(_left(process, record.uid))
 
     def _keep(self, record: StartRecord) -> bool:
         """Keep a record, also for the next agent; return True."""
@@ -197,17 +219,17 @@ def end_starts(folder: Path) -> int:
     """End the drivers on record in a folder, where no agent looks after them any longer; return how many there were. Raise
     `RuntimeFailed` for processes that do not end."""
     there = [(one, one.process or _find_start(one)) for one in read_starts(folder).values() if not one.over]
-    processes = {one.submission: process for one, process in there if process is not None and _left(process)}
-    for process in processes.values():
+    running = [(one, process) for one, process in there if process is not None and _left(process, one.uid)]
+    for _, process in running:
         process.send(signal.SIGTERM)
-    wait_until(lambda: not any(process.is_alive() for process in processes.values()), END_S, LOOK_S)
-    for process in processes.values():
-        _kill(_left(process))
-    wait_until(lambda: not any(map(_left, processes.values())), KILLED_S, LOOK_S / 10)
-    if left := [submission for submission, process in processes.items() if _left(process)]:
+    wait_until(lambda: not any(process.is_alive() for _, process in running), END_S, LOOK_S)
+    for one, process in running:
+        _kill(_left(process, one.uid))
+    wait_until(lambda: not any(_left(process, one.uid) for one, process in running), KILLED_S, LOOK_S / 10)
+    if left := [one.submission for one, process in running if _left(process, one.uid)]:
         raise RuntimeFailed(f"processes of the driver(s) {', '.join(left)} do not end")
     shutil.rmtree(folder, ignore_errors=True)
-    return len(processes)
+    return len(running)
 
 
 def start_driver(spec: HostedSpec, log: Path) -> subprocess.Popen[bytes]:
@@ -239,7 +261,9 @@ def start_driver(spec: HostedSpec, log: Path) -> subprocess.Popen[bytes]:
     assert child.stdout is not None
     with child.stdout as pipe:
         # one sentence, or the end of the pipe when the process becomes the driver
-        if select.select([pipe], [], [], CHECK_S)[0]:
+        ready = select.poll()
+        ready.register(pipe, select.POLLIN)
+        if ready.poll(1000 * CHECK_S):
             problem = os.read(pipe.fileno(), LONGEST_PROBLEM).decode(errors="replace")
         else:
             problem = f"the driver's files could not be looked at within {CHECK_S:g} s"
@@ -270,11 +294,12 @@ def _find_start(record: StartRecord) -> Process | None:
     return None
 
 
-def _left(process: Process) -> tuple[int, ...]:
-    """Return what is left of a driver's session, without processes that wait for their parent to take in their end; nothing
-    is left after a restart of the machine."""
+def _left(process: Process, uid: int) -> tuple[int, ...]:
+    """Return what is left of a driver's session, without processes that wait for their parent to take in their end, and
+    without those of another user than `uid`: the number may be of a later session. Nothing is left after a restart of the
+    machine."""
     there = members(process) if process.is_this_boot() else ()
-    return tuple(pid for pid in there if proc.start_ticks(pid, zombie=False) is not None)
+    return tuple(pid for pid in there if proc.owner(pid) == uid and proc.start_ticks(pid, zombie=False) is not None)
 
 
 def _file(folder: Path, submission: str) -> Path:
@@ -283,5 +308,5 @@ def _file(folder: Path, submission: str) -> Path:
 
 def _kill(pids: tuple[int, ...]) -> None:
     for pid in pids:
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)

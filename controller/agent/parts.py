@@ -64,7 +64,7 @@ def make_rating(options: AgentOptions, cluster_id: str, launcher: Launcher, agen
 
 def make_driver_host(options: AgentOptions) -> DriverHost:
     """Make the host of drivers. It looks after those on record also where the agent hosts no further ones."""
-    return DriverHost(driver_records(options), Home(options.home).logs)
+    return DriverHost(driver_records(options), Home(options.home).logs, hosts=options.host_drivers)
 
 
 def driver_records(options: AgentOptions) -> Path:

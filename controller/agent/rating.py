@@ -170,18 +170,19 @@ class Rating:
             self._sharings = [] if self._closed else self._begin()
         while not stop.wait(LOOK_S):
             beat()
-            self.look()
+            self.look(beat)
 
-    def look(self) -> None:
+    def look(self, beat: Beat = lambda: None) -> None:
         """Measure and decide once."""
         with self._lock:
             if self._closed:
                 return
             keys, sharers = self._posted
             places = {key: place for key in keys if (place := self._runtime.place(key)) is not None}
-            self._seen = {key: pid for key, pid in self._seen.items() if key in keys}
+            self._seen = {key: pid for key, pid in self._seen.items() if key in places}
             self._clear(places)
             for sharing in self._sharings:
+                beat()
                 sharing.look(sharers, places, self._clock())
 
     def close(self) -> bool:
@@ -245,7 +246,7 @@ def lift_rates(options: AgentOptions, cluster_id: str, runtime: Runtime) -> bool
 def _done(act: Callable[[], None], tell: Callable[[str], None]) -> bool:
     try:
         act()
-    except RuntimeFailed as error:
+    except (RuntimeFailed, OSError, ValueError) as error:
         tell(f"{error}; tried again")
         return False
     return True

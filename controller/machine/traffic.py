@@ -8,6 +8,7 @@ time-out; call nothing here from a control loop. Kernel documentation: tc-tbf(8)
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import uuid
@@ -31,9 +32,9 @@ def why_no_link_rates() -> str:
     """Return why this process can limit no links; empty where it can. All that is needed is made once and removed."""
     if os.geteuid() != 0:
         return "only root can limit network links"
-    for program in ("tc", "ip"):
+    for program, package in (("tc", "iproute2"), ("ip", "iproute2"), ("nsenter", "util-linux")):
         if not has_program(program):
-            return f"there is no {program} here (Debian: apt install iproute2)"
+            return f"there is no {program} here (Debian: apt install {package})"
     name = f"{PROBE}{uuid.uuid4().hex[:8]}"
     try:
         _make(name, name)
@@ -41,19 +42,20 @@ def why_no_link_rates() -> str:
     except RuntimeFailed as error:
         return str(error)
     finally:
-        _tried("ip", "link", "delete", name)
+        _ran("ip", "link", "delete", name)
     return ""
 
 
 def link_into(pid: int, bridge: str) -> str | None:
     """Return the host's end of the link by which a process has its network, if that end is a port of `bridge`; None if there
-    is no such link, or more than one. Only the kernel's files are read, because those of a container may be its user's."""
+    is no such link, or more than one. This host's `ip` asks the kernel inside the process's network, because files of a
+    container may be its user's. It names the other end by this host's number; a number inside may be that of others, too."""
+    words = ("nsenter", "-t", str(pid), "-n", "ip", "-j", "link", "show", "type", "veth")
     try:
-        lines = Path(f"/proc/{pid}/net/igmp").read_text().splitlines()
-        inside = {words[0] for line in lines if line[:1].isdecimal() and (words := line.split())[1] != "lo"}
+        peers = {str(one.get("link_index")) for one in json.loads(run_program_of_root(words, PROGRAM_S).stdout or "[]")}
         ports = [port.name for port in (LINKS / bridge / "brif").iterdir()]
-        [found] = [port for port in ports if _text(LINKS / port / "iflink") in inside]
-    except (OSError, ValueError):  # the process or its network has just gone
+        [found] = [port for port in ports if _text(LINKS / port / "ifindex") in peers]
+    except (OSError, ValueError, subprocess.TimeoutExpired):  # the process or its network has just gone
         return None
     return found
 
@@ -70,6 +72,8 @@ def link_bytes(link: str) -> tuple[int, int] | None:
 def set_link_rates(link: str, ifb: str, receive: float, send: float) -> None:
     """Let the other side of `link` receive and send that many bytes per second. Raise `RuntimeFailed`; nothing is left in
     force then."""
+    if _link_of(ifb) not in (None, link):  # it was made for an earlier process of that executor
+        lift_link_rates(ifb)
     fresh = not (LINKS / ifb).exists()
     try:
         if fresh:
@@ -82,20 +86,21 @@ def set_link_rates(link: str, ifb: str, receive: float, send: float) -> None:
 
 def lift_link_rates(ifb: str) -> None:
     """Lift the rates of the link for which `ifb` was made, if it is there still, and remove `ifb`. Raise `RuntimeFailed`."""
-    try:
-        link = _text(LINKS / ifb / "ifalias")
-    except OSError:
+    link = _link_of(ifb)
+    if link is None:
         return
+    done = True
     if link and (LINKS / link).exists():
-        for place in ("root", "ingress"):  # there may be nothing at one of these
-            _tried("tc", "qdisc", "delete", "dev", link, place)
-    if not _tried("ip", "link", "delete", ifb) and (LINKS / ifb).exists():
+        for place in ("root", "ingress"):
+            done = _ran("tc", "qdisc", "delete", "dev", link, place) and done
+    # the interface stays as long as the link may have rates, because these are found by it
+    if not (done and _ran("ip", "link", "delete", ifb)) or (LINKS / ifb).exists():
         raise RuntimeFailed(f"the network rates of {link or 'no link'} were not lifted; remove the interface {ifb} as root")
 
 
 def limited_links(prefix: str) -> list[str]:
     """Return the ifbs whose names begin with `prefix`."""
-    return sorted(path.name for path in LINKS.iterdir() if path.name.startswith(prefix))
+    return sorted(path.name for path in LINKS.glob(f"{prefix}*"))
 
 
 def _make(ifb: str, link: str) -> None:
@@ -127,11 +132,21 @@ def _do(*words: str) -> None:
         raise RuntimeFailed(f"network rates cannot be set here (`{' '.join(words[:4])}` says {first_words(done)!r})")
 
 
-def _tried(*words: str) -> bool:
+def _ran(*words: str) -> bool:
+    """Run a program that removes something; return False if it did not end by itself. Its refusal means that there is nothing
+    to remove."""
     try:
-        return run_program_of_root(words, PROGRAM_S).returncode == 0
+        return run_program_of_root(words, PROGRAM_S).returncode >= 0
     except (OSError, subprocess.TimeoutExpired):
         return False
+
+
+def _link_of(ifb: str) -> str | None:
+    """Return the link for which an interface was made; None without that interface."""
+    try:
+        return _text(LINKS / ifb / "ifalias")
+    except OSError:
+        return None
 
 
 def _text(file: Path) -> str:

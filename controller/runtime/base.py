@@ -158,11 +158,13 @@ class JavaProgram(NamedTuple):
 class TrafficPlace:
     """The place where the kernel counts and limits what a running executor reads, writes, receives and sends. `pid` is its
     first process; `io` the directory of its control group for block devices (None: it has none); `bridge` the interface of
-    its application's own network on this host, empty if it has the host's network."""
+    its application's own network on this host, empty if it has the host's network. `watched`: nothing is ever written
+    there."""
 
     pid: int
     io: Path | None
     bridge: str = ""
+    watched: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,8 +98,8 @@ class NetworkRates:
 
 
 def lift_disk_rates(tree: CgroupTree, key: ExecutorKey, place: TrafficPlace) -> None:
-    """Lift an executor's rates for all devices. Raise `RuntimeFailed`."""
-    if place.io is None:
+    """Lift an executor's rates for all devices, unless it is watched. Raise `RuntimeFailed`."""
+    if place.io is None or place.watched:
         return
     try:
         for device in tree.io_rates(place.io) or ():

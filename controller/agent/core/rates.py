@@ -3,8 +3,9 @@
 A thing with a limit is busy once the executors of this worker together use nearly all of it, while an executor of higher
 priority wants some, too. Then the arbiter of the cores (`arbitrate`) divides the limit: everything is counted in parts of
 it. What an executor wants is what it used at the last look and half as much again, or, where its application has a deadline
-and a profile, its part of the bytes left / the time left. Executors of the highest priority that wants some have no rate. The
-others share the rest, so nothing lies idle. Not covered: how rates are measured and set (`controller.agent.rating`).
+and a profile, its part of the bytes left / the time left, but no more than a few times what it uses. Executors of the highest
+priority that wants some have no rate. The others share the rest, so nothing lies idle. Not covered: how rates are measured
+and set (`controller.agent.rating`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ CALM_S = 5.0
 """Time for which a thing must not be busy before the rates are lifted: stages pause between reading and writing."""
 GROWTH = 1.5
 """Wanted / used: what is used may grow by that much from look to look."""
+ASKED_GROWTH, ASKED_IDLE = 3.0, 0.1
+"""Most that a deadline may ask for: that many times what is used, and this part if hardly anything is used. An application
+that is late and only computes holds no one back."""
 IDLE = 0.01
 """Use below which an executor wants nothing."""
 FLOOR, QUANTUM = 0.05, 0.01
@@ -85,7 +89,7 @@ class _Flow(Struct, frozen=True):
     @property
     def wanted(self) -> float:
         if self.asked:
-            return self.asked
+            return min(self.asked, max(ASKED_GROWTH * self.used, ASKED_IDLE))
         return GROWTH * self.used if self.used >= IDLE else 0.0
 
     @property

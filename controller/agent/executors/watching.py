@@ -68,7 +68,8 @@ class Watching(Runtime):
         self._known.pop(key, None)
 
     def place(self, key: ExecutorKey) -> TrafficPlace | None:
-        return self.inner.place(key)
+        place = self.inner.place(key)
+        return None if place is None else replace(place, watched=self.is_watched(key))
 
     def held_back(self) -> dict[ExecutorKey, str]:
         return self.inner.held_back()

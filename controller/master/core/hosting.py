@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import islice
+
+import msgspec
 
 from controller.master.core.application import Application
 from controller.master.core.arrival import check_texts
@@ -24,6 +27,10 @@ from controller.wire.worker import WorkerInfo
 from stage_model.errors import BadInput, TooMuch
 from stage_model.nearest import nearest_names
 
+MOST_BYTES = 16 << 20
+"""Most bytes of all drivers together, because they are stored as a whole. One has 256 KiB at most."""
+STARTED_NEXT = 8
+"""Most drivers that an agent, which starts one after the other, is given at a time."""
 KEPT = 200
 """Drivers that have ended and are still shown, the last ones."""
 TO_START = "start one with `sparkpace up --host-drivers`, or `--host-drivers` of `agent` and `join`"
@@ -58,6 +65,8 @@ class Hosting:
         live = [driver.uid for driver in self.drivers.values() if not driver.final]
         if len(live) >= DRIVERS or live.count(asked.uid) >= DRIVERS_OF_A_USER:
             raise TooMuch(f"{len(live)} hosted drivers run or wait here, too many for another; retry when one has ended")
+        if len(msgspec.json.encode((list(self.drivers.values()), asked))) > MOST_BYTES:
+            raise TooMuch("the hosted drivers here have too long command lines in all; retry when one has ended")
         last = int(next(reversed(self.drivers)).rpartition("-")[2]) if self.drivers else -1
         at = datetime.fromtimestamp(wall_s, UTC).strftime("%Y%m%d%H%M%S")
         return HostedDriver(
@@ -146,20 +155,19 @@ class Hosting:
                 if driver.state is DriverState.RUNNING or driver.killed:
                     self._ended(driver, None, now_s)
             elif report.refused:
-                driver.refused = True
-                driver.end(DriverState.KILLED if driver.killed else DriverState.ERROR, report.refused)
-                self._note(driver)
+                self._refused(driver, report.refused, now_s)
             elif report.ended:
                 self._ended(driver, report.exit_code, now_s)
-            elif driver.state is not DriverState.RUNNING:
-                driver.state = DriverState.RUNNING
-                self._begun_s[driver.driver_id] = now_s
-                self._note(driver)
+            else:
+                self._begun_s.setdefault(driver.driver_id, now_s)  # a master that has started again has not seen its begin
+                if driver.state is not DriverState.RUNNING:
+                    driver.state = DriverState.RUNNING
+                    self._note(driver)
 
     def specs(self, worker_id: str) -> tuple[HostedSpec, ...]:
-        """Return the drivers that are to be started on a worker."""
-        there = (driver for driver in self._on(worker_id) if not driver.killed)
-        return tuple(driver.spec() for driver in there if driver.state is not DriverState.RUNNING)
+        """Return the drivers that are to be started next on a worker."""
+        there = (one for one in self._on(worker_id) if not one.killed and one.state is not DriverState.RUNNING)
+        return tuple(driver.spec() for driver in islice(there, STARTED_NEXT))
 
     def here(self, worker_id: str) -> tuple[str, ...]:
         """Return the starts of drivers on a worker whose ends are not known yet."""
@@ -184,7 +192,10 @@ class Hosting:
                 self._give_up(driver, now_s)
             if not driver.worker_id and not driver.final:
                 self._place(driver, now_s)
+        self._reported = {name: said for name, said in self._reported.items() if name in self.registry.workers.by_id}
         over = [driver.driver_id for driver in self.drivers.values() if driver.final]
+        for driver_id in over:
+            self._begun_s.pop(driver_id, None)
         for driver_id in over[:-KEPT]:
             del self.drivers[driver_id]
 
@@ -225,6 +236,16 @@ class Hosting:
         driver.start_on(worker_id, hosts[worker_id].host)
         self._wake([worker_id])
         self._save()
+
+    def _refused(self, driver: HostedDriver, why: str, now_s: float) -> None:
+        """Take in that a worker has not started a driver. A supervised driver that has run is tried again: a file system may
+        be missing for a while."""
+        if driver.supervise and driver.attempt > 1 and not driver.killed:
+            self._wait(driver, driver.failed(why, self._ran_s(driver, now_s), DriverState.ERROR), now_s)
+        else:
+            driver.refused = True
+            driver.end(DriverState.KILLED if driver.killed else DriverState.ERROR, why)
+        self._note(driver)
 
     def _ended(self, driver: HostedDriver, code: int | None, now_s: float) -> None:
         self._wait(driver, driver.ended(code, self._ran_s(driver, now_s)), now_s)

@@ -12,6 +12,7 @@ import math
 import os
 import signal
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -57,6 +58,7 @@ class CgroupTree:
         `must_contain` guards against a pid of another pid namespace: the group's path must hold it (a container id).
         """
         group = self._files.group(self._paths_of(pid))
+        group = None if group is None else _in_sight(group)
         if group is None or must_contain not in str(group.cpu) or not all(d.is_dir() for d in group.directories()):
             return None
         return group
@@ -172,10 +174,10 @@ class CgroupTree:
         if base is None:
             return None
         memory = base.memory / name if base.memory is not None else None
-        io = base.io / name if base.io is not None and os.access(base.io, os.W_OK) else None
-        group = Group(base.cpu / name, base.cpuacct / name, memory, io)
+        group = Group(base.cpu / name, base.cpuacct / name, memory, None if base.io is None else base.io / name)
         try:
             self._make(base, name, group)
+            group = _in_sight(group)
             usable = self.write_quota(group, math.inf) and os.access(group.cpu / "cgroup.procs", os.W_OK)
         except OSError:
             usable = False
@@ -226,7 +228,8 @@ class CgroupTree:
             try:
                 self._files.hand_down(base.cpu, name)
                 for directory in group.directories():
-                    directory.mkdir(parents=True, exist_ok=True)
+                    with contextlib.suppress(PermissionError) if directory == group.io else contextlib.nullcontext():
+                        directory.mkdir(parents=True, exist_ok=True)
                 # again: a parent that was taken away before is made without controllers, and stays with the group in it
                 self._files.hand_down(base.cpu, name)
                 return
@@ -307,3 +310,8 @@ class CgroupTree:
         """Remove an empty group; return False when processes are still in it. A missing group counts as removed."""
         results = [removed(directory) for directory in group.directories()]  # each is tried, whatever the others say
         return all(results)
+
+
+def _in_sight(group: Group) -> Group:
+    """Return the group without a directory for block devices that is not there: its CPU is of use without it."""
+    return group if group.io is None or group.io.is_dir() else replace(group, io=None)

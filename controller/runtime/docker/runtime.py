@@ -51,11 +51,13 @@ def _lock(owner: Owner) -> Path:
 
 
 def end_all(owner: Owner) -> int:
-    ended = end_containers({docker_container.CLUSTER: owner.cluster_id, docker_container.WORKER: owner.worker_id})
-    with _answering("its networks") as client:
-        # the networks of all its workers here, because they share them; networks with other containers are left
-        DockerNetworks(owner.cluster_id, parse_pool(DEFAULT_POOL), _lock(owner)).clear(client)
-    lift_network_rates(shaper_prefix(owner.cluster_id, owner.worker_id))
+    try:
+        ended = end_containers({docker_container.CLUSTER: owner.cluster_id, docker_container.WORKER: owner.worker_id})
+        with _answering("its networks") as client:
+            # the networks of all its workers here, because they share them; networks with other containers are left
+            DockerNetworks(owner.cluster_id, parse_pool(DEFAULT_POOL), _lock(owner)).clear(client)
+    finally:
+        lift_network_rates(shaper_prefix(owner.cluster_id, owner.worker_id))
     return ended
 
 

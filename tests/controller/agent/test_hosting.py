@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -48,7 +49,7 @@ class Hosted:
         self.host = self.next_agent()
 
     def next_agent(self) -> DriverHost:
-        return DriverHost(self.folder, self.place.home.logs)
+        return DriverHost(self.folder, self.place.home.logs, hosts=True)
 
     def lasts(self) -> None:
         (self.place.work / "spark" / "bin" / "spark-submit").write_text(LASTING)
@@ -164,6 +165,63 @@ def test_an_order_that_is_taken_back_in_time_starts_nothing(hosted: Hosted) -> N
     assert (hosted.host.reports(), hosted.place.started) == ((), None)
 
 
+def test_an_agent_that_hosts_no_drivers_refuses_them(hosted: Hosted) -> None:
+    host = DriverHost(hosted.folder, hosted.place.home.logs, hosts=False)
+    host.take(orders(hosted.spec()))
+    assert not host.look(0.0)
+    assert [("--host-drivers" in one.refused) for one in host.reports()] == [True]
+    assert hosted.place.started is None
+    host.take(orders())
+    assert host.reports() == ()
+
+
+def test_a_host_that_is_closed_starts_nothing(hosted: Hosted) -> None:
+    hosted.host.take(orders(hosted.spec()))
+    hosted.host.close()
+    hosted.host.take(orders(hosted.spec()))
+    assert not hosted.host.look(0.0)
+    assert (hosted.host.reports(), hosted.place.started) == ((), None)
+
+
+def test_a_driver_whose_record_cannot_be_written_keeps_no_other_waiting(hosted: Hosted) -> None:
+    other = "20290101000000-0001-1"
+    hosted.folder.mkdir(parents=True)
+    file = hosted.folder / f"{other}.json"
+    file.write_bytes(msgspec.json.encode(StartRecord(submission=other, uid=os.getuid())))
+    host = hosted.host = hosted.next_agent()
+    file.unlink()
+    file.mkdir()  # no file can take its place
+    hosted.lasts()
+    host.take(orders(hosted.spec()))
+    assert host.look(0.0)
+    assert HostedReport(submission=FIRST) in host.reports()
+    file.rmdir()
+
+
+def test_a_driver_starts_where_the_agent_has_many_open_files(hosted: Hosted) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], 4096), before[1]))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        hosted.start()
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert hosted.host.reports() == (HostedReport(submission=FIRST),)
+
+
+def test_processes_of_another_user_are_nothing_of_a_driver(hosted: Hosted) -> None:
+    stranger = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    record = StartRecord(submission=FIRST, uid=os.getuid() + 1, process=find_process(stranger.pid))
+    hosted.folder.mkdir(parents=True)
+    (hosted.folder / f"{FIRST}.json").write_bytes(msgspec.json.encode(record))
+    assert end_starts(hosted.folder) == 0
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait(PATIENCE_S)
+
+
 def test_absence_from_the_orders_ends_no_driver(hosted: Hosted) -> None:
     process = hosted.start().process
     hosted.host.take(orders())
@@ -214,7 +272,7 @@ def test_a_driver_that_was_just_started_when_its_agent_died_is_found(hosted: Hos
     for submission in (FIRST, "20290101000000-0001-1"):
         record = StartRecord(submission=submission, uid=os.getuid())
         (hosted.folder / f"{submission}.json").write_bytes(msgspec.json.encode(record))
-    host = hosted.next_agent()
+    host = hosted.host = hosted.next_agent()
     assert host.reports() == ()  # not known yet
     assert host.look(0.0)
     assert {one.submission: one.ended for one in host.reports()} == {FIRST: False, "20290101000000-0001-1": True}

@@ -61,6 +61,24 @@ def test_the_interface_of_a_link_that_has_gone_is_removed(link: str) -> None:
     assert limited_links(IFB) == []
 
 
+def test_an_interface_made_for_another_link_is_made_again(link: str) -> None:
+    set_link_rates(OTHER, IFB, 1_000_000, 250_000)
+    set_link_rates(link, IFB, 1_000_000, 250_000)
+    assert disciplines(OTHER) == []
+    assert {one["kind"] for one in disciplines(link)} == {"tbf", "ingress"}
+
+
+def test_rates_that_may_be_left_stay_known(link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_link_rates(link, IFB, 1_000_000, 250_000)
+    (tmp_path / "tc").write_text("#!/bin/sh\nkill -9 $$\n")
+    (tmp_path / "tc").chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setattr(admin_program, "ADMIN_PATH", f"{tmp_path}:{admin_program.ADMIN_PATH}")
+        with pytest.raises(RuntimeFailed, match="were not lifted"):
+            lift_link_rates(IFB)
+    assert limited_links(IFB) == [IFB]
+
+
 def test_a_link_that_cannot_be_held_leaves_nothing(link: str) -> None:
     with pytest.raises(RuntimeFailed, match="network rates cannot be set"):
         set_link_rates("sqnowhere", IFB, 1_000_000, 250_000)
@@ -80,7 +98,8 @@ def test_without_the_programs_or_root_that_is_said(tmp_path: Path, monkeypatch: 
     )
     (tmp_path / "tc").write_text("#!/bin/sh\n")
     (tmp_path / "ip").write_text("#!/bin/sh\necho 'Error: Unknown device type.' >&2; exit 2\n")
-    for name in ("tc", "ip"):
+    (tmp_path / "nsenter").write_text("#!/bin/sh\n")
+    for name in ("tc", "ip", "nsenter"):
         (tmp_path / name).chmod(0o755)
     if not os.geteuid():
         assert "Unknown device type" in why_no_link_rates()

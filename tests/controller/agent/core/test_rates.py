@@ -69,10 +69,11 @@ def test_priorities_in_between_come_before_lower_ones() -> None:
     assert disk(*three) == {ExecutorKey("mid", "1"): 0.3, LOW: 0.1}
 
 
-def test_a_deadline_asks_for_what_is_left_of_it_whatever_is_used_now() -> None:
-    assert disk(use("low", (0.9, 0.0)), use("high", (0.05, 0.0), 100, asked=(0.3, 0.1), left_s=60)) == {LOW: 0.6}
-    past = use("high", (0.05, 0.0), 100, asked=(math.inf, math.inf), left_s=-1)
-    assert disk(use("low", (0.9, 0.0)), past) == {LOW: FLOOR}
+def test_a_deadline_asks_for_what_is_left_of_it_but_not_for_much_more_than_is_used() -> None:
+    assert disk(use("low", (0.9, 0.0)), use("high", (0.2, 0.0), 100, asked=(0.3, 0.1), left_s=60)) == {LOW: 0.6}
+    for used, rate in ((0.0, 0.9), (0.2, 0.4), (0.5, FLOOR)):
+        past = use("high", (used, 0.0), 100, asked=(math.inf, math.inf), left_s=-1)
+        assert disk(use("low", (0.9, 0.0)), past) == {LOW: rate}
 
 
 def test_what_no_one_wants_is_not_left_idle() -> None:

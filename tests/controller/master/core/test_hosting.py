@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from controller.machine.process import Process
 from controller.master.core.core import ClusterOptions
 from controller.master.core.hosted_driver import MOST_FAILURES, STEADY_S
-from controller.master.core.hosting import KEPT
+from controller.master.core.hosting import KEPT, MOST_BYTES, STARTED_NEXT
 from controller.master.core.workers import STALE_S
 from controller.wire.command import SUBMISSION_ID
 from controller.wire.hosting import FINAL, DriverState, HostedReport, HostedView, HostRequest
@@ -241,6 +241,46 @@ def test_a_worker_that_refuses_a_driver_ends_it_with_its_sentence(hosts: Hosting
     hosts.cluster.worker(view.worker_id, hosts_for=0, drivers=(refused,))
     after = hosts.view(driver_id)
     assert (after.state, after.refused, after.reason) == (DriverState.ERROR, True, "app.py cannot be read")
+
+
+def test_a_supervised_driver_that_has_run_is_tried_again_after_a_refusal(hosts: HostingWorkers) -> None:
+    driver_id = hosts.submit(supervise=True)
+    hosts.exits(driver_id, 1)
+    hosts.silent = {"w1", "w2"}
+    while not hosts.view(driver_id).worker_id:
+        hosts.cluster.tick(1.0)
+    view = hosts.view(driver_id)
+    refused = HostedReport(submission=view.submission, refused="/data cannot be entered")
+    hosts.cluster.worker(view.worker_id, hosts_for=0, drivers=(refused,))
+    assert (hosts.view(driver_id).state, hosts.view(driver_id).refused) == (DriverState.RELAUNCHING, False)
+    hosts.silent = set()
+    hosts.pass_by(5)
+    assert (hosts.view(driver_id).state, hosts.view(driver_id).attempt) == (DriverState.RUNNING, 3)
+
+
+def test_a_steady_time_counts_also_after_a_restart_of_the_master(hosts: HostingWorkers) -> None:
+    driver_id = hosts.submit(supervise=True)
+    for _ in range(MOST_FAILURES + 1):
+        hosts.cluster.restart()
+        hosts.pass_by(STEADY_S + 2)
+        hosts.exits(driver_id, 1)
+        hosts.pass_by(3)
+    assert hosts.view(driver_id).state is DriverState.RUNNING
+
+
+def test_all_drivers_together_have_a_limited_size(hosts: HostingWorkers) -> None:
+    with pytest.raises(TooMuch, match="command lines"):
+        hosts.submit(words=("x" * MOST_BYTES,))
+    hosts.submit()
+
+
+def test_an_agent_is_given_some_drivers_at_a_time_in_their_order(hosts: HostingWorkers) -> None:
+    hosts.silent = {"w1", "w2"}
+    ids = [hosts.submit() for _ in range(4 * STARTED_NEXT)]
+    desired = hosts.cluster.worker("w1", hosts_for=0).desired
+    there = [hosts.view(one).submission for one in ids if hosts.view(one).worker_id == "w1"]
+    assert [spec.submission for spec in desired.drivers] == there[:STARTED_NEXT]
+    assert list(desired.drivers_here) == there
 
 
 def test_what_only_a_start_needs_is_dropped_in_the_end(hosts: HostingWorkers) -> None:
