@@ -12,6 +12,7 @@ from msgspec import structs
 
 from controller.machine.proc import boot_id, uptime
 from controller.submit.bridge_jar import JAR
+from controller.wire.hosting import DriverState, HostedView
 from tests.fakes.commands import run as command
 from tests.fakes.master import TOKEN
 from tests.fakes.submitting import Place, submitting
@@ -54,7 +55,9 @@ def test_the_users_words_pass_through_and_ours_are_added(place: Place) -> None:
 
 
 @pytest.mark.parametrize("where", ["--conf", "--properties-file", "spark-defaults.conf", "environment"])
-def test_the_driver_runs_here_wherever_a_mode_is_asked_for(place: Place, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def test_the_first_mode_that_is_asked_for_counts_as_for_spark_submit(
+    place: Place, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
     asked, words = "spark.submit.deployMode cluster\n", []
     if where == "--conf":
         words = ["--conf", "spark.submit.deployMode=cluster"]
@@ -66,7 +69,9 @@ def test_the_driver_runs_here_wherever_a_mode_is_asked_for(place: Place, monkeyp
         (place.work / "spark" / "conf" / "spark-defaults.conf").write_text(asked)
     else:
         monkeypatch.setenv("DEPLOY_MODE", "cluster")
-    place.refuse(2, *words, "app.py", named=("'cluster'", "client"))
+    place.master.drivers = [HostedView(driver_id="driver-1", name="app.py", state=DriverState.FINISHED)]
+    assert place.submit(*words, "app.py").exit_code == 0
+    assert (place.master.hosted is not None, place.started) == (True, None), "a worker hosts the driver"
     assert place.submit("--master", "yarn", *words, "app.py").exit_code == 0, "another cluster manager may run the driver"
     assert place.submit("--deploy-mode", "client", *words, "app.py").exit_code == 0, "spark-submit's option wins"
 
