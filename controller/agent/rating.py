@@ -172,8 +172,8 @@ class Rating:
             beat()
             self.look(beat)
 
-    def look(self, beat: Beat = lambda: None) -> None:
-        """Measure and decide once."""
+    def look(self, beat: Beat) -> None:
+        """Measure and decide once; `beat` before each thing, because programs take their time."""
         with self._lock:
             if self._closed:
                 return

@@ -21,6 +21,6 @@ def whole_device(folder: Path) -> str:
         return ((device.parent if (device / "partition").exists() else device) / "dev").read_text().strip()
     except OSError:
         raise Unavailable(
-            f"{folder} is on no block device of this machine (tmpfs, NFS, overlay and btrfs are none), so no disk rates are "
-            "set; put the home on a disk"
+            f"{folder} is on a file system without a block device of its own, such as tmpfs, NFS, overlay or btrfs, so no "
+            "disk rates are set; put the home on a disk"
         ) from None

@@ -31,8 +31,8 @@ def why_not_here(said: HostedStart) -> str:
     try:
         os.chdir(said.folder)
     except OSError as error:
-        why = error.strerror
-        return f"directory {said.folder} cannot be entered on {host} by uid {uid} ({why}); submit from one that is there, too"
+        why = f"{said.folder} cannot be entered on {host} by uid {uid} ({error.strerror})"
+        return f"directory {why}; submit from a directory that both hosts have"
     for path in said.needs:
         if not os.access(path, os.R_OK):
             return f"{path} cannot be read on {host} by uid {uid}; put it at that path there, where this user may read it"

@@ -8,7 +8,7 @@ from controller.machine.back_off import BackOff
 from controller.wire.hosting import FINAL, DriverState, HostedSpec, HostedView
 
 STEADY_S = 60.0
-"""Seconds after which a start counts as one that went well, however the driver ends: the count of failures begins again."""
+"""Seconds after which a start counts as steady, however the driver ends: its failure is the first in a row again."""
 MOST_FAILURES = 10
 """Failures in a row after which a supervised driver is not started again."""
 BACK_OFF = BackOff(first_s=1.0, most_s=60.0)

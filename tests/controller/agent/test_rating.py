@@ -208,7 +208,7 @@ def test_a_rate_that_an_earlier_agent_left_is_lifted_at_first_sight_whatever_the
     assert rates_in(directory) == {(1e6, 1e6)}
     rating = Rating(agent_options(tmp_path), "cluster", runtime, print, lambda: 1.0)
     rating.post([LOW], [])  # no plan has come yet
-    rating.look()
+    rating.look(lambda: None)
     assert rates_in(directory) == set()
 
 
@@ -223,5 +223,5 @@ def test_an_opener_and_a_clean_stop_lift_all_and_nothing_is_set_afterwards(
     assert rating.close()
     assert rates_in(directory) == set()
     CgroupTree().write_io_rates(directory, device, (1e6, 1e6))
-    rating.look()
+    rating.look(lambda: None)
     assert rates_in(directory) == {(1e6, 1e6)}, "a closed one looks no more"
