@@ -19,7 +19,8 @@ from stage_model.units import NORMAL_PRIORITY
 class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     """One active stage attempt.
 
-    `work_core_s` is expected for the whole stage (profile, corrected by this run), `records` expected or None when unknown,
+    `work_core_s` is expected for the whole stage (profile, corrected by this run), `cold_core_s` of it comes with the first
+    records (`history.cold`); `records` expected or None when unknown,
     `task_cv` the coefficient of variation of task work, `skew` the longest task / mean, `fixed_s` the time that cores do not
     shorten, of which `waiting_s` is hidden where a quota holds the stage back. `left_s`, `length_s`, `initial_cores` (per
     executor): the stage deadline of document 004. A stage shorter than three periods is controlled with its neighbours: the
@@ -33,6 +34,7 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     name: str = ""
     work_core_s: float = 0.0
+    cold_core_s: float = 0.0
     records: float | None = None
     task_cv: float = 0.0
     skew: float = 1.0

@@ -20,6 +20,7 @@ def off_by(stage: StageRecord, factor: float) -> StageRecord:
         run_s=factor * stage.run_s,
         task_s=factor * stage.task_s,
         duration_s=factor * stage.duration_s,
+        cold_core_s=None if stage.cold_core_s is None else factor * stage.cold_core_s,
         cores_s=None if stage.cores_s is None else factor * stage.cores_s,
     )
 

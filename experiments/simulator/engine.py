@@ -13,11 +13,17 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from experiments.simulator.jobs import SimStage
 from experiments.simulator.state import IDEAL, App, Counters, Effects, SimExecutor, SimSubmission, SimWorker, Task
 
 LONGEST_S = 10_000_000.0
 DONE = 1e-9
 """Core-seconds left of a task (of a long task: as a share of it) that are taken as none."""
+
+
+def part_read(stage: SimStage, task: Task) -> float:
+    """Return the part of its records that a task has read; more than 1 where it has work left after them."""
+    return (1 - task.left / task.work) / stage.read_by
 
 
 class Control(Protocol):
@@ -343,7 +349,7 @@ class Engine:
         seen = 0.0
         for task in executor.tasks:
             if task.stage == place:
-                part = (1 - task.left / task.work) / stage.read_by
+                part = part_read(stage, task)
                 if self.effects.records_noise:
                     part *= 1 + self.rng.gauss(0, self.effects.records_noise)
                 seen += min(1.0, max(0.0, part))

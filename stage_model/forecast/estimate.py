@@ -45,8 +45,9 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     ordinals of its job and SQL execution in the reference run. `records` None: it reads none. `amounts` is what it reads and
     writes, counted `in_bytes` or in records; `slots` were there when it was submitted, 0 where that is not known. `growth` is
     the share of its work that grows with what it reads; `moving_core_s` is by how much one of the runs had less work here
-    than follows from what it read, if that is more than `BLURRED_CORE_S`. `fixed_s` = time that cores do not shorten, of
-    which `waiting_s` is hidden where a quota holds the stage back; `waits` are Spark's metrics of its waiting (None: not
+    than follows from what it read, if that is more than `BLURRED_CORE_S`; `cold_core_s` is the part of its work that comes
+    with its first records, because code is cold (`history.cold`). `fixed_s` = time that cores do not shorten, of which
+    `waiting_s` is hidden where a quota holds the stage back; `waits` are Spark's metrics of its waiting (None: not
     known); `gap_s` = driver time before it, `start_s` = when it starts after submission if all goes as profiled.
     """
 
@@ -63,6 +64,7 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
     growth: float = 1.0
     work_core_s: float
     moving_core_s: float = 0.0
+    cold_core_s: float = 0.0
     task_cv: float
     skew: float = 1.0
     fixed_s: float
@@ -95,6 +97,7 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
             records=None if self.records is None else self.records * records,
             work_core_s=self.work_core_s * work,
             moving_core_s=self.moving_core_s * work,
+            cold_core_s=self.cold_core_s * min(1.0, work),
             duration_s=self.fixed_s + (self.duration_s - self.fixed_s) * work,
         )
 
@@ -264,6 +267,13 @@ def _shown(record: StageRecord, run: RunRecord, fixed_s: float) -> Shown:
     return Shown(fixed_s, mean_cores((record,), record.duration_s, run), record.work_core_s, record.throttled_s, waited_s)
 
 
+def _cold_core_s(seen: Sequence[StageRecord]) -> float:
+    """Return the least cold part that a run of the stage had, because which of several stages runs cold code first may differ
+    from run to run; 0 if no run shows more than is blurred."""
+    least_core_s = min((r.cold_core_s for r in seen if r.cold_core_s is not None), default=0.0)
+    return least_core_s if least_core_s > BLURRED_CORE_S else 0.0
+
+
 def _waits(seen: Sequence[StageRecord]) -> StageWaits | None:
     """Return the newest metrics of a stage's waiting in runs that no quota held back by much, because being held back looks
     like waiting; None if there is no such run, or its metrics are not known."""
@@ -301,6 +311,7 @@ def _stage(record: StageRecord, seen: _Seen, reference: RunRecord, fixed: _Fixed
         growth=work.growth,
         work_core_s=work.amount,
         moving_core_s=short_core_s if short_core_s > BLURRED_CORE_S else 0.0,
+        cold_core_s=_cold_core_s([r for r, _ in measured]),
         task_cv=median(r.task_cv for r, _ in taught),
         skew=median(r.skew for r, _ in taught),
         fixed_s=fixed_s,

@@ -89,6 +89,8 @@ class StageRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     duration_s: Amount
     cores_s: Amount | None = None
     throttled_s: Amount | None = None
+    cold_core_s: Amount | None = None
+    """Core-seconds that its first records used beyond what as many later ones did (`cold`); None: not known."""
     waits: StageWaits | None = None
     """Spark's own metrics of waiting; None in records of earlier releases, and if the driver's bridge is of one."""
     start_s: Amount

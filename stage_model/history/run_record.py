@@ -34,13 +34,14 @@ class RunFacts(Struct, frozen=True, kw_only=True):
 
 
 class ContainerUse(Struct, frozen=True, kw_only=True):
-    """Measurements of the containers by stage attempt: core-seconds used and allocated, and seconds that quotas held threads
-    back. `container_core_s` None: the executors' own CPU counts. `used_core_s` is the CPU of all executors from their starts
-    on, in stages or not."""
+    """Measurements of the containers by stage attempt: core-seconds used and allocated, seconds that quotas held threads
+    back, and core-seconds of the cold part. `container_core_s` None: the executors' own CPU counts. `used_core_s` is the CPU
+    of all executors from their starts on, in stages or not."""
 
     container_core_s: Mapping[StageKey, float] | None = None
     allocated_core_s: Mapping[StageKey, float] = {}
     throttled_s: Mapping[StageKey, float] = {}
+    cold_core_s: Mapping[StageKey, float] = {}
     used_core_s: float | None = None
 
 
@@ -127,6 +128,7 @@ def _stage(run: Run, stage: AllAttempts, parents: tuple[StageRun, ...], started_
         duration_s=_seconds(stage.lasted_ms),
         cores_s=stage.sum_of(use.allocated_core_s),
         throttled_s=stage.sum_of(use.throttled_s),
+        cold_core_s=use.cold_core_s.get(first.key),
         waits=stage.waits,
         start_s=_seconds(first.submitted_ms - started_ms),
         gap_s=_seconds(first.submitted_ms - ready_ms),

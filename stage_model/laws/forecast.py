@@ -23,9 +23,10 @@ from stage_model.forecast.virtual_time import (
     weighed,
     with_waiting,
 )
+from stage_model.history.cold import FIRST
 from stage_model.laws.base import Decision, Law, View, least_cores
 from stage_model.live import StageLive, tasks_worth
-from stage_model.plan import ApplicationPlan
+from stage_model.plan import ApplicationPlan, StagePlan
 from stage_model.settings import LAW_PREFIX, Topic, setting
 
 WARY = 2.0
@@ -66,8 +67,8 @@ class Outlook(Struct, frozen=True):
 def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
     """Return what is left of one stage on `slots` slots.
 
-    The work of a task is the profile's, moved towards what this run shows: the mean of two estimates, each weighed by how
-    sure it is. The profile's estimate may be off by `PROFILE_DOUBT`; the mean of n tasks seen by task_cv / sqrt(n), where
+    The work of a task to come is the profile's, moved towards what this run shows: the mean of two estimates, each weighed by
+    how sure it is. The profile's estimate may be off by `PROFILE_DOUBT`; the mean of n tasks seen by task_cv / sqrt(n), where
     work seen inside running tasks counts half, because reading may run ahead of computing.
     """
     plan = stage.plan
@@ -78,10 +79,10 @@ def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
     seen = (done + running * fraction) / plan.tasks
     shown_tasks = done + 0.5 * running * fraction
     sure = shown_tasks / (shown_tasks + tasks_worth(plan))
-    work = plan.work_core_s
+    work = profiled = _work_ahead(plan, seen)
     if seen > 0 and stage.cpu_core_s > 0:
-        shown = stage.cpu_core_s / seen
-        work = (1 - sure) * work + sure * shown if work > 0 else shown
+        shown = _shown_ahead(stage, seen, profiled)
+        work = (1 - sure) * profiled + sure * shown if plan.work_core_s > 0 else shown
     task = work / plan.tasks
     remainder = task * left
     # tasks differ by task_cv * task, and so does what is left of them: the last wave has a tail too
@@ -94,6 +95,25 @@ def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
         plan.fixed_s * max(0.0, 1 - seen),
         plan.waiting_s * max(0.0, 1 - seen),
     )
+
+
+def _work_ahead(plan: StagePlan, seen: float) -> float:
+    """Return the core-seconds of a stage of which all is like what the profile has after the share `seen` of its records: its
+    work without its cold part, of which some is still to come while the first records are read."""
+    cold_core_s = min(plan.cold_core_s, plan.work_core_s)
+    left = 1 - seen / FIRST
+    return plan.work_core_s - cold_core_s + (cold_core_s * left / (1 - seen) if left > 0 else 0.0)
+
+
+def _shown_ahead(stage: StageLive, seen: float, profiled: float) -> float:
+    """Return the same as this run shows it. Where the stage has used twice what the profile says for the share `seen`, it is
+    twice what is `profiled`. Where the stage has used less, its code may have been warm from the start, so that what it has
+    used says what is to come."""
+    plan, shown = stage.plan, stage.cpu_core_s / seen
+    if plan.cold_core_s <= 0 or plan.work_core_s <= 0:
+        return shown
+    expected = plan.work_core_s - profiled * (1 - seen)
+    return max(profiled * stage.cpu_core_s / expected, min(shown, profiled))
 
 
 def outlook(stages: Sequence[StageLive], plan: ApplicationPlan, left_s: float) -> Outlook:

@@ -28,6 +28,7 @@ from controller.wire import limits
 from controller.wire.worker import ExecutorReport
 from placement.dependencies import After
 from stage_model.forecast.estimate import ApplicationEstimate
+from stage_model.history.cold import Readings
 from stage_model.history.events import AnyEvent, TaskEnd
 from stage_model.history.profile import Profile
 from stage_model.history.run import Run
@@ -90,6 +91,8 @@ class Application:
     plan: PlanState = field(default_factory=PlanState)
     executors: dict[str, Executor] = field(default_factory=dict)
     totals: ExecutorTotals = field(init=False)
+    readings: dict[StageKey, Readings] = field(default_factory=dict)
+    """Records and CPU of its stage attempts, as this life of the master has seen them grow."""
     heard_s: float = 0.0
     zone: tzinfo = UTC
     """The machine's zone, by which times of day are read."""
@@ -250,10 +253,16 @@ class Application:
         self.run.replace_active(snapshot)
 
     def take(self, executor: Executor, instance: str, report: ExecutorReport) -> None:
-        for key in executor.take(instance, report, self.run.attempts):
-            stage = self.run.attempts.get(key)
-            if stage is not None and not stage.active:
+        for gain in executor.take(instance, report, self.run.attempts):
+            stage = self.run.attempts.get(gain.key)
+            if stage is None:
+                continue
+            if not stage.active:
                 self.plan.drop_cache()
+            if gain.key in self.readings:
+                self.readings[gain.key].add(gain.records, gain.core_s)
+            else:
+                self.readings[gain.key] = self.totals.readings(gain.key)
         if executor.ran:
             self.life.run()
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +20,7 @@ from controller.wire.driver import ExecutorGone
 from controller.wire.states import ExecutorState
 from controller.wire.worker import AdoptedSpec, ExecutorReport, ExecutorSpec, Sample, StageUse
 from stage_model.debt import Debt
+from stage_model.history.cold import Readings
 from stage_model.history.stage_run import StageKey
 from stage_model.progress import Progress
 
@@ -52,6 +54,14 @@ class Starvation(msgspec.Struct, frozen=True):
 
 
 NOT_STARVED = Starvation()
+
+
+class Gain(NamedTuple):
+    """Records read and core-seconds used by a stage attempt since the report before."""
+
+    key: StageKey
+    records: float
+    core_s: float
 
 
 class ExecutorRecord(msgspec.Struct, kw_only=True):
@@ -154,22 +164,28 @@ class Executor:
         for name, cores in grants.items() if total > 0 else ():
             self.record.squeezed_by[name] = self.record.squeezed_by.get(name, 0.0) + withheld_core_s * cores / total
 
-    def take(self, instance: str, report: ExecutorReport, reported: Container[StageKey]) -> list[StageKey]:
-        """Take a report in; return the stage attempts of which it has something new. A report may be an executor's invention:
-        of attempts that the driver has not reported (`reported`), the last ones are kept."""
+    def take(self, instance: str, report: ExecutorReport, reported: Container[StageKey]) -> list[Gain]:
+        """Take a report in; return what is new in it. A report may be an executor's invention: of attempts that the driver
+        has not reported (`reported`), the last ones are kept."""
         self.report = report
         self.ran = self.ran or report.state is ExecutorState.RUNNING
         self.record.cpu_core_s = max(self.record.cpu_core_s, report.cpu_core_s)
         self.record.log_dir = report.log_dir
         stages = self.record.uses.setdefault(instance, {})
         new = [use for use in report.stages if stages.get(_name(use.stage, use.attempt)) != use]
+        gains = [_gain(stages.get(_name(use.stage, use.attempt)), use) for use in new]
         for use in new:
             stages[_name(use.stage, use.attempt)] = use
         if len(stages) > limits.STAGES_UNREPORTED and any((use.stage, use.attempt) not in reported for use in new):
             unreported = [name for name, use in stages.items() if (use.stage, use.attempt) not in reported]
             for name in unreported[: -limits.STAGES_UNREPORTED]:
                 del stages[name]
-        return [(use.stage, use.attempt) for use in new]
+        return gains
+
+
+def _gain(before: StageUse | None, now: StageUse) -> Gain:
+    records, core_s = (0.0, 0.0) if before is None else (before.records, before.cpu_core_s)
+    return Gain((now.stage, now.attempt), now.records - records, now.cpu_core_s - core_s)
 
 
 def _name(stage: int, attempt: int) -> str:
@@ -233,6 +249,11 @@ class ExecutorTotals:
         for key, use in self._uses():
             total[key] = total.get(key, 0.0) + use.allocated_core_s
         return total
+
+    def readings(self, key: StageKey) -> Readings:
+        """Return the readings of a stage attempt that begin with what its executors have reported by now."""
+        uses = [use for executor in self.executors.values() if (use := executor.use_of(*key)) is not None]
+        return Readings(math.fsum(use.records for use in uses), math.fsum(use.cpu_core_s for use in uses))
 
     def stage_throttling(self) -> dict[StageKey, float]:
         """Return the seconds that quotas held each stage attempt back, over all executors; without the attempts for which an

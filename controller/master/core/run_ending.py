@@ -17,6 +17,7 @@ from controller.wire.course import StageCourse
 from stage_model.forecast.match import match
 from stage_model.history.profile import RunRecord
 from stage_model.history.run_record import ContainerUse, RunFacts, to_record
+from stage_model.history.stage_run import StageKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,17 @@ def _lesson(application: Application, most: Capacity) -> RunRecord:
             container_core_s=application.totals.stage_use(),
             allocated_core_s=application.totals.stage_allocation(),
             throttled_s=application.totals.stage_throttling(),
+            cold_core_s=_cold_core_s(application),
             used_core_s=round(application.totals.used_core_s(), 3),
         ),
     )
+
+
+def _cold_core_s(application: Application) -> dict[StageKey, float]:
+    """Return the core-seconds of the cold part of each stage attempt of which it is known."""
+    attempts = application.run.attempts
+    found = {key: seen.cold_core_s(attempts[key].amounts.records) for key, seen in application.readings.items()}
+    return {key: core_s for key, core_s in found.items() if core_s is not None}
 
 
 def _summary(application: Application, most: Capacity, runtime: str, start_s: float, end_s: float) -> dict[str, Any]:

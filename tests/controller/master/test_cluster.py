@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from controller.runs.profile_store import ProfileStore
 from controller.wire.worker import StageUse
 from stage_model.errors import Unavailable
 from tests.fakes.cluster import FakeCluster, one_stage_run, report, use
@@ -46,6 +47,29 @@ def test_throttled_time_of_a_stage_adds_up_and_is_known_only_where_every_executo
     # another life of an agent counts from nothing
     reported("w1", use(0, 1.0, throttled_s=0.5), use(2, 1.0), instance="second")
     assert application.totals.stage_throttling() == {(0, 0): 2.25}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_cold_part_of_a_stage_is_learned_from_all_its_executors(cluster: FakeCluster, restarted: bool) -> None:
+    cluster.worker("w1")
+    cluster.worker("w2")
+    application = cluster.registered()
+    cluster.driver(application.id, *one_stage_run(1000)[:2])
+    # of the 40 records that the stage has, the first ten take 6 of its 12 core-seconds
+    shares = [(4, 2.5), (5, 3.0), (7, 3.5), (11, 4.5), (15, 5.5), (20, 6.0)]
+    for number, (records, core_s) in enumerate(shares):
+        if restarted and number == 3:
+            cluster.restart()
+        for worker, executor in (("w1", "1"), ("w2", "2")):
+            cluster.worker(worker, report(application.id, executor, stages=(use(0, core_s, records=float(records)),)))
+    cluster.driver(application.id, *one_stage_run(1000)[2:], first=3, ended=True)
+    cluster.worker("w2", report(application.id, "2", "exited", exit_code=0))
+    cluster.worker("w2")
+    cluster.exits(application.id, exit_code=0)
+    known = ProfileStore(cluster.path / "profiles").load("app@app.py")
+    assert known is not None
+    [[stage]] = [run.stages for run in known.runs]
+    assert stage.cold_core_s == (None if restarted else pytest.approx((6.0 - 0.25 * 12.0) / 0.75))
 
 
 def test_workers_known_before_a_restart_count_as_capacity_of_running_applications(cluster: FakeCluster) -> None:

@@ -40,6 +40,39 @@ def test_what_this_run_shows_counts_by_how_sure_it_makes() -> None:
     assert left.fixed_s == pytest.approx(1.5)
 
 
+@pytest.mark.parametrize(
+    ("done", "used_core_s", "left_core_s"),
+    [
+        (0, 0.0, 20.0),  # 8 of the 20 core-seconds are cold: they come with the first quarter, next to 1.2 of each task
+        (1, 4.4, 15.6),
+        (2, 8.8, 11.2),
+        (5, 14.0, 6.0),
+        (9, 18.8, 1.2),
+    ],
+)
+def test_the_cold_part_of_a_stage_is_not_taken_for_more_work(done: int, used_core_s: float, left_core_s: float) -> None:
+    left = stage_work_left(live(done=done, cpu_core_s=used_core_s, cold_core_s=8.0), 2)
+    assert sum(left.waiting) == pytest.approx(left_core_s)
+
+
+def test_a_stage_whose_code_is_warm_already_needs_what_its_tasks_show() -> None:
+    # without its cold part, each task needs 1.2 core-seconds
+    left = stage_work_left(live(done=5, cpu_core_s=6.0, cold_core_s=8.0), 2)
+    assert sum(left.waiting) == pytest.approx(5 * 1.2)
+
+
+def test_a_stage_with_a_cold_part_that_needs_more_than_profiled_needs_more_to_the_end() -> None:
+    # five tasks used 21 core-seconds instead of 14, so the others are shown to need 9 instead of 6; this counts five sixths
+    left = stage_work_left(live(done=5, cpu_core_s=21.0, cold_core_s=8.0), 2)
+    assert sum(left.waiting) == pytest.approx((6.0 + 5 * 9.0) / 6)
+
+
+def test_a_profile_may_claim_that_all_of_a_stage_is_cold() -> None:
+    left = stage_work_left(live(done=5, cpu_core_s=4.0, cold_core_s=1e12), 2)
+    assert sum(left.waiting) == pytest.approx(0.0)
+    assert sum(stage_work_left(live(cold_core_s=1e12), 2).waiting) == pytest.approx(20.0)
+
+
 def test_a_task_that_has_used_up_its_work_is_taken_to_need_a_little_still() -> None:
     left = stage_work_left(live(running=1, done=9, cpu_core_s=23.0, cpu_running_core_s=5.0), 2)
     [rest] = left.running
