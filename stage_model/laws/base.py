@@ -51,13 +51,14 @@ class Decision(Struct, frozen=True):
 class View(Struct, frozen=True):
     """The input of a law. `plan` is aged to now and has a deadline; `own` are the tasks that this executor could run now,
     `total` is the sum of that over all executors (an estimate, so not always a whole number), `slots` are this executor's;
-    `dt_s` is the time since the last decision."""
+    `speed_limit`: cores that one of its tasks can use at most; `dt_s` is the time since the last decision."""
 
     plan: ApplicationPlan
     stages: Sequence[StageLive]
     slots: int
     own: int
     total: float
+    speed_limit: float
     left_s: float
     deadline_s: float
     dt_s: float

@@ -157,19 +157,19 @@ def _unsure_s(stage: StageLive) -> float:
 
 
 def decide(view: View) -> Decision:
-    """Return this executor's share, by runnable tasks, of the least cores for the application, never more than its own tasks
-    use."""
+    """Return this executor's share of the least cores for the application, never more than its own tasks use. Executors share
+    by runnable tasks and by the cores that a task can use on their workers."""
     plan = view.plan
     settings = ForecastSettings.from_numbers(plan.settings)
     last_task_s = plan.future_task_sd_s or max([_unsure_s(stage) for stage in view.stages], default=0.0)
     aim_s = view.left_s - plan.further_s - (1 - settings.alpha) * view.deadline_s - settings.surety * last_task_s
     seen = outlook(view.stages, plan, min(aim_s, (1 - settings.lead) * aim_s) / plan.pace)
-    most = view.own * plan.speed_limit
+    most = view.own * view.speed_limit
     wanted = plan.cores if seen.wary_cores is None else min(seen.wary_cores, plan.cores)
     fastest_s = plan.pace * seen.forecast.time_s(plan.cores)
     late = fastest_s > view.left_s
     # a late run asks for all it can use, whatever work seems to be left: the plan was wrong already
-    demand = min(most, plan.cores if late else wanted * view.own / view.total)
+    demand = min(most, plan.cores if late else wanted * view.own / view.total * (view.speed_limit / plan.speed_limit))
     held = view.state.demand
     # a demand that only flickers around a quantum is kept: raise when short, lower when a quantum and a half too high, or a
     # fifth: a small demand that stays too high ends a job early

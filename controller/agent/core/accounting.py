@@ -119,10 +119,13 @@ class Account(Struct, frozen=True):
             moved.pop(oldest, None)
         return weights
 
-    def executor(self, now_s: float, others: Sequence[Mapping[StageKey, OwnStage]] = ()) -> ObservedExecutor:
-        """Return the executor as `decide_demand` sees it, with the stages of the application's `others` on its worker."""
+    def executor(
+        self, now_s: float, speed_limit: float, others: Sequence[Mapping[StageKey, OwnStage]] = ()
+    ) -> ObservedExecutor:
+        """Return the executor as `decide_demand` sees it, with the stages of the application's `others` on its worker, where
+        one task can use at most `speed_limit` cores."""
         idle_s = None if self.busy_at_s is None else now_s - self.busy_at_s
-        return ObservedExecutor(self.slots, self.stages, idle_s, self.up, others)
+        return ObservedExecutor(self.slots, self.stages, idle_s, self.up, others, speed_limit)
 
     def uses(self, since_s: float = 0.0) -> Iterable[StageUse]:
         """Yield the counters of the stages that have run since `since_s`."""

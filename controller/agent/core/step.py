@@ -249,7 +249,8 @@ class _Period:
 
     def _by_plan(self, look: _Look, timed: TimedPlan, others: Sequence[Mapping[StageKey, OwnStage]]) -> Decision:
         look.plan = timed.now(self._now_s)
-        executor, law = look.account.executor(self._now_s, others), look.before.law
+        executor = look.account.executor(self._now_s, min(1.0, self._snapshot.cores), others)
+        law = look.before.law
         if look.seen.silent:
             return Decision(float(executor.slots), law, "no recent report")
         age_s = self._now_s - timed.at_s

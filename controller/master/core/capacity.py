@@ -14,8 +14,9 @@ from stage_model.deadlines import initial_cores
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The most an application can get: cores and slots over its workers, cores one task can use, executors; and the longest
-    control period of these workers."""
+    """The most an application can get: cores and slots over its workers, cores that one task can use, executors; and the
+    longest control period of these workers. Of unlike workers the mean over the slots counts for a task, because a worker of
+    less than a core slows only its own tasks."""
 
     cores: float
     slots: int
@@ -60,11 +61,11 @@ def asked_capacity(conf: Mapping[str, str], workers: Sequence[WorkerInfo]) -> Ca
 
 def capacity_of(shares: Sequence[tuple[float, int]], executors: int, workers: Sequence[WorkerInfo]) -> Capacity:
     """Return the capacity of `shares`, the cores and slots of each worker."""
-    cores = [min(has, slots) for has, slots in shares]
+    slots = sum(slots for _, slots in shares)
     return Capacity(
-        cores=sum(cores),
-        slots=sum(slots for _, slots in shares) or 1,
-        speed_limit=min([1.0, *cores]),
+        cores=sum(min(has, slots) for has, slots in shares),
+        slots=slots or 1,
+        speed_limit=sum(slots * min(1.0, has) for has, slots in shares) / slots if slots else 1.0,
         executors=max(1, executors),
         period_s=max((w.period_s for w in workers), default=1.0),
     )

@@ -169,7 +169,8 @@ class DeadlineGrowth:
         return bool(has) and there <= has and not has_all_executors(application)
 
     def _help(self, application: Application, now_s: float) -> None:
-        """Ask for the least further workers with which the application is forecast to end in time, if there are any."""
+        """Ask for the least further workers with which the application is forecast to end in time. If all of them are too
+        few, none is started, because workers cost money, and the application learns why."""
         workers, shares = self.registry.workers, self.registry.shares
         most, end_s = workers.capacity(application, now_s), forecast_end_s(application)
         target, offer, remaining = application.target(), self.offer(application, now_s), Remaining.of(application)
@@ -177,6 +178,7 @@ class DeadlineGrowth:
             return
         number = _least(remaining, target, most, end_s, offer, now_s)
         if not number:
+            application.notify(f"no further worker is started for its deadline: {offer.too_few()}")
             return
         if shares.limited:
             grown, held = offer.grown[number - 1], shares.cores(application, now_s)

@@ -128,6 +128,12 @@ class Offer:
         """Return a clause that says how long that many take to start."""
         return f"which take{'s' if number == 1 else ''} about {format_duration(round(self.start_s))} to start"
 
+    def too_few(self) -> str:
+        """Return a clause that says why even all of these workers do not keep a deadline."""
+        number = len(self.kinds)
+        even = f"{self.named(number)}, {self.takes(number)}, would not keep it, and " if number else ""
+        return even + self.limit
+
 
 def make_offer(
     kinds: Sequence[WorkerType],

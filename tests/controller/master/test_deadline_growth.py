@@ -179,11 +179,25 @@ def test_a_worker_that_would_come_after_the_deadline_is_not_asked_for_again(taug
     assert (len(provider.asked), taught.view(job).reason) == (2, "")
 
 
-def test_a_running_application_asks_for_nothing_that_would_come_too_late(taught: Scene) -> None:
-    provider = grown_by(taught, Limits(), start_s=10.0)
+@pytest.mark.parametrize(
+    ("limits", "start_s", "why"),
+    [
+        (
+            Limits(),
+            10.0,
+            "4 further workers (1 cores, 1536 MiB), which take about 10s to start, would not keep it, and no more workers",
+        ),
+        (Limits(workers=0), 1.0, "no more workers may be started (--grow 0)"),
+    ],
+)
+def test_a_running_application_that_no_further_workers_rescue_asks_for_none_and_learns_why(
+    taught: Scene, limits: Limits, start_s: float, why: str
+) -> None:
+    provider = grown_by(taught, limits, start_s)
     job = late(taught)
     taught.sync()
     assert (provider.asked, taught.view(job).reason) == ([], "")
+    assert [line for line in taught.view(job).notices if f"no further worker is started for its deadline: {why}" in line]
 
 
 def test_a_deadline_that_is_taken_back_no_longer_wants_a_worker(taught: Scene) -> None:

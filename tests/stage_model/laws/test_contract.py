@@ -65,7 +65,7 @@ def views(draw: st.DrawFn, law: str) -> View:
         cores=2.0 * SLOTS,
     )
     held = LawState(draw(st.none() | st.floats(0, SLOTS)))
-    return View(plan, under_way, SLOTS, own, own + SLOTS, left_s, deadline_s, 1.0, QuotaSettings(), held)
+    return View(plan, under_way, SLOTS, own, own + SLOTS, 1.0, left_s, deadline_s, 1.0, QuotaSettings(), held)
 
 
 def twice(view: View) -> tuple[Decision, Decision]:

@@ -76,7 +76,7 @@ def test_a_task_that_began_and_ended_between_two_looks_counts_half() -> None:
 def test_without_progress_cpu_goes_on_to_what_ran_last() -> None:
     account = after(2, (0.0, 0.0, [claim(1, 2)]), (1.0, 1.0, None), (2.0, 2.0, None))
     assert uses(account)[1].cpu_core_s == pytest.approx(2.0)
-    assert account.executor(2.0).idle_s == 0.0
+    assert account.executor(2.0, 1.0).idle_s == 0.0
 
 
 def test_counters_never_go_backwards() -> None:
@@ -108,22 +108,22 @@ def test_stages_that_ended_a_while_ago_are_no_longer_reported() -> None:
 
 def test_an_executor_is_up_once_it_has_reported() -> None:
     looks: list[Sequence[Any]] = [(0.0, 0.0, None), (1.0, 0.0, []), (2.0, 0.0, None)]
-    assert [after(2, *looks[:count]).executor(0.0).up for count in (1, 2, 3)] == [False, True, True]
+    assert [after(2, *looks[:count]).executor(0.0, 1.0).up for count in (1, 2, 3)] == [False, True, True]
 
 
 def test_what_running_tasks_had_read_and_used_is_summed_over_the_looks() -> None:
     account = after(1, *((float(second), float(second), [claim(1, 1, records_running=10 * second)]) for second in range(4)))
-    stage = account.executor(3.0).stages[(1, 0)]
+    stage = account.executor(3.0, 1.0).stages[(1, 0)]
     # a task that is new at a look has begun at it here, as nothing was used before; it used a core since
     assert stage.seen_records == 60.0
     assert stage.seen_core_s == pytest.approx(6.0)
 
 
 def test_idle_time_counts_from_the_last_task() -> None:
-    assert after(2, (0.0, 0.0, None)).executor(0.0).idle_s is None
+    assert after(2, (0.0, 0.0, None)).executor(0.0, 1.0).idle_s is None
     ended = [claim(1, 0, done=1)]
     account = after(2, (0.0, 0.0, None), (1.0, 0.0, [claim(1, 1)]), (2.0, 0.5, ended), (5.0, 0.5, ended))
-    assert account.executor(5.0).idle_s == pytest.approx(3.0)
+    assert account.executor(5.0, 1.0).idle_s == pytest.approx(3.0)
 
 
 def test_a_file_that_names_new_stages_all_the_time_does_not_fill_the_memory() -> None:

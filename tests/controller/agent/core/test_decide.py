@@ -128,6 +128,20 @@ def test_executors_share_by_their_runnable_tasks() -> None:
     assert decided(plan, executor(running=2)).demand == pytest.approx(2 / 3)
 
 
+@pytest.mark.parametrize(("speed_limit", "most", "share"), [(0.25, 0.25, 0.125), (1.0, 1.0, 0.5)])
+def test_on_unlike_workers_an_executor_asks_for_what_its_own_worker_can_use(
+    speed_limit: float, most: float, share: float
+) -> None:
+    """Four executors have a quarter of a core each, one has a whole core: together 2 cores, on the mean 0.4 for a task."""
+    plan = replace(PLAN, slots=5, executors=5, cores=2.0, speed_limit=0.4, settings=EXACTLY)
+    here = replace(executor(running=1, slots=1), speed_limit=speed_limit)
+    assert decided(replace(plan, deadline_s=None, left_s=None), here).demand == most
+    assert decided(replace(plan, known=False), here).demand == most
+    # 40 core-seconds are left: one core, of which each executor has the share that its worker has of the two
+    assert decided(replace(plan, left_s=40.0), here).demand == pytest.approx(share)
+    assert decided(replace(plan, left_s=5.0), here).demand == most
+
+
 def test_few_waiting_tasks_starve_no_executor_and_are_not_paid_for_twice() -> None:
     """One task is not yet handed out."""
     stage = replace(STAGE, tasks=1, work_core_s=4.0)

@@ -31,6 +31,7 @@ from controller.agent.report import Outbox, Standing
 from controller.runtime.base import ExecutorKey, Observed
 from controller.wire.states import ExecutorState
 from controller.wire.worker import Sample
+from stage_model.laws.base import LawState
 from stage_model.plan import Aim, ApplicationPlan
 from stage_model.progress import SCHEMA, Progress, StageProgress
 from stage_model.settings import QuotaSettings
@@ -254,7 +255,9 @@ def test_a_floor_of_its_own_is_kept() -> None:
 
 
 def test_a_demand_that_is_no_number_is_an_error() -> None:
-    orders, _ = period(LoopState(), 0.0, {KEY: seen()}, plan(speed_limit=math.nan))
+    _, state = period(LoopState(), 0.0, {KEY: seen()}, plan())
+    held = structs.replace(state.executors[KEY], law=LawState(math.nan))
+    orders, _ = period(LoopState({KEY: held}), 1.0, {KEY: seen(tasks=0)}, plan(stages=(), deadline_s=None, left_s=None))
     assert list(orders.troubles) == [KEY]
     assert orders.grants == {KEY: 2.0}
 

@@ -229,6 +229,8 @@ def test_capacity_counts_the_largest_workers() -> None:
     most = capacity(workers, lambda w: -int(-w.cores // 1), 2)
     assert (most.cores, most.slots, most.speed_limit, most.executors) == (3.5, 4, 1.0, 2)
     assert capacity(workers[:1], lambda _: 1, None).speed_limit == 0.5
+    # one slot of half a core, and four of which each can use a core
+    assert capacity(workers, lambda w: -int(-w.cores // 1), None).speed_limit == 0.9
 
 
 def test_stages_that_begin_between_two_plans_are_compared_with_the_profile_once(application: Application) -> None:
