@@ -123,6 +123,11 @@ class CgroupTree:
         gone."""
         return None if group.memory is None else self._files.memory_limit(group.memory, text)
 
+    def count_io(self, directory: Path, device: str) -> None:
+        """Let the kernel count what `io_bytes` returns. Do nothing when the group is gone or has no such controller. Raise
+        `OSError`."""
+        self._files.count_io(directory, device)
+
     def io_bytes(self, directory: Path, device: str) -> tuple[int, int] | None:
         """Return the bytes that the group with this directory for I/O has read from the device "MAJOR:MINOR" and written to
         it; None when the group is gone or has no such controller. Version 1 does not count buffered writes."""

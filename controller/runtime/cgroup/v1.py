@@ -116,6 +116,13 @@ class V1:
 
     # ---------------------------------------------------------------- writing
 
+    def count_io(self, directory: Path, device: str) -> None:
+        """Let the kernel count what the group reads and writes. From Linux 6.10 on, it counts nothing on a device for which
+        no rate was ever written, in whatever group. The rate that is written here holds nothing."""
+        stat = text_of(f"{directory}/blkio.throttle.io_service_bytes")
+        if stat is not None and number_of(stat, f"{device} Read") is None:  # so the group has no rate for the device, either
+            write_text(directory / READ_RATES, f"{device} 0")
+
     def write_io_rates(self, directory: Path, device: str, rates: IoRates) -> bool:
         """Set the rates. What the kernel writes back later from its cache is not held by them."""
         words = (0 if math.isinf(rate) else max(1, round(rate)) for rate in rates)

@@ -54,6 +54,19 @@ def test_version_1_has_a_file_for_each_direction(tmp_path: Path) -> None:
     assert (directory / "blkio.throttle.write_bps_device").read_text() == "8:0 0"
 
 
+def test_version_1_is_made_to_count_a_device_that_the_kernel_does_not_count_yet(tmp_path: Path) -> None:
+    tree = plant(tmp_path, IO_V1)
+    directory = directory_in(tree)
+    rates = directory / "blkio.throttle.read_bps_device"
+    tree.count_io(directory, DEVICE)
+    assert rates.read_text() == "8:0 5000000\n", "it counts, and the rate stays"
+    (directory / "blkio.throttle.io_service_bytes").write_text("Total 0\n")  # Linux 6.10 and newer
+    rates.write_text("")
+    tree.count_io(directory, DEVICE)
+    assert rates.read_text() == "8:0 0"
+    tree.count_io(tmp_path / "gone", DEVICE)
+
+
 def test_version_2_has_one_file_and_the_other_limits_stay(tmp_path: Path) -> None:
     tree = plant(tmp_path, IO_V2)
     directory = directory_in(tree)
@@ -75,6 +88,9 @@ def test_the_kernel_takes_rates_for_a_real_device_shows_them_and_lets_them_go(tm
         pytest.skip("no control group can be made here")
     try:
         assert tree.io_rates(group.io) == {}
+        tree.count_io(group.io, device)
+        assert tree.io_bytes(group.io, device) == (0, 0)
+        assert tree.io_rates(group.io) == {}, "what begins to count holds nothing"
         assert tree.write_io_rates(group.io, device, (2_000_000, 1_000_000))
         assert tree.io_rates(group.io) == {device: (2_000_000, 1_000_000)}
         assert tree.write_io_rates(group.io, device, (math.inf, math.inf))
