@@ -34,9 +34,14 @@ class DiskRates:
             raise Unavailable(f"no disk rates are set, because {reason}; boot with the kernel's I/O throttling")
         if row.inside:  # else an engine has made the groups, which only root may write
             try:
-                tree.place_of_new(pid)
+                reason = tree.why_no_new_rates(pid)
             except Unavailable as error:
                 raise Unavailable(f"no disk rates are set, because {error}; run the agent as root") from error
+            if reason:
+                raise Unavailable(
+                    f"no disk rates are set, because {reason}; run the agent in a service of root's "
+                    "(`sparkpace install-service`, or systemd-run -p Delegate=yes COMMAND)"
+                )
         elif os.geteuid() != 0:
             raise Unavailable("no disk rates are set, because only root may write the control groups of containers")
         self._tree = tree

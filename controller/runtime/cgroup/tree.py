@@ -141,6 +141,13 @@ class CgroupTree:
         """Return why no control group here can have rates; empty where control groups can."""
         return self._files.why_no_rates() if self.version else "there are no control groups here"
 
+    def why_no_new_rates(self, pid: int) -> str:
+        """Return why groups that the process makes can have no rates; empty where they can. Raise `Unavailable` as
+        `place_of_new`."""
+        self.place_of_new(pid)
+        base = self._above_new(pid)
+        return "" if base is None else self._files.why_no_rates_below(base)
+
     def cpu_root(self) -> Path | None:
         """Return the root of the hierarchy with quotas; None without such a hierarchy."""
         return self._files.cpu_root()

@@ -114,6 +114,12 @@ class V1:
         there = root is not None and (root / READ_RATES).exists()
         return "" if there else "there are no control groups for block devices (blkio)"
 
+    def why_no_rates_below(self, base: Group) -> str:
+        """Return why groups that are made below `base` can have no rates; empty where they can."""
+        if base.io is None:
+            return "this process has no control group for block devices (blkio)"
+        return "" if os.access(base.io, os.W_OK) else f"control group {base.io} may not be written by this user"
+
     # ---------------------------------------------------------------- writing
 
     def count_io(self, directory: Path, device: str) -> None:

@@ -46,6 +46,19 @@ def test_without_control_groups_that_is_the_reason(tmp_path: Path) -> None:
     assert "no control groups" in CgroupTree(tmp_path / "nothing").why_no_rates()
 
 
+@pytest.mark.parametrize("files", [IO_V1, IO_V2], ids=["v1", "v2"])
+def test_where_new_groups_can_have_no_rates_the_reason_names_the_group(tmp_path: Path, files: dict[str, str]) -> None:
+    handed = {"fs/box/cgroup.controllers": "cpu io memory\n", "fs/box/cgroup.subtree_control": ""}
+    tree = plant(tmp_path, {**files, **(handed if files is IO_V2 else {})})
+    assert tree.why_no_new_rates(PID) == ""
+    if files is IO_V2:  # as systemd does for a session
+        (tmp_path / "fs/box/cgroup.controllers").write_text("cpu memory pids\n")
+        assert tree.why_no_new_rates(PID) == f"control group {tmp_path}/fs/box has no I/O controller"
+    else:
+        (tmp_path / "proc/4711/cgroup").write_text(V1["proc/4711/cgroup"])
+        assert "blkio" in tree.why_no_new_rates(PID)
+
+
 def test_version_1_has_a_file_for_each_direction(tmp_path: Path) -> None:
     tree = plant(tmp_path, IO_V1)
     directory = directory_in(tree)
