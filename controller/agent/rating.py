@@ -94,12 +94,11 @@ class Sharing:
             return None
         before = self._meters.get(key)
         meter = self._meters[key] = before.after(place.pid, counts, now_s) if before else Meter(place.pid, counts, now_s)
-        asked = sharer.asked
-        return ThingUse(
-            sharer,
-            (meter.rates[0] / self._limit, meter.rates[1] / self._limit),
-            None if asked is None else (asked[0] / self._limit, asked[1] / self._limit),
-        )
+        asked = None if sharer.asked is None else self._part(sharer.asked)
+        return ThingUse(sharer, self._part(meter.rates), asked, self._part(meter.mean))
+
+    def _part(self, rates: Pair) -> Pair:
+        return rates[0] / self._limit, rates[1] / self._limit
 
     def _set(self, key: ExecutorKey, place: TrafficPlace, rates: Pair) -> None:
         pid, before = self._held.get(key, (0, rates))

@@ -6,6 +6,7 @@ what an executor has used so far. Not covered: which rates there are, and when (
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from pathlib import Path
@@ -33,16 +34,25 @@ class DiskRates:
             raise Unavailable(f"no disk rates are set, because {reason}; boot with the kernel's I/O throttling")
         if row.inside:  # else an engine has made the groups, which only root may write
             try:
-                tree.place_of_new(pid)
+                reason = tree.why_no_new_rates(pid)
             except Unavailable as error:
                 raise Unavailable(f"no disk rates are set, because {error}; run the agent as root") from error
+            if reason:
+                raise Unavailable(
+                    f"no disk rates are set, because {reason}; run the agent in a service of root's "
+                    "(`sparkpace install-service`, or systemd-run -p Delegate=yes COMMAND)"
+                )
         elif os.geteuid() != 0:
             raise Unavailable("no disk rates are set, because only root may write the control groups of containers")
         self._tree = tree
 
     def counts(self, key: ExecutorKey, place: TrafficPlace) -> tuple[int, int] | None:  # noqa: ARG002 - the network's methods have it, too
         """Return the bytes that the executor has read and written so far; None if they are not counted."""
-        return None if place.io is None else self._tree.io_bytes(place.io, self.device)
+        if place.io is None:
+            return None
+        with contextlib.suppress(OSError):  # a group of others' that this process may not write
+            self._tree.count_io(place.io, self.device)
+        return self._tree.io_bytes(place.io, self.device)
 
     def set(self, key: ExecutorKey, place: TrafficPlace, rates: tuple[float, float]) -> None:
         """Set rates in bytes per second. Raise `RuntimeFailed`."""

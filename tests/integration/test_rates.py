@@ -15,16 +15,20 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import docker
 import msgspec
 import psutil
 import pytest
 
+from controller.agent.core.arbitrate import CoreRequest
+from controller.agent.core.rates import Sharer
+from controller.agent.rating import Rating
 from controller.home import Home
 from controller.machine import traffic
 from controller.runtime.base import Bind, ExecutorKey, OwnNetwork, TrafficPlace
@@ -52,6 +56,8 @@ POOL = "10.232.0.0/18"
 DISK_MB, NET_MBIT = 20.0, 40.0
 WANTED = {LOW: (30_000_000, 6_000_000), HIGH: (9_000_000, 2_000_000)}
 """Bytes per second from the disk, and in each direction of the network: the low one would take more than there is."""
+RISING = {LOW: (2_000_000, 500_000), HIGH: (19_000_000, 4_750_000)}
+"""Together they fill disk and network. A mean over several looks would see that late."""
 FILE_BYTES = 32 << 20
 WINDOW_S = 3.0
 SLACK = 1.3
@@ -240,7 +246,8 @@ def disciplines(link: str) -> str:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, docker_engine: docker.DockerClient) -> Iterator[Machine]:
+def machine(request: pytest.FixtureRequest, tmp_path: Path, docker_engine: docker.DockerClient) -> Iterator[Machine]:
+    wanted = getattr(request, "param", WANTED)
     row, address = RUNTIMES["docker"], bridge_address(docker_engine.api)
     try:
         device = DiskRates(tmp_path, row, CgroupTree(), os.getpid()).device
@@ -258,7 +265,7 @@ def machine(tmp_path: Path, docker_engine: docker.DockerClient) -> Iterator[Mach
     file.write_bytes(os.urandom(FILE_BYTES))
     networks = DockerNetworks(rig.cluster, parse_pool(POOL), home.path / "agents" / "networks.lock")
     runtime = rig.runtime(networks=networks, records=home.agent("w1") / "containers")
-    for key, (disk, net) in WANTED.items():
+    for key, (disk, net) in wanted.items():
         words = [str(file), str(begin) if key == HIGH else "", address, str(peer.port), str(disk), str(net)]
         launch = replace(
             rig.launch("", key=key),
@@ -328,3 +335,65 @@ def test_the_low_one_is_held_while_the_high_one_wants_its_part_and_nothing_outli
     assert machine.links_held()
     end_all(Owner(machine.cluster, "w1", Home(machine.home).agent("w1")))
     assert machine.links_held() == []
+
+
+@dataclass
+class Look:
+    """The beginning of a look at one thing: the bytes that the high one has used, and if the low one is held."""
+
+    used: int
+    held: bool
+
+
+@dataclass
+class CountingClock:
+    """A clock that counts the looks at disk and network, which ask for the time in turn."""
+
+    machine: Machine
+    disk: list[Look] = field(default_factory=list)
+    network: list[Look] = field(default_factory=list)
+
+    def __call__(self) -> float:
+        read, received, _ = self.machine.bytes_of(HIGH)
+        if len(self.disk) == len(self.network):
+            self.disk.append(Look(read, self.machine.disk_rate(LOW) is not None))
+        else:
+            self.network.append(Look(received, bool(self.machine.links_held())))
+        return time.monotonic()
+
+    def looks_until_held(self, looks: list[Look]) -> int | None:
+        """Return the number of looks from the first that can see the high one to that which set the rates of the low one;
+        None while there are no rates."""
+        held = next((number for number, look in enumerate(looks) if look.held), None)
+        arrived = next((number for number, look in enumerate(looks) if look.used - looks[0].used > 1 << 18), None)
+        if held is None:
+            return None
+        assert arrived is not None, "rates for no one"
+        return held - arrived  # the look before `held` has set them
+
+
+@pytest.mark.parametrize("machine", [RISING], indirect=True, ids=["rising"])
+def test_the_low_one_is_held_by_the_second_look_after_the_high_one_has_come(machine: Machine, record_property: Any) -> None:
+    limits = {"disk_mb": DISK_MB, "net_mbit": NET_MBIT, "network": "open", "network_pool": POOL}
+    options = agent_options(machine.home, runtime="docker", **limits)
+    clock, stop, notes = CountingClock(machine), threading.Event(), list[str]()
+    rating = Rating(options, machine.cluster, machine.runtime, notes.append, clock)
+    rating.post([LOW, HIGH], [Sharer(CoreRequest(LOW, 0.0, 0.0, 0)), Sharer(CoreRequest(HIGH, 0.0, 0.0, 100))])
+    thread = threading.Thread(target=rating.run, args=(stop, lambda: None))
+    thread.start()
+    try:
+        eventually(lambda: len(clock.network) > 3, "looks before the high one comes")
+        assert machine.free()
+        machine.begin.touch()
+        disk, network = (
+            eventually(partial(clock.looks_until_held, looks), "rates for the low one", 60.0)
+            for looks in (clock.disk, clock.network)
+        )
+    finally:
+        stop.set()
+        thread.join()
+        assert rating.close()
+    record_property("looks until the disk's and the network's rate:", (disk, network))
+    assert disk <= 2, clock.disk
+    assert network <= 2, clock.network
+    assert machine.free()

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import math
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from controller.agent.core.arbitrate import CoreRequest
-from controller.agent.core.rates import CALM_S, FLOOR, IDLE, Busy, Sharer, ThingUse, joint_rates
+from controller.agent.core.rates import (
+    CALM_S,
+    FLOOR,
+    GROWTH,
+    IDLE,
+    QUANTUM,
+    REACHED,
+    Busy,
+    Meter,
+    Sharer,
+    ThingUse,
+    joint_rates,
+)
 from controller.runtime.base import ExecutorKey
 
 parts = st.floats(0, 2)
@@ -61,3 +73,30 @@ def test_the_order_of_executors_makes_no_difference(uses: list[ThingUse], random
     first, second = (joint_rates(some, busy, 10.0, 1.0)[0] for some in (uses, mixed))
     assert first.keys() == second.keys()
     assert all(math.isclose(a, b) for key in first for a, b in zip(first[key], second[key], strict=True))
+
+
+@given(
+    low=st.floats(0, 1),
+    high=st.floats(0.02, 1),
+    phase_s=st.floats(0, 0.999),
+    unseen=st.booleans(),
+)
+def test_the_lower_one_is_held_two_looks_after_the_higher_one_has_filled_the_device(
+    low: float, high: float, phase_s: float, unseen: bool
+) -> None:
+    """The higher one arrives at any moment between two looks, in a process that was idle or that is `unseen` before."""
+    assume(low + high > REACHED + 1e-6)
+    arrived_s, keys = 20 + phase_s, (ExecutorKey("low", "1"), ExecutorKey("high", "1"))
+    meters, busy = [Meter(1, (0.0, 0.0), 0.0), Meter(1, (0.0, 0.0), 0.0)], Busy()
+    rates: dict[ExecutorKey, tuple[float, float]] = {}
+    for look in range(1, 23):
+        done = (low * look, high * max(0.0, look - arrived_s))
+        if unseen and look == 21:
+            meters[1] = Meter(2, (done[1], 0.0), float(look))
+        pids = (1, 2 if unseen and look > 20 else 1)
+        meters = [meter.after(pid, (one, 0.0), float(look)) for meter, pid, one in zip(meters, pids, done, strict=True)]
+        sharers = [Sharer(CoreRequest(key, 0.0, 0.0, rank)) for key, rank in zip(keys, (0, 100), strict=True)]
+        uses = [ThingUse(one, meter.rates, None, meter.mean) for one, meter in zip(sharers, meters, strict=True)]
+        rates, busy = joint_rates(uses, busy, float(look), 1.0)
+        assert look > arrived_s or not rates
+    assert sum(rates[keys[0]]) <= max(FLOOR, 1 - GROWTH * high) + QUANTUM

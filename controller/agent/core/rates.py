@@ -2,16 +2,21 @@
 
 A thing with a limit is busy once the executors of this worker together use nearly all of it, while an executor of higher
 priority wants some, too. Then the arbiter of the cores (`arbitrate`) divides the limit: everything is counted in parts of
-it. What an executor wants is what it used at the last look and half as much again, or, where its application has a deadline
-and a profile, its part of the bytes left / the time left, but no more than a few times what it uses. Executors of the highest
-priority that wants some have no rate. The others share the rest, so nothing lies idle. Not covered: how rates are measured
-and set (`controller.agent.rating`).
+it. What an executor wants is what it uses and half as much again, or, where its application has a deadline and a profile, its
+part of the bytes left / the time left, but no more than a few times what it uses. Executors of the highest priority that
+wants some have no rate. The others share the rest, so nothing lies idle.
+
+The first look at a whole period on a full device sets the rates. So a lower priority has its rate at the second look after a
+higher one has arrived: the first one may see too little of it. What an executor uses rises with the newest look and falls
+with the mean, so that the rates do not follow each pause. Not covered: how rates are measured and set
+(`controller.agent.rating`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 
 from msgspec import Struct, structs
 
@@ -20,10 +25,10 @@ from controller.runtime.base import ExecutorKey
 from stage_model.plan import ApplicationPlan
 
 REACHED = 0.9
-"""Use from which on a thing is busy: the rates measured on a full device vary."""
+"""Use at one look from which on a thing is busy: the rates measured on a full device vary."""
 EASED = 0.6
-"""Use below which a thing with rates in force is not busy. The rates of lower priorities leave it no less idle than 0.68 if
-these want all that they can get: a use of t is given 1.5 t, and the others at least `FLOOR`."""
+"""Use at one look below which a thing with rates in force is not busy. If the lower priorities want all that they can get,
+their rates leave no less than 0.68 in use: a use of t is given 1.5 t, and the others at least `FLOOR`."""
 CALM_S = 5.0
 """Time for which a thing must not be busy before the rates are lifted: stages pause between reading and writing."""
 GROWTH = 1.5
@@ -38,7 +43,7 @@ FLOOR, QUANTUM = 0.05, 0.01
 LEAST_SIDE = 0.05
 """Least part of a rate that is kept for reading, and for writing."""
 SMOOTHING = 0.5
-"""Weight of the newest rate in the mean: half of it is two looks old at most."""
+"""Weight of the newest rate in the mean."""
 
 Pair = tuple[float, float]
 """Amounts of both directions: a disk's are read and written, a network's are received and sent."""
@@ -54,43 +59,54 @@ class Sharer(Struct, frozen=True):
 
 
 class ThingUse(Struct, frozen=True):
-    """An executor's use of one thing, and what its deadline asks for, in parts of the limit."""
+    """An executor's use of one thing at the last look, its mean over the last looks, and what its deadline asks for, in parts
+    of the limit."""
 
     sharer: Sharer
     used: Pair
     asked: Pair | None = None
+    mean: Pair = (0.0, 0.0)
+
+    @property
+    def steady(self) -> Pair:
+        """The use that rises at once and falls slowly."""
+        return max(self.used[0], self.mean[0]), max(self.used[1], self.mean[1])
 
 
 class Meter(Struct, frozen=True):
-    """The bytes counted at a look and the mean rates since, in bytes per second. A new process begins with a new meter."""
+    """The bytes counted at a look, the rates since the look before, and the mean of those so far, in bytes per second. A new
+    process begins with a new meter."""
 
     pid: int
     counts: Pair
     at_s: float
     rates: Pair = (0.0, 0.0)
+    mean: Pair = (0.0, 0.0)
 
     def after(self, pid: int, counts: Pair, now_s: float) -> Meter:
         if pid != self.pid or now_s <= self.at_s:
             return Meter(pid, counts, now_s)
         elapsed_s = now_s - self.at_s
-        read, written = (
-            SMOOTHING * max(0.0, now - then) / elapsed_s + (1 - SMOOTHING) * mean
-            for now, then, mean in zip(counts, self.counts, self.rates, strict=True)
-        )
-        return Meter(pid, counts, now_s, (read, written))
+        read, written = (max(0.0, now - then) / elapsed_s for now, then in zip(counts, self.counts, strict=True))
+        before = self.mean
+        mean = (SMOOTHING * read + (1 - SMOOTHING) * before[0], SMOOTHING * written + (1 - SMOOTHING) * before[1])
+        return Meter(pid, counts, now_s, (read, written), mean)
 
 
 class _Flow(Struct, frozen=True):
+    """`used` at the last look, `steady` as in `ThingUse`."""
+
     request: CoreRequest
     used: float
+    steady: float
     asked: float | None
     watched: bool
 
     @property
     def wanted(self) -> float:
         if self.asked:
-            return min(self.asked, max(ASKED_GROWTH * self.used, ASKED_IDLE))
-        return GROWTH * self.used if self.used >= IDLE else 0.0
+            return min(self.asked, max(ASKED_GROWTH * self.steady, ASKED_IDLE))
+        return GROWTH * self.steady if self.steady >= IDLE else 0.0
 
     @property
     def priority(self) -> int:
@@ -126,9 +142,9 @@ def asked_rates(plan: ApplicationPlan) -> Pair | None:
 def joint_rates(uses: Sequence[ThingUse], busy: Busy, now_s: float, period_s: float) -> tuple[dict[ExecutorKey, Pair], Busy]:
     """Return rates, in parts of a limit for both directions together, by executor; those left out have none. A rate is
     divided as the executor reads and writes now."""
-    flows = [_flow(use, sum(use.used), None if use.asked is None else sum(use.asked)) for use in uses]
+    flows = [_flow(use, sum, None if use.asked is None else sum(use.asked)) for use in uses]
     rates, busy = _rates(flows, busy, now_s, period_s)
-    sides = {use.sharer.request.key: _sides(use.used) for use in uses}
+    sides = {use.sharer.request.key: _sides(use.steady) for use in uses}
     return {key: (rate * sides[key], rate * (1 - sides[key])) for key, rate in rates.items()}, busy
 
 
@@ -139,7 +155,7 @@ def separate_rates(
     not busy has the whole limit."""
     found, after = [], []
     for side in (0, 1):
-        flows = [_flow(use, use.used[side], None if use.asked is None else use.asked[side]) for use in uses]
+        flows = [_flow(use, itemgetter(side), None if use.asked is None else use.asked[side]) for use in uses]
         rates, now = _rates(flows, busy[side], now_s, period_s)
         found.append(rates)
         after.append(now)
@@ -147,8 +163,10 @@ def separate_rates(
     return {key: (first.get(key, 1.0), second.get(key, 1.0)) for key in first.keys() | second.keys()}, (after[0], after[1])
 
 
-def _flow(use: ThingUse, used: float, asked: float | None) -> _Flow:
-    return _Flow(use.sharer.request, used, asked, use.sharer.watched)
+def _flow(use: ThingUse, counted: Callable[[Pair], float], asked: float | None) -> _Flow:
+    """Return the flow of the directions that `counted` takes."""
+    steady = max(counted(use.used), counted(use.mean))
+    return _Flow(use.sharer.request, counted(use.used), steady, asked, use.sharer.watched)
 
 
 def _top(flows: Sequence[_Flow]) -> int | None:
@@ -178,8 +196,8 @@ def _requested(flow: _Flow, top: int) -> CoreRequest:
     least what it uses."""
     if not flow.watched:
         return structs.replace(flow.request, demand=flow.wanted, floor=min(FLOOR, flow.wanted))
-    demand = flow.wanted if flow.priority >= top else flow.used
-    return structs.replace(flow.request, demand=demand, floor=flow.used)
+    demand = flow.wanted if flow.priority >= top else flow.steady
+    return structs.replace(flow.request, demand=demand, floor=flow.steady)
 
 
 def _sides(used: Pair) -> float:

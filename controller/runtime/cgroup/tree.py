@@ -123,6 +123,11 @@ class CgroupTree:
         gone."""
         return None if group.memory is None else self._files.memory_limit(group.memory, text)
 
+    def count_io(self, directory: Path, device: str) -> None:
+        """Let the kernel count what `io_bytes` returns. Do nothing when the group is gone or has no such controller. Raise
+        `OSError`."""
+        self._files.count_io(directory, device)
+
     def io_bytes(self, directory: Path, device: str) -> tuple[int, int] | None:
         """Return the bytes that the group with this directory for I/O has read from the device "MAJOR:MINOR" and written to
         it; None when the group is gone or has no such controller. Version 1 does not count buffered writes."""
@@ -135,6 +140,13 @@ class CgroupTree:
     def why_no_rates(self) -> str:
         """Return why no control group here can have rates; empty where control groups can."""
         return self._files.why_no_rates() if self.version else "there are no control groups here"
+
+    def why_no_new_rates(self, pid: int) -> str:
+        """Return why groups that the process makes can have no rates; empty where they can. Raise `Unavailable` as
+        `place_of_new`."""
+        self.place_of_new(pid)
+        base = self._above_new(pid)
+        return "" if base is None else self._files.why_no_rates_below(base)
 
     def cpu_root(self) -> Path | None:
         """Return the root of the hierarchy with quotas; None without such a hierarchy."""

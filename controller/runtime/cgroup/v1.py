@@ -114,7 +114,20 @@ class V1:
         there = root is not None and (root / READ_RATES).exists()
         return "" if there else "there are no control groups for block devices (blkio)"
 
+    def why_no_rates_below(self, base: Group) -> str:
+        """Return why groups that are made below `base` can have no rates; empty where they can."""
+        if base.io is None:
+            return "this process has no control group for block devices (blkio)"
+        return "" if os.access(base.io, os.W_OK) else f"control group {base.io} may not be written by this user"
+
     # ---------------------------------------------------------------- writing
+
+    def count_io(self, directory: Path, device: str) -> None:
+        """Let the kernel count what the group reads and writes. From Linux 6.10 on, it counts nothing on a device for which
+        no rate was ever written, in whatever group. The rate that is written here holds nothing."""
+        stat = text_of(f"{directory}/blkio.throttle.io_service_bytes")
+        if stat is not None and number_of(stat, f"{device} Read") is None:  # so the group has no rate for the device, either
+            write_text(directory / READ_RATES, f"{device} 0")
 
     def write_io_rates(self, directory: Path, device: str, rates: IoRates) -> bool:
         """Set the rates. What the kernel writes back later from its cache is not held by them."""

@@ -108,7 +108,16 @@ class V2:
         there = "io" in (text_of(f"{self._root}/cgroup.controllers") or "").split()
         return "" if there else "the control groups have no I/O controller"
 
+    def why_no_rates_below(self, base: Group) -> str:
+        """Return why groups that are made below `base` can have no rates; empty where they can. systemd hands cpu and memory
+        to sessions of users, but not io."""
+        there = "io" in (text_of(f"{base.cpu}/cgroup.controllers") or "").split()
+        return "" if there else f"control group {base.cpu} has no I/O controller"
+
     # ---------------------------------------------------------------- writing
+
+    def count_io(self, directory: Path, device: str) -> None:
+        """Do nothing: version 2 counts on each device."""
 
     def write_io_rates(self, directory: Path, device: str, rates: IoRates) -> bool:
         """Set the rates, which hold for buffered writes, too, where the file system tells the kernel whose they are."""

@@ -95,6 +95,33 @@ def test_the_low_one_is_held_while_the_high_one_is_there_and_free_afterwards() -
     assert machine.notes[1:] == ["the disk is no longer busy: rates are lifted"]
 
 
+@pytest.mark.parametrize(("low", "high"), [(500.0, 450.0), (950.0, 50.0), (0.0, 950.0)])
+def test_the_low_one_is_held_within_two_looks_of_the_arrival(low: float, high: float) -> None:
+    machine = Machine(low=low, high=0.0)
+    machine.pass_time(10)
+    assert machine.disk.rates == {}
+    machine.disk.used[HIGH] = high
+    machine.pass_time(2)
+    assert machine.low_rate() == pytest.approx(max(50.0, LIMIT - 1.5 * high), abs=10)
+
+
+def test_a_use_around_the_threshold_begins_and_ends_nothing_again_and_again() -> None:
+    machine = Machine(low=500.0, high=300.0)
+    for second in range(60):
+        machine.disk.used[HIGH] = (300.0, 450.0, 100.0)[second % 3]
+        machine.pass_time(1)
+    assert len(machine.notes) == 1, machine.notes
+
+
+def test_bursts_that_take_turns_are_no_full_disk() -> None:
+    """The means of two executors that take turns are no use at one time."""
+    machine = Machine(low=600.0, high=0.0)
+    for second in range(60):
+        machine.disk.used = {LOW: 600.0 * (second % 2), HIGH: 600.0 * (1 - second % 2)}
+        machine.pass_time(1)
+    assert machine.notes == []
+
+
 def test_a_rate_that_stays_is_written_once() -> None:
     machine = Machine(low=1100.0, high=400.0)
     machine.pass_time(20)

@@ -46,12 +46,38 @@ def test_without_control_groups_that_is_the_reason(tmp_path: Path) -> None:
     assert "no control groups" in CgroupTree(tmp_path / "nothing").why_no_rates()
 
 
+@pytest.mark.parametrize("files", [IO_V1, IO_V2], ids=["v1", "v2"])
+def test_where_new_groups_can_have_no_rates_the_reason_names_the_group(tmp_path: Path, files: dict[str, str]) -> None:
+    handed = {"fs/box/cgroup.controllers": "cpu io memory\n", "fs/box/cgroup.subtree_control": ""}
+    tree = plant(tmp_path, {**files, **(handed if files is IO_V2 else {})})
+    assert tree.why_no_new_rates(PID) == ""
+    if files is IO_V2:  # as systemd does for a session
+        (tmp_path / "fs/box/cgroup.controllers").write_text("cpu memory pids\n")
+        assert tree.why_no_new_rates(PID) == f"control group {tmp_path}/fs/box has no I/O controller"
+    else:
+        (tmp_path / "proc/4711/cgroup").write_text(V1["proc/4711/cgroup"])
+        assert "blkio" in tree.why_no_new_rates(PID)
+
+
 def test_version_1_has_a_file_for_each_direction(tmp_path: Path) -> None:
     tree = plant(tmp_path, IO_V1)
     directory = directory_in(tree)
     assert tree.write_io_rates(directory, DEVICE, (1_500_000.4, math.inf))
     assert (directory / "blkio.throttle.read_bps_device").read_text().startswith("8:0 1500000")
     assert (directory / "blkio.throttle.write_bps_device").read_text() == "8:0 0"
+
+
+def test_version_1_is_made_to_count_a_device_that_the_kernel_does_not_count_yet(tmp_path: Path) -> None:
+    tree = plant(tmp_path, IO_V1)
+    directory = directory_in(tree)
+    rates = directory / "blkio.throttle.read_bps_device"
+    tree.count_io(directory, DEVICE)
+    assert rates.read_text() == "8:0 5000000\n", "it counts, and the rate stays"
+    (directory / "blkio.throttle.io_service_bytes").write_text("Total 0\n")  # Linux 6.10 and newer
+    rates.write_text("")
+    tree.count_io(directory, DEVICE)
+    assert rates.read_text() == "8:0 0"
+    tree.count_io(tmp_path / "gone", DEVICE)
 
 
 def test_version_2_has_one_file_and_the_other_limits_stay(tmp_path: Path) -> None:
@@ -75,6 +101,9 @@ def test_the_kernel_takes_rates_for_a_real_device_shows_them_and_lets_them_go(tm
         pytest.skip("no control group can be made here")
     try:
         assert tree.io_rates(group.io) == {}
+        tree.count_io(group.io, device)
+        assert tree.io_bytes(group.io, device) == (0, 0)
+        assert tree.io_rates(group.io) == {}, "what begins to count holds nothing"
         assert tree.write_io_rates(group.io, device, (2_000_000, 1_000_000))
         assert tree.io_rates(group.io) == {device: (2_000_000, 1_000_000)}
         assert tree.write_io_rates(group.io, device, (math.inf, math.inf))
