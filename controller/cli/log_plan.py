@@ -16,7 +16,7 @@ from controller.runs.log_profile import LoggedRun, logged_profile
 from controller.wire.command import PlanReply, PlanRequest
 from stage_model.forecast.advice import Advice, advice
 from stage_model.forecast.curve import reference_slots
-from stage_model.forecast.estimate import reference_run
+from stage_model.forecast.estimate import ApplicationEstimate, estimate, reference_run
 from stage_model.forecast.promises import NOTHING_PROMISED
 from stage_model.forecast.saving import Saving
 from stage_model.history.profile import Profile
@@ -33,23 +33,24 @@ class LogPlan(PlanReply, frozen=True, kw_only=True):
 def plan_of_logs(runs: Sequence[LoggedRun], request: PlanRequest) -> LogPlan:
     """Return the plan of these runs of one application, with its curve. Raise `BadInput` as `plan_without_cluster` does."""
     known = logged_profile(runs)
-    reply = plan_without_cluster(msgspec.structs.replace(request, curve=True), known)
+    expected = estimate(known)
+    reply = plan_without_cluster(msgspec.structs.replace(request, curve=True), known, expected)
     last = reference_run(known).id
     held = next(run.held for run in reversed(runs) if run.record.id == last)
     basis = () if reply.basis is None else (reply.basis.sentence,)
     doubts = (*basis, *(sentence for run in runs for sentence in run.notes))
-    found = advice(known, held, reply.cluster_cores, request.deadline_s, doubts)
+    found = advice(known, expected, held, reply.cluster_cores, request.deadline_s, doubts)
     return LogPlan(**msgspec.structs.asdict(reply), advice=found)
 
 
-def plan_without_cluster(request: PlanRequest, profile: Profile) -> PlanReply:
+def plan_without_cluster(request: PlanRequest, profile: Profile, expected: ApplicationEstimate) -> PlanReply:
     """Return the plan on as many slots and cores as the profile's last run had slots, without other applications; where more
     cores are asked for, on as many more executors. Raise `BadInput` as `plan_reply` does."""
     had = reference_slots(profile)
     slots = max(had, math.ceil(request.most_cores or 0.0))
     executors = max(1, math.ceil(reference_run(profile).executors * slots / had))
     most = Capacity(float(slots), slots, speed_limit=1.0, executors=executors)
-    return planned_on(most, profile, request, NOTHING_PROMISED, asked_law(request, "forecast"))
+    return planned_on(most, profile, expected, request, NOTHING_PROMISED, asked_law(request, "forecast"))
 
 
 def print_log_plan(reply: LogPlan, request: PlanRequest) -> None:

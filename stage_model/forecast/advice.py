@@ -13,7 +13,7 @@ import msgspec
 
 from stage_model.forecast.bounds import StageBound, driver_share, stage_bounds
 from stage_model.forecast.curve import curve, reference_slots, whole
-from stage_model.forecast.estimate import estimate, reference_run
+from stage_model.forecast.estimate import ApplicationEstimate, reference_run
 from stage_model.forecast.saving import Saving, saving, slot_cores
 from stage_model.forecast.virtual_time import Forecast
 from stage_model.history.held import Held
@@ -37,11 +37,18 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     driver_share: float
 
 
-def advice(known: Profile, held: Held, most: float, deadline_s: float | None, doubts: Sequence[str]) -> Advice:
-    """Return the advice for at most `most` cores. `held` is what the last run held; without a deadline (seconds) the fewest
-    cores are those for the time that it took, or that `most` cores take if that is longer. `doubts` are the doubts that are
-    known already. Raise `BadInput` for a profile without a complete run."""
-    run, expected, had = reference_run(known), estimate(known), reference_slots(known)
+def advice(
+    known: Profile,
+    expected: ApplicationEstimate,
+    held: Held,
+    most: float,
+    deadline_s: float | None,
+    doubts: Sequence[str],
+) -> Advice:
+    """Return the advice for at most `most` cores. `expected` is the estimate of the profile, and `held` is what the last run
+    held. Without a deadline (seconds) the fewest cores are those for the time that it took, or that `most` cores take if that
+    is longer. `doubts` are the doubts that are known already. Raise `BadInput` for a profile without a complete run."""
+    run, had = reference_run(known), reference_slots(known)
     slots = max(had, math.ceil(most))
     forecast = whole(expected, slots)
     within_s = max(run.duration_s, forecast.time_s(most)) if deadline_s is None else deadline_s
@@ -50,18 +57,18 @@ def advice(known: Profile, held: Held, most: float, deadline_s: float | None, do
     return Advice(
         took_s=run.duration_s,
         saving=found,
-        sure=_sure(known, slots, cores),
+        sure=_sure(known, expected, slots, cores),
         doubts=(*doubts, *_further_doubts(forecast, cores, slot_cores(run))),
         largest_stages=stage_bounds(expected, had, run.duration_s),
         driver_share=driver_share(expected, run.duration_s),
     )
 
 
-def _sure(known: Profile, slots: int, cores: float) -> str:
+def _sure(known: Profile, expected: ApplicationEstimate, slots: int, cores: float) -> str:
     runs = sum(1 for run in known.runs if run.complete)
     if runs == 1:
         return "not known, because one run gives no interval"
-    point = curve(known, slots, cores).points[-1]
+    point = curve(known, slots, cores, expected=expected).points[-1]
     if point.least_s is None or point.most_s is None:
         return f"not known, because no other of the {runs} runs read about as much as the last one"
     ends = f"{format_duration(point.least_s)} to {format_duration(point.most_s)}"

@@ -73,10 +73,12 @@ def reference_slots(known: Profile) -> int:
     return slots
 
 
-def single_forecasts(known: Profile, slots: int, speed_limit: float = 1.0) -> list[Forecast]:
-    """Return what each run of the profile that is like its last run predicts by itself. Raise `BadInput` for a profile
-    without a complete run."""
-    expected, size = estimate(known), reference_run(known).input_records
+def single_forecasts(known: Profile, expected: ApplicationEstimate, slots: int, speed_limit: float = 1.0) -> list[Forecast]:
+    """Return what each run of the profile that is like its last run predicts by itself. `expected` is the estimate of the
+    whole profile. Raise `BadInput` for a profile without a complete run."""
+    if len(known.runs) == 1:
+        return [whole(expected, slots, speed_limit)]
+    size = reference_run(known).input_records
     alike = [
         run
         for run in known.runs
@@ -87,11 +89,15 @@ def single_forecasts(known: Profile, slots: int, speed_limit: float = 1.0) -> li
     return [whole(estimate(profile(known.key, (run,))), slots, speed_limit) for run in alike]
 
 
-def curve(known: Profile, slots: int, most_cores: float, speed_limit: float = 1.0) -> Curve:
+def curve(
+    known: Profile, slots: int, most_cores: float, speed_limit: float = 1.0, expected: ApplicationEstimate | None = None
+) -> Curve:
     """Return the curve on `slots` slots, with an eighth, two eighths, ... of `most_cores`; `speed_limit` as in `Forecast`.
+    `expected` is the estimate of the whole profile; without it, the estimate is made here.
     Raise `BadInput` for a profile without a complete run."""
-    alone = single_forecasts(known, slots, speed_limit)
-    forecast = whole(estimate(known), slots, speed_limit)
+    expected = estimate(known) if expected is None else expected
+    alone = single_forecasts(known, expected, slots, speed_limit)
+    forecast = whole(expected, slots, speed_limit)
     points = []
     for number in range(1, POINTS + 1):
         cores = most_cores * number / POINTS

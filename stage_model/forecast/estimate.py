@@ -169,17 +169,23 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
     counted = runs if arguments is None or reference.arguments == arguments else complete
     disturbed = sum(1 for records in seen if not any(record.teaches for record, _ in records))
     used_core_s, less_core_s = _used_core_s(runs, reference, arguments)
+    stages = _placed(reference, seen, startup_s, fixed)
+
+    def rest_s(run: RunRecord) -> float:
+        own = [[(record, run)] for record in run.stages]
+        return _rest_s(run, stages if own == seen else _placed(run, own, run.startup_s, fixed))
+
     return ApplicationEstimate(
         startup_s=startup_s,
         tail_s=median(run.tail_s for run in runs),
-        stages=_placed(reference, seen, startup_s, fixed),
+        stages=stages,
         cpu_source="container" if measured else "executor",
         grounds=msgspec.structs.replace(
             grounds(counted, reference, arguments), disturbed=disturbed, others=len(complete) - len(counted)
         ),
         used_core_s=used_core_s,
         less_core_s=less_core_s,
-        rest_s=0.0 if measured else median(_rest_s(run, fixed) for run in runs),
+        rest_s=0.0 if measured else median(rest_s(run) for run in runs),
     )
 
 
@@ -204,10 +210,10 @@ def _placed(reference: RunRecord, seen: Sequence[_Seen], startup_s: float, fixed
     return tuple(stages)
 
 
-def _rest_s(run: RunRecord, fixed: _Fixed) -> float:
-    """Return the seconds that the run took beyond what its own estimate explains with the cores that it had."""
+def _rest_s(run: RunRecord, stages: Sequence[StageEstimate]) -> float:
+    """Return the seconds that the run took beyond what the estimates of its own stages explain with the cores that it had."""
     said_s = run.startup_s + run.tail_s
-    for group in overlapping(_placed(run, [[(record, run)] for record in run.stages], run.startup_s, fixed)):
+    for group in overlapping(stages):
         works = [(stage.tasks, stage.work_core_s, stage.task_cv) for stage in group]
         since_s = run.stages[group[0].index].start_s
         said_s += group[0].gap_s + side_by_side_s(works, since_s, run) + max(stage.fixed_s for stage in group)

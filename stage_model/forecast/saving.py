@@ -87,7 +87,8 @@ def watched_saving(known: Profile, run_id: str, held: Held, deadline_s: float | 
         within_s = max(held.end_s, forecast.time_s(most)) if deadline_s is None else deadline_s
         return saving(forecast, within_s, most, held, slot_cores(run)).saved_core_s
 
-    forecast, singles = whole(estimate(known), slots), single_forecasts(known, slots)
+    expected = estimate(known)
+    forecast, singles = whole(expected, slots), single_forecasts(known, expected, slots)
     found = [saved_core_s(forecast), *(saved_core_s(single) for single in singles)]
     spread = len(singles) > 1
     return WatchedSaving(

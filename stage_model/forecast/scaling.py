@@ -33,6 +33,8 @@ def at_size(amounts: Sequence[float], sizes: Sequence[float], size: float) -> Fi
     `amounts` were seen at `sizes`. With two distinct sizes a line a + b * size is fitted (least squares, b >= 0), else the
     median is scaled in proportion; without known sizes (0) it is the median as it is.
     """
+    if len(amounts) == 1:  # of each stage of a lone event log, which may have thousands
+        return Fitted(amounts[0] * size / sizes[0] if sizes[0] > 0 < size else amounts[0])
     known = [(s, a) for s, a in zip(sizes, amounts, strict=True) if s > 0]
     if not known or size <= 0:
         return Fitted(median(amounts))

@@ -23,6 +23,7 @@ from controller.wire import command, worker
 from stage_model.errors import BadInput
 from stage_model.forecast.advice import advice
 from stage_model.forecast.curve import reference_slots
+from stage_model.forecast.estimate import estimate
 from stage_model.history.eventlog import read_event_log
 from stage_model.history.gaps import gaps, why_incomplete
 from stage_model.history.held import cores_held
@@ -92,11 +93,12 @@ def _learned(log: Any) -> None:
         ProfileStore(path).learn("k", record)
         known = ProfileStore(path).load("k")
         assert known is not None
-    found = plan_without_cluster(command.PlanRequest(curve=True, deadline_s=60.0), known).curve
+    expected = estimate(known)
+    found = plan_without_cluster(command.PlanRequest(curve=True, deadline_s=60.0), known, expected).curve
     assert found is not None
     assert all(point.end_s >= 0 for point in found.points)
     held = cores_held(log.cores_held, record.when_ms, record.duration_s)
-    saved = advice(known, held, float(reference_slots(known)), 60.0, ()).saving
+    saved = advice(known, expected, held, float(reference_slots(known)), 60.0, ()).saving
     assert 0 <= saved.saved_core_s <= saved.held_core_s
 
 

@@ -59,7 +59,7 @@ def plan_reply(
         return PlanReply(known=True, cluster_cores=0.0, reason="no worker is there yet; one is started for what is submitted")
     if not workers:
         raise BadInput("no worker has joined, so nothing can be planned; start an agent")
-    return planned_on(most, profile, request, promised, law, cluster.offer)
+    return planned_on(most, profile, estimate(profile, request.arguments), request, promised, law, cluster.offer)
 
 
 def planned_capacity(request: PlanRequest, workers: Sequence[WorkerInfo]) -> Capacity:
@@ -78,18 +78,18 @@ def asked_law(request: PlanRequest, default: str) -> tuple[str, Mapping[str, flo
 def planned_on(
     most: Capacity,
     profile: Profile,
+    what: ApplicationEstimate,
     request: PlanRequest,
     promised: Promised,
     law: tuple[str, Mapping[str, float]],
     offer: Offer | None = None,
 ) -> PlanReply:
     """Return the plan on these cores, or on those with the fewest offered workers that a deadline needs; with `most_cores`,
-    on only that many, whatever was promised and offered."""
+    on only that many, whatever was promised and offered. `what` is the estimate for the request's arguments."""
     if request.most_cores is not None:
         if not 0 < request.most_cores <= most.cores + ROUNDING:
             raise BadInput(f"{request.most_cores:g} cores are not there; accepted: more than 0, at most {most.cores:.2f}")
         most, promised, offer = replace(most, cores=min(request.most_cores, most.cores)), NOTHING_PROMISED, None
-    what = estimate(profile, request.arguments)
 
     def judge(deadline_s: float | None, most: Capacity, promised: Promised) -> PlanReply:
         return feasibility(what, deadline_s, most, priority=request.priority, promised=promised)
@@ -99,7 +99,8 @@ def planned_on(
         reply, number = judged_with(offer, judge, request.deadline_s, promised, reply)
         most = offer.grown[number - 1] if number else most
     if request.curve:
-        reply = structs.replace(reply, curve=curve(profile, most.slots, most.cores, most.speed_limit))
+        expected = what if request.arguments is None else None
+        reply = structs.replace(reply, curve=curve(profile, most.slots, most.cores, most.speed_limit, expected))
     return _under(*law, reply, what, request.deadline_s, most)
 
 

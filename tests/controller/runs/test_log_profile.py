@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import FrameType
 
 import msgspec
 import pytest
@@ -16,6 +18,7 @@ from controller.runs.log_profile import logged_profile, logged_run, slowed
 from controller.wire.command import PlanReply
 from stage_model.errors import BadInput
 from stage_model.forecast.curve import Curve, curve, reference_slots
+from stage_model.forecast.estimate import _stage
 from tests.fakes.commands import assert_refused, run
 from tests.fakes.refusals import assert_names
 
@@ -58,6 +61,21 @@ def test_several_logs_are_runs_of_one_profile() -> None:
     runs = [logged_run(log) for log in (ROLLING, SHIFTED)]
     known = logged_profile(runs)
     assert (known.key, len(known.runs), [run.notes for run in runs]) == ("golden@app.py", 2, [(), ()])
+
+
+def test_the_plan_of_one_log_estimates_each_stage_once() -> None:
+    estimated: list[str] = []
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is _stage.__code__:
+            estimated.append(frame.f_locals["record"].signature)
+
+    sys.setprofile(count)
+    try:
+        assert plan(ROLLING).exit_code == 0
+    finally:
+        sys.setprofile(None)
+    assert estimated == [record.signature for record in logged_run(ROLLING).record.stages]
 
 
 def test_a_curve_needs_no_cluster_and_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
