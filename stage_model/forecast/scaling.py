@@ -34,7 +34,7 @@ def at_size(amounts: Sequence[float], sizes: Sequence[float], size: float) -> Fi
     median is scaled in proportion; without known sizes (0) it is the median as it is.
     """
     if len(amounts) == 1:  # of each stage of a lone event log, which may have thousands
-        return Fitted(amounts[0] * size / sizes[0] if sizes[0] > 0 < size else amounts[0])
+        return Fitted(amounts[0] * size / sizes[0] if min(sizes[0], size) > 0 else amounts[0])
     known = [(s, a) for s, a in zip(sizes, amounts, strict=True) if s > 0]
     if not known or size <= 0:
         return Fitted(median(amounts))
