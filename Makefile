@@ -1,11 +1,11 @@
-# make demo | experiments | test | check | docs | engine | kubernetes | lab | lab-test | jar | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
+# make demo | experiments | test | check | docs | engine | kubernetes | lab | lab-test | jar | wheel | clean. The environment is .venv, so the command is .venv/bin/sparkpace.
 PYTHON ?= python3
 RUNTIME ?=
 BRIDGE := $(shell find bridge -type f -not -path 'bridge/build/*' 2>/dev/null)
 BIN := .venv/bin
 JAR := controller/jars/sparkpace-bridge.jar
 
-.PHONY: all setup jar demo demo-time experiments test check docs engine kubernetes lab lab-test clean
+.PHONY: all setup jar demo demo-time experiments test check docs engine kubernetes lab lab-test wheel clean
 .DELETE_ON_ERROR:
 
 all: setup
@@ -64,6 +64,10 @@ lab: .venv/.stamp-env
 lab-test: .venv/.stamp-env
 	@set -e; SPARKPACE_LAB=$$(PYTHON=$(CURDIR)/$(BIN)/python tests/lab/lab.sh up); export SPARKPACE_LAB; \
 	SPARKPACE_REQUIRE_LAB=1 exec $(BIN)/python -m pytest tests/lab -m lab $(ARGS)
+
+# One file that pipx and uv install, in dist/. It holds no Spark.
+wheel: setup
+	$(BIN)/python -m hatchling build -t wheel
 
 # What a build makes; out/ (results) and running clusters are yours to remove.
 clean:

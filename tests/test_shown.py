@@ -34,8 +34,8 @@ from tests.fakes.watched import ended, learned
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (*sorted(ROOT.glob("*.md")), ROOT / "bridge" / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-CALL = re.compile(r"(?:\w+=\S+ +)*(?:\.venv/bin/)?sparkpace +(\S.*)")
-"""A line of code that calls our command, perhaps with variables before it."""
+CALL = re.compile(r"(?:\w+=\S+ +)*(?:uvx --from \S+ +)?(?:\.venv/bin/)?sparkpace +(\S.*)")
+"""A line of code that calls our command, perhaps with variables before it, or by `uvx`."""
 ENDS = (">", "|", "&&")
 """Words of the shell's own, after which the command is over."""
 LEFT_OUT = "..."
@@ -183,6 +183,7 @@ def test_calls_are_found_in_blocks_of_code_and_nowhere_else() -> None:
     sparkpaced no
     kubectl -n sparkpace exec no
     A=b C=/d .venv/bin/sparkpace logs last [EXECUTOR] [-f] > file
+    uvx --from a.whl sparkpace report last
 ```
 sparkpace plan EVENTLOG... --deadline "by 07:00"
 sparkpace agent --cores 2 ...
@@ -192,8 +193,9 @@ sparkpace no
     assert [(number, words(call)) for number, call in calls(page)] == [
         (2, ["ps"]),
         (5, ["logs", "last", "EXECUTOR", "-f"]),
-        (7, ["plan", "EVENTLOG", "--deadline", "by 07:00"]),
-        (8, ["agent", "--cores", "2", "..."]),
+        (6, ["report", "last"]),
+        (8, ["plan", "EVENTLOG", "--deadline", "by 07:00"]),
+        (9, ["agent", "--cores", "2", "..."]),
     ]
 
 

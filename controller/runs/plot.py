@@ -105,7 +105,8 @@ def new_figure(out: Path, *, height: float) -> Figure:
         from matplotlib.figure import Figure
     except ImportError as problem:
         raise Unavailable(
-            f"plot needs matplotlib, which is not installed ({problem}); run: pip install 'sparkpace[plots]'."
+            f"a picture needs matplotlib, which is not installed ({problem}); "
+            "install it next to sparkpace (of pipx: pipx inject sparkpace matplotlib)"
         ) from problem
     if out.suffix.lstrip(".").lower() not in FigureCanvasAgg.get_supported_filetypes():
         raise BadInput(f"{out} is not the name of a picture; give a name that ends in .png, .svg or .pdf.")

@@ -50,7 +50,10 @@ def find_spark(environment: Mapping[str, str]) -> SparkInstall:
         return SparkInstall(home / "bin" / "spark-submit", "pyspark", {"SPARK_HOME": str(home), **python})
     found = shutil.which("spark-submit", path=environment.get("PATH", ""))
     if found is None:
-        raise Unavailable("no Spark was found; set SPARK_HOME, or pip install pyspark next to sparkpace")
+        raise Unavailable(
+            "no Spark was found; set SPARK_HOME to a Spark, "
+            "or install pyspark next to sparkpace (of pipx: pipx inject sparkpace pyspark)"
+        )
     return SparkInstall(Path(os.path.realpath(found)), "PATH")
 
 

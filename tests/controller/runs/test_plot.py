@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from controller.runs.plot import curves, plot_run, title
+from controller.runs.plot import curves, new_figure, plot_run, title
 from controller.runs.run_folder import append_samples, write_stages, write_summary
 from controller.wire.course import StageCourse
 from controller.wire.worker import Sample
-from stage_model.errors import BadInput
+from stage_model.errors import BadInput, Unavailable
 from tests.fakes import views
+from tests.fakes.refusals import assert_names
 
 
 def sample(time_s: float, executor: str = "1", *, quota: float = 1.0, **changed: Any) -> Sample:
@@ -83,3 +85,10 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
         plot_run(tmp_path, tmp_path / "f.doc")
     with pytest.raises(BadInput, match="No such file"):
         plot_run(tmp_path, tmp_path / "none" / "f.png")
+
+
+def test_without_matplotlib_the_error_says_how_to_get_it_where_pipx_installed_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    with pytest.raises(Unavailable) as refused:
+        new_figure(Path("run.png"), height=1.0)
+    assert_names(str(refused.value), "needs matplotlib", "pipx inject sparkpace matplotlib")

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from controller.submit.spark_install import find_spark
+from stage_model.errors import Unavailable
+from tests.fakes.refusals import assert_names
 
 
 @pytest.fixture
@@ -34,3 +36,10 @@ def test_a_python_that_was_named_stays(active: Path) -> None:
 @pytest.mark.parametrize("gone", ["", "/no/such/environment", sys.prefix])
 def test_sparkpaces_own_environment_and_a_missing_one_change_nothing(gone: str) -> None:
     assert chosen(VIRTUAL_ENV=gone) == sys.executable
+
+
+def test_without_a_spark_the_error_says_how_to_get_one_where_pipx_installed_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(Unavailable) as refused:
+        find_spark({"PATH": "/nowhere"})
+    assert_names(str(refused.value), "set SPARK_HOME", "pipx inject sparkpace pyspark")
