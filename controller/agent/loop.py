@@ -169,7 +169,7 @@ class Agent:
             own_s = sum([seen.cpu_s for seen in observed.values()])
             self._other_load = self._other_load.after(now_s, self._looks.busy_s(), own_s)
             cores = self._other_load.available(cores)
-        return Snapshot(cores, self.quota, executors, self.plans)
+        return Snapshot(cores, self.quota, executors, self.plans, min(1.0, self.executors.node_cores))
 
     def _waits(self, key: ExecutorKey, known: KnownExecutor) -> bool:
         """Return True if an executor that is not there yet may not start."""

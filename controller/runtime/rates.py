@@ -6,7 +6,6 @@ what an executor has used so far. Not covered: which rates there are, and when (
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 from pathlib import Path
@@ -50,8 +49,11 @@ class DiskRates:
         """Return the bytes that the executor has read and written so far; None if they are not counted."""
         if place.io is None:
             return None
-        with contextlib.suppress(OSError):  # a group of others' that this process may not write
-            self._tree.count_io(place.io, self.device)
+        if not place.watched:
+            try:
+                self._tree.count_io(place.io, self.device)
+            except OSError:  # a group that this process may not write, so nothing may be counted there
+                return None
         return self._tree.io_bytes(place.io, self.device)
 
     def set(self, key: ExecutorKey, place: TrafficPlace, rates: tuple[float, float]) -> None:

@@ -35,6 +35,8 @@ NOTES, NOTE_LENGTH = 100, 1000
 """Most notes of an agent in one report, for the master's log, and characters of each."""
 STAGES_UNREPORTED = 512
 """Stage attempts of an executor that its driver has not reported, the last ones: more than run at a time."""
+STAGES_READ = 10_000
+"""Most stage attempts of an application of which readings are kept, the first ones: 2 kB each."""
 EVENT_BYTES = 1 << 30
 """Most bytes of an application's events in the master's database."""
 SAMPLES_BYTES = 256 << 20

@@ -29,8 +29,8 @@ WORKLOAD = Path(__file__).parents[1] / "workloads" / "cold.py"
 RATE = re.compile(r"^(\S+ \S+),\d+ INFO disk rates of \S+: read ([\d.]+), write ([\d.]+) MB/s", re.MULTILINE)
 MEGA = 1e6
 LINE_BYTES, COLD_BYTES = 600, 32 << 20
-HEAD_START_S, LOOK_S = 15.0, 0.5
-"""Time until the reader certainly reads, and between looks at the scan."""
+HEAD_START_S, LOOK_S, END_S = 15.0, 0.5, 120.0
+"""Time until the reader certainly reads, between looks at the scan, and in which the reader ends."""
 
 
 def write_inputs(folder: Path, lines_mb: float) -> int:
@@ -100,7 +100,7 @@ def main() -> None:
             seen = watch(cluster, [*mounted, "--name", "scan", *asking, *scan])
         finally:
             flag.unlink()
-            low.wait()
+            low.wait(END_S)
         log = (cluster.home.logs / "agent-w1.log").read_text(errors="replace")
     found = asked_rows(log, seen, size, given.disk_mb)
     (cluster.folder / "asked-rates.json").write_text(json.dumps(found, indent=1) + "\n")

@@ -193,6 +193,7 @@ class Pacing:
             quota=self.quota,
             executors={key: self._seen(one) for key, one in by_key.items()},
             plans={one.key.application_id: one.paced.plans[name] for one in here},
+            speed_limit=self.by_name[name].speed_limit,
         )
         orders, state = step(snapshot, self.states.get(name, LoopState()), now_s)
         for error in orders.troubles.values():

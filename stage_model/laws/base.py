@@ -65,6 +65,16 @@ class View(Struct, frozen=True):
     quota: QuotaSettings
     state: LawState
 
+    @property
+    def share(self) -> float:
+        """The executor's share of the cores that the application needs. Its tasks count by the speed of its worker, and the
+        other tasks by the mean speed of the other slots."""
+        others = self.plan.slots - self.slots
+        there = self.plan.speed_limit * self.plan.slots - self.speed_limit * self.slots
+        speed = min(1.0, there / others) if others > 0 and there > 0 else self.speed_limit
+        own = self.own * self.speed_limit
+        return own / (own + (self.total - self.own) * speed) if own > 0 else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Law:

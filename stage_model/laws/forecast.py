@@ -26,7 +26,7 @@ from stage_model.forecast.virtual_time import (
 from stage_model.history.cold import FIRST
 from stage_model.laws.base import Decision, Law, View, least_cores
 from stage_model.live import StageLive, tasks_worth
-from stage_model.plan import ApplicationPlan, StagePlan
+from stage_model.plan import ApplicationPlan
 from stage_model.settings import LAW_PREFIX, Topic, setting
 
 WARY = 2.0
@@ -79,10 +79,9 @@ def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
     seen = (done + running * fraction) / plan.tasks
     shown_tasks = done + 0.5 * running * fraction
     sure = shown_tasks / (shown_tasks + tasks_worth(plan))
-    work = profiled = _work_ahead(plan, seen)
+    work, shown = _work_ahead(stage, seen)
     if seen > 0 and stage.cpu_core_s > 0:
-        shown = _shown_ahead(stage, seen, profiled)
-        work = (1 - sure) * profiled + sure * shown if plan.work_core_s > 0 else shown
+        work = (1 - sure) * work + sure * shown if plan.work_core_s > 0 else shown
     task = work / plan.tasks
     remainder = task * left
     # tasks differ by task_cv * task, and so does what is left of them: the last wave has a tail too
@@ -97,23 +96,29 @@ def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
     )
 
 
-def _work_ahead(plan: StagePlan, seen: float) -> float:
-    """Return the core-seconds of a stage of which all is like what the profile has after the share `seen` of its records: its
-    work without its cold part, of which some is still to come while the first records are read."""
-    cold_core_s = min(plan.cold_core_s, plan.work_core_s)
-    left = 1 - seen / FIRST
-    return plan.work_core_s - cold_core_s + (cold_core_s * left / (1 - seen) if left > 0 else 0.0)
+COLD_VARIES = 1.25
+"""The cold part of a stage may be this many times the one that was learned, and its other work is still as profiled."""
 
 
-def _shown_ahead(stage: StageLive, seen: float, profiled: float) -> float:
-    """Return the same as this run shows it. Where the stage has used twice what the profile says for the share `seen`, it is
-    twice what is `profiled`. Where the stage has used less, its code may have been warm from the start, so that what it has
-    used says what is to come."""
-    plan, shown = stage.plan, stage.cpu_core_s / seen
-    if plan.cold_core_s <= 0 or plan.work_core_s <= 0:
-        return shown
-    expected = plan.work_core_s - profiled * (1 - seen)
-    return max(profiled * stage.cpu_core_s / expected, min(shown, profiled))
+def _work_ahead(stage: StageLive, seen: float) -> tuple[float, float]:
+    """Return the core-seconds of a stage of which all is like what is to come once the share `seen` is done: by the profile,
+    and as this run shows them.
+
+    The cold part comes with the first records, at any time before a quarter of them is read. So until then CPU that the stage
+    has used beyond its other work is taken for cold, up to that part. Where it has used twice what is expected, twice the
+    profile's work is to come, or more: what was used beyond the cold part will be used again by each later share. Where it
+    has used less, its code may have been warm from the start, so that what it has used says what is to come.
+    """
+    plan, used = stage.plan, stage.cpu_core_s
+    cold = min(plan.cold_core_s, plan.work_core_s)
+    if cold <= 0:
+        return plan.work_core_s, used / seen if seen > 0 else 0.0
+    warm = plan.work_core_s - cold
+    expected = warm * seen + (cold if seen >= FIRST else min(max(0.0, used - warm * seen), cold))
+    profiled = (plan.work_core_s - expected) / (1 - seen) if seen < FIRST else warm
+    if expected <= 0 or seen <= 0:
+        return profiled, profiled
+    return profiled, max(profiled * used / expected, min(used / seen, profiled), (used - COLD_VARIES * cold) / seen)
 
 
 def outlook(stages: Sequence[StageLive], plan: ApplicationPlan, left_s: float) -> Outlook:
@@ -169,7 +174,7 @@ def decide(view: View) -> Decision:
     fastest_s = plan.pace * seen.forecast.time_s(plan.cores)
     late = fastest_s > view.left_s
     # a late run asks for all it can use, whatever work seems to be left: the plan was wrong already
-    demand = min(most, plan.cores if late else wanted * view.own / view.total * (view.speed_limit / plan.speed_limit))
+    demand = min(most, plan.cores if late else wanted * view.share)
     held = view.state.demand
     # a demand that only flickers around a quantum is kept: raise when short, lower when a quantum and a half too high, or a
     # fifth: a small demand that stays too high ends a job early

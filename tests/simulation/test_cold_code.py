@@ -14,7 +14,7 @@ CLUSTER = SimCluster(executors=2, slots=1, cores=0.85)
 
 
 @pytest.mark.parametrize("stretch", [1.2, 1.5, 2.0])
-@pytest.mark.parametrize("tasks", [16, 40])
+@pytest.mark.parametrize("tasks", [40, 100])
 def test_a_job_with_cold_code_ends_on_time_with_hardly_more_cores_than_it_uses(tasks: int, stretch: float) -> None:
     # each task computes for a second and waits for a second; the first two of each executor cost 5 and 3 times as much
     stages = SimStage((1.0,) * tasks, records=1e6, hidden_wait_s=1.0), SimStage((0.5,) * 4, records=1e4)
@@ -24,6 +24,6 @@ def test_a_job_with_cold_code_ends_on_time_with_hardly_more_cores_than_it_uses(t
     assert record.stages[0].cold_core_s is not None
     deadline_s = stretch * app.end_s
     found = run(job, CLUSTER, deadline_s, profile=learned(record, job), effects=COLD)
-    # with the work of its first tasks taken for that of all, it ends up to 12% early, or has up to 1.34 times what it uses
-    assert -4.5 < found.error_pct(deadline_s) <= 0
+    # with the work of its first tasks taken for that of all, it ends up to 10% early, or has up to 1.34 times what it uses
+    assert -3.4 < found.error_pct(deadline_s) <= 0
     assert found.allocated_to_used < 1.13

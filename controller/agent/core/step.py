@@ -88,12 +88,14 @@ class ExecutorInput(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """A worker with its executors and their applications' plans, by application. It has `cores`, or each of its nodes has."""
+    """A worker with its executors and their applications' plans, by application. It has `cores`, or each of its nodes has;
+    one task can use at most `speed_limit` of them, whatever other programs use now."""
 
     cores: float
     quota: QuotaSettings
     executors: Mapping[ExecutorKey, ExecutorInput]
     plans: Mapping[str, TimedPlan]
+    speed_limit: float = 1.0
 
 
 class ExecutorHistory(Struct, frozen=True):
@@ -249,7 +251,7 @@ class _Period:
 
     def _by_plan(self, look: _Look, timed: TimedPlan, others: Sequence[Mapping[StageKey, OwnStage]]) -> Decision:
         look.plan = timed.now(self._now_s)
-        executor = look.account.executor(self._now_s, min(1.0, self._snapshot.cores), others)
+        executor = look.account.executor(self._now_s, self._snapshot.speed_limit, others)
         law = look.before.law
         if look.seen.silent:
             return Decision(float(executor.slots), law, "no recent report")

@@ -261,7 +261,7 @@ class Application:
                 self.plan.drop_cache()
             if gain.key in self.readings:
                 self.readings[gain.key].add(gain.records, gain.core_s)
-            else:
+            elif len(self.readings) < limits.STAGES_READ:
                 self.readings[gain.key] = self.totals.readings(gain.key)
         if executor.ran:
             self.life.run()

@@ -90,13 +90,16 @@ class DeadlineGrowth:
     def ask(self, application: Application, offer: Offer, number: int, now_s: float) -> None:
         """Have the application wait for the first `number` of the offered workers, which are started for its deadline."""
         sentence = f"its deadline needs {offer.named(number)}, {offer.takes(number)}"
+        there = self.placing.ever(application)
         application.placement.further = FurtherWorkers(
             kind=offer.kind,
-            total=len(self.placing.ever(application)) + number,
+            total=len(there) + number,
             deadline_s=application.options.deadline_s,
             waiting=sentence,
             awaited=offer.kinds[:number],
             comes_s=now_s + offer.start_s,
+            own=sum((Counter(offer.kinds[:number]) - offer.claimed).values()),
+            there=there,
         )
         application.notify(sentence)
         self.registry.changes.log(f"{application.id}: {sentence}")
@@ -178,7 +181,9 @@ class DeadlineGrowth:
             return
         number = _least(remaining, target, most, end_s, offer, now_s)
         if not number:
-            application.notify(f"no further worker is started for its deadline: {offer.too_few()}")
+            if application.placement.unhelped_s != target.due_s:
+                application.placement.unhelped_s = target.due_s
+                application.notify(f"no further worker is started for its deadline: {offer.too_few()}")
             return
         if shares.limited:
             grown, held = offer.grown[number - 1], shares.cores(application, now_s)

@@ -55,7 +55,7 @@ def reconcile(application: Application, registry: Registry, placing: Placing, ob
         for profile_id, wish in sorted(application.placement.wanted.items()):
             _add_missing(application, profile_id, wish, registry, placing, now_s)
     if application.held_back or application.placement.over_share:
-        application.placement.evicting.clear()
+        application.placement.keep_none()
         application.placement.infeasible = None
     if application.placement.waiting and application.stream.first_task_ms is None:
         application.placement.waited_for = application.placement.waiting
@@ -82,7 +82,7 @@ def _add_missing(
     live = [e for e in application.live_executors() if not e.record.planned_end]
     have = sum(e.record.profile_id == profile_id for e in live)
     if wish.count is not None and have >= wish.count:
-        application.placement.evicting.clear()
+        application.placement.keep_none()
         return
     if len(application.executors) >= EXECUTORS:
         application.placement.waiting = f"it has had {EXECUTORS} executors, as many as an application may"
@@ -104,7 +104,7 @@ def _add_missing(
             _evict(application, outcome, registry)
         if not isinstance(outcome, Placed | Squeeze):
             break
-        application.placement.evicting.discard(outcome.worker_id)
+        application.placement.keep_no_more(outcome.worker_id)
         executor = _new(application, outcome.worker_id, profile_id, wish, placing, now_s)
         if isinstance(outcome, Squeeze):
             registry.changes.log(f"{application.id} squeezes on worker {outcome.worker_id}: {', '.join(outcome.keys)}")

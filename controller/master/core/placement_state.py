@@ -42,7 +42,8 @@ class FurtherWorkers:
     an executor. `waiting` is the reason to wait for them, for people.
 
     `awaited`: the workers that the deadline counts on and that have not joined, in the order in which they come; empty once a
-    worker has failed to come. They are expected at `comes_s` (monotonic)."""
+    worker has failed to come. They are expected at `comes_s` (monotonic). Earlier deadlines do not wait for `own` of them.
+    `there` are the workers that could take an executor at the last look."""
 
     kind: WorkerType
     total: int
@@ -50,6 +51,8 @@ class FurtherWorkers:
     waiting: str
     awaited: tuple[WorkerType, ...]
     comes_s: float
+    own: int
+    there: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -70,9 +73,14 @@ class PlacementState:
     """The further workers that are waited for, because the deadline needs them. A restart of the master forgets them."""
     further_judged_s: float = -math.inf
     """Time at which further workers were last looked for, or had come."""
+    unhelped_s: float | None = None
+    """The deadline, in seconds after submission, of which the user was informed that no further worker is started for it."""
     evicting: set[str] = field(default_factory=set)
     """Workers on which other executors end for the application. Each worker is kept for the application until it has an
     executor there, or wants or may have no further executor."""
+    claimed: set[str] = field(default_factory=set)
+    """Workers that have joined for its deadline. Each is kept for the application, except from higher priorities, as long as
+    a worker of `evicting` is. A restart of the master forgets them."""
     over_share: bool = False
     """True if its user has no memory left for a further executor of it."""
     waiting: str = ""
@@ -87,6 +95,16 @@ class PlacementState:
     def awaited(self) -> tuple[WorkerType, ...]:
         """The workers that its deadline counts on and that have not joined yet."""
         return () if self.further is None else self.further.awaited
+
+    def keep_none(self) -> None:
+        """Let others have the workers that are kept for the application."""
+        self.evicting.clear()
+        self.claimed.clear()
+
+    def keep_no_more(self, worker_id: str) -> None:
+        """Keep this worker no longer, because the application has an executor there."""
+        self.evicting.discard(worker_id)
+        self.claimed.discard(worker_id)
 
     @property
     def first_wish(self) -> tuple[str, ExecutorWish]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from controller.master.core import data_waits
 from controller.master.core.application import Application
+from controller.master.core.guard import guarded
 from controller.master.core.needs import need_of_another, needs_peak, planned_peak
 from controller.master.core.placement_state import CachedRequest
 from controller.master.core.queue import Queue, Workers, rank_of
@@ -45,7 +46,22 @@ class Placing:
             for application in self.registry.applications.values():
                 application.placement.requests.clear()
             self.queue.workers_changed()
+            self._claim_joined()
         self.states.occupy(now_s)
+
+    def _claim_joined(self) -> None:
+        """Keep workers that have joined for the deadlines that asked for them, so that no other application takes them
+        before. The first deadline to ask gets the first worker to join."""
+        asking = [
+            (a.placement.further, a) for a in self.registry.applications.values() if a.placement.further and not a.ended
+        ]
+        for further, application in sorted(asking, key=lambda one: one[0].comes_s):
+            with guarded(application, "looking for workers that have joined for its deadline"):
+                there = self.ever(application)
+                taken = set[str]().union(*(one.placement.claimed for _, one in asking))
+                joined = sorted(there - further.there - taken)[: further.own]
+                application.placement.claimed.update(joined)
+                application.placement.further = replace(further, own=further.own - len(joined), there=there)
 
     def choose(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> PlaceAnswer:
         """Return the outcome for one more executor; a wait for data is kept."""
@@ -128,9 +144,7 @@ class Placing:
 
     def _asked(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> tuple[Request, Memory]:
         """Return the request for a further executor of the application, with the applications that come first."""
-        cached, mine = self._cached(application, profile_id, wish), rank_of(application)
-        # an application that had others end on a worker comes first there
-        others = [one for one in self.registry.applications.values() if one.placement.evicting and not one.ended]
+        cached = self._cached(application, profile_id, wish)
         waits_for_data = cached.request.prefer or application.waits_for_data
         request = replace(
             cached.request,
@@ -138,9 +152,24 @@ class Placing:
             needs_peak=needs_peak(application),
             patience=data_waits.patience(application, self.queue, now_s) if waits_for_data else None,
             ahead=self.queue.ahead(application),
-            kept=self.queue.kept(application).union(*(one.placement.evicting for one in others if rank_of(one) < mine)),
+            kept=self._kept(application),
         )
         return request, cached.memory
+
+    def _kept(self, application: Application) -> Workers:
+        """Return the workers of which the application gets none: those that applications in line before it want, those on
+        which others had executors end, and those that have joined for deadlines of others. It gets a worker that has joined
+        for its own deadline, whoever waits."""
+        mine, kept = rank_of(application), set(self.queue.kept(application) - application.placement.claimed)
+        for one in self.registry.applications.values():
+            state = one.placement
+            if not (state.evicting or state.claimed) or one.ended or one is application:
+                continue
+            if rank_of(one) < mine:
+                kept |= state.evicting
+            if one.priority() >= application.priority():
+                kept |= state.claimed
+        return Workers(kept)
 
     def _cached(self, application: Application, profile_id: str, wish: ExecutorWish) -> CachedRequest:
         """Return the request, worked out once, as long as nothing of the application and no worker changes."""
@@ -166,8 +195,11 @@ class Placing:
 
     def _hopeless(self, application: Application, cached: CachedRequest) -> bool:
         """Return True if the applications ahead wait for every worker that will do, if there is one. An application that
-        waits for its input is asked all the same, because its patience may be over."""
-        return not application.waits_for_data and self.queue.leaves_none_of(cached.ever, application)
+        waits for its input is asked all the same, because its patience may be over, and so is one for which a worker is
+        kept."""
+        if application.waits_for_data or application.placement.claimed:
+            return False
+        return self.queue.leaves_none_of(cached.ever, application)
 
     def _request(self, application: Application, profile_id: str, wish: ExecutorWish) -> tuple[Request, Newcomer]:
         """Return the request without applications ahead of it, its cores and its patience."""

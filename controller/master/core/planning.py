@@ -116,7 +116,7 @@ def _stage_plan(
         tasks=stage.info.tasks,
         name=stage.info.name[:SHOWN],
         work_core_s=what.work_core_s * ratio if what else 0.0,
-        cold_core_s=what.cold_core_s if what else 0.0,
+        cold_core_s=what.cold_core_s * min(1.0, ratio) if what else 0.0,
         records=what.records if what else None,
         task_cv=what.task_cv if what else 0.0,
         skew=what.skew if what else 1.0,

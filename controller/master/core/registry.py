@@ -163,6 +163,7 @@ class Registry:
         """Take in that the details of an application whose record is written are dropped, and the applications whose run
         folders were `removed`."""
         application.life.move(LifeState.FINISHED)
+        application.readings.clear()
         self._note_lesson(application.record)
         for old in removed:
             self._forget(old)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from controller.asks.user_limits import UserLimits
+from controller.wire.driver import ExecutorWish
 from placement.growth import Growth, Limits, StartWorker, WorkerType
 from stage_model.errors import InfeasibleDeadline, RuntimeFailed
 from tests.controller.master.test_growing import Provided, turn
@@ -177,6 +178,54 @@ def test_a_worker_that_would_come_after_the_deadline_is_not_asked_for_again(taug
     taught.sync(31)
     taught.sync()
     assert (len(provider.asked), taught.view(job).reason) == (2, "")
+
+
+class TestAWorkerThatHasJoined:
+    """The only worker has memory for one application, which runs there; others wait."""
+
+    @pytest.fixture
+    def full(self, tmp_path: Path) -> Scene:
+        scene = Scene(tmp_path, w1={"memory_mb": 2000})
+        scene.cluster.finished_run()
+        scene.sync()
+        running = scene.register("running")
+        assert scene.where(running) == ["w1"]
+        return scene
+
+    @pytest.mark.parametrize(("priority", "overtakes"), [("low", False), ("normal", False), ("high", True)])
+    def test_it_is_kept_for_the_deadline_that_it_was_started_for(self, full: Scene, priority: str, overtakes: bool) -> None:
+        provider = grown_by(full, Limits(workers=1))
+        waiting = full.register("waiting", None, priority=priority)
+        job = full.register("app", None, deadline="9s")
+        turn(full, provider, 1)
+        assert full.where(waiting if overtakes else job) == ["grown-1"]
+        assert full.where(job if overtakes else waiting) == []
+        full.end(waiting if overtakes else job)
+        assert full.where(job if overtakes else waiting) == ["grown-1"]
+
+    def test_each_deadline_gets_a_worker_of_its_own(self, full: Scene) -> None:
+        provider = grown_by(full, Limits(workers=2))
+        full.register("waiting", None)
+        first = full.register("app", None, deadline="9s")
+        second = full.register("second", None, deadline="12s", profile=PROFILE)
+        turn(full, provider, 2)
+        assert [full.where(first), full.where(second)] == [["grown-1"], ["grown-2"]]
+
+    @pytest.mark.parametrize("ends", [True, False])
+    def test_others_get_it_once_the_application_has_ended_or_wants_no_executor(self, full: Scene, ends: bool) -> None:
+        provider = grown_by(full, Limits(workers=1))
+        waiting = full.register("waiting", None)
+        job = full.register("app", None, deadline="9s")
+        provider.done.clear()
+        full.state.tick(full.cluster.now_s)
+        assert provider.done.wait(120)
+        if ends:
+            full.cluster.kill(job)
+        else:
+            full.cluster.driver(job, wanted={"0": ExecutorWish(count=0)})
+        full.sync()
+        full.sync(1)
+        assert full.where(waiting) == ["grown-1"]
 
 
 @pytest.mark.parametrize(

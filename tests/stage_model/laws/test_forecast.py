@@ -43,9 +43,12 @@ def test_what_this_run_shows_counts_by_how_sure_it_makes() -> None:
 @pytest.mark.parametrize(
     ("done", "used_core_s", "left_core_s"),
     [
-        (0, 0.0, 20.0),  # 8 of the 20 core-seconds are cold: they come with the first quarter, next to 1.2 of each task
-        (1, 4.4, 15.6),
-        (2, 8.8, 11.2),
+        (0, 0.0, 20.0),  # 8 of the 20 core-seconds are cold: they come before the third task, next to 1.2 of each task
+        (0, 7.0, 13.0),
+        (1, 1.2, 18.8),
+        (1, 9.2, 10.8),
+        (2, 6.0, 14.0),
+        (2, 10.4, 9.6),
         (5, 14.0, 6.0),
         (9, 18.8, 1.2),
     ],
@@ -62,15 +65,21 @@ def test_a_stage_whose_code_is_warm_already_needs_what_its_tasks_show() -> None:
 
 
 def test_a_stage_with_a_cold_part_that_needs_more_than_profiled_needs_more_to_the_end() -> None:
-    # five tasks used 21 core-seconds instead of 14, so the others are shown to need 9 instead of 6; this counts five sixths
+    # five tasks used 21 core-seconds instead of 14. If all is half as much again, the others need 9 instead of 6; if 10 of
+    # the 21 were cold, they need 11. The larger counts five sixths
     left = stage_work_left(live(done=5, cpu_core_s=21.0, cold_core_s=8.0), 2)
-    assert sum(left.waiting) == pytest.approx((6.0 + 5 * 9.0) / 6)
+    assert sum(left.waiting) == pytest.approx((6.0 + 5 * 11.0) / 6)
+    little = stage_work_left(live(done=5, cpu_core_s=15.0, cold_core_s=8.0), 2)
+    assert sum(little.waiting) == pytest.approx((6.0 + 5 * 6.0 * 15 / 14) / 6)
 
 
 def test_a_profile_may_claim_that_all_of_a_stage_is_cold() -> None:
     left = stage_work_left(live(done=5, cpu_core_s=4.0, cold_core_s=1e12), 2)
     assert sum(left.waiting) == pytest.approx(0.0)
     assert sum(stage_work_left(live(cold_core_s=1e12), 2).waiting) == pytest.approx(20.0)
+    # what the run shows beyond a cold part of 25 core-seconds counts all the same
+    much = stage_work_left(live(done=5, cpu_core_s=100.0, cold_core_s=1e12), 2)
+    assert sum(much.waiting) == pytest.approx(5 * 75.0 / 6)
 
 
 def test_a_task_that_has_used_up_its_work_is_taken_to_need_a_little_still() -> None:

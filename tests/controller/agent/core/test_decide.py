@@ -142,6 +142,15 @@ def test_on_unlike_workers_an_executor_asks_for_what_its_own_worker_can_use(
     assert decided(replace(plan, left_s=5.0), here).demand == most
 
 
+@pytest.mark.parametrize(("speed_limit", "demand"), [(0.25, 0.2), (1.0, 0.2)])
+def test_the_only_task_gets_what_the_application_needs_wherever_it_runs(speed_limit: float, demand: float) -> None:
+    """The last task of a stage has 4 core-seconds and 20 s."""
+    stage = replace(STAGE, tasks=1, work_core_s=4.0)
+    plan = replace(PLAN, slots=5, executors=5, cores=2.0, speed_limit=0.4, stages=(stage,), left_s=20.0, settings=EXACTLY)
+    here = replace(executor(running=1, slots=1), speed_limit=speed_limit)
+    assert decided(plan, here).demand == pytest.approx(demand)
+
+
 def test_few_waiting_tasks_starve_no_executor_and_are_not_paid_for_twice() -> None:
     """One task is not yet handed out."""
     stage = replace(STAGE, tasks=1, work_core_s=4.0)
