@@ -20,9 +20,9 @@ class StagePlan(msgspec.Struct, frozen=True, kw_only=True):
     """One active stage attempt.
 
     `work_core_s` is expected for the whole stage (profile, corrected by this run), `cold_core_s` of it comes with the first
-    records (`history.cold`); `records` expected or None when unknown,
-    `task_cv` the coefficient of variation of task work, `skew` the longest task / mean, `fixed_s` the time that cores do not
-    shorten, of which `waiting_s` is hidden where a quota holds the stage back. `left_s`, `length_s`, `initial_cores` (per
+    records (`history.cold`); `records` expected or None when unknown, `task_cv` the coefficient of variation of task work,
+    `skew` the longest task / mean, `fixed_s` the time that cores do not shorten, of which `waiting_s` is hidden where a quota
+    holds the stage back. `left_s`, `length_s`, `initial_cores` (per
     executor): the stage deadline of document 004. A stage shorter than three periods is controlled with its neighbours: the
     deadline is then the group's, of whose work this stage is `group_share` and `group_base` was done before it. `group` is
     the stage and attempt that began the group; None: the stage is a group of its own. `elsewhere_*` is the other executors'

@@ -1,9 +1,9 @@
 """Further workers on real Docker: tables 4 and 5 and figure 7 of document 000, a deadline that comes to need a worker while
 its job runs, and growth by number (N = H + V + n, section 3.3).
 
-Figure 7 starts with four workers of a core, which take one kind of task. Two tasks that need two cores and one that needs
-more memory, too, make it grow by two workers of a second kind and one of a third. Here each of the four has a quarter of a
-core, so that a machine of few cores has room for all, and a task is a Spark job:
+Figure 7 starts with four workers of a core, which take one kind of task. Two tasks of two cores make it grow by two workers
+of a second kind, and a task of two cores and more memory by a worker of a third kind. Here each of the four has a quarter of
+a core, so that a machine of few cores has room for all, and a task is a Spark job:
 
 - `task1` has an executor on each of the four workers, and a deadline that takes nearly all their cores.
 - `task2`, twice, has a deadline that needs the cores of two of these workers, which are promised to `task1`.

@@ -274,10 +274,9 @@ def _shown(record: StageRecord, run: RunRecord, fixed_s: float) -> Shown:
 
 
 def _cold_core_s(seen: Sequence[StageRecord]) -> float:
-    """Return the least cold part that a run of the stage had, because which of several stages runs cold code first may differ
-    from run to run; 0 if a run does not know it, or shows no more than is blurred."""
-    known = [r.cold_core_s for r in seen if r.cold_core_s is not None]
-    least_core_s = min(known) if len(known) == len(seen) else 0.0
+    """Return the least cold part that a run of the stage is known to have had, because which of several stages runs cold code
+    first may differ from run to run; 0 if no run shows more than is blurred."""
+    least_core_s = min((r.cold_core_s for r in seen if r.cold_core_s is not None), default=0.0)
     return least_core_s if least_core_s > BLURRED_CORE_S else 0.0
 
 

@@ -8,15 +8,13 @@ stage's records may use more than half of its CPU. Agents report records and CPU
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 FIRST = 0.25
-"""Share of a stage's records, the first ones, that the cold part of its CPU is spread over."""
+"""Share of a stage's records, the first ones, with which all of the cold part comes."""
+LAST = 0.6
+"""Largest share of its records at which a point shows the cold part: what comes later must say enough of the rest."""
 KEPT = 16
 """Most points that are kept of a stage attempt."""
-FARTHEST = 0.2
-"""Largest distance of the two points around the first quarter, as a share of all records: CPU between them is
-interpolated."""
 COMPLETE = 0.05
 """Largest part of a stage's records by which the reports may differ from what its driver says."""
 
@@ -49,15 +47,12 @@ class Readings:
             self.every *= 2
 
     def cold_core_s(self, records: float) -> float | None:
-        """Return the core-seconds that the first quarter of the records used beyond what each later quarter used. The stage
+        """Return the core-seconds that the stage used for its first records beyond what it used for as many later ones. It
         read this many `records`. Return None if the reports cannot tell."""
         if records <= 0 or abs(self.records - records) > COMPLETE * records:
             return None
-        first = FIRST * records
-        for (before, used_core_s), (after, then_core_s) in pairwise([(0.0, 0.0), *self.points, (self.records, self.core_s)]):
-            if before <= first < after:
-                if after - before > FARTHEST * records:
-                    return None
-                at_first = used_core_s + (then_core_s - used_core_s) * (first - before) / (after - before)
-                return max(0.0, (at_first - FIRST * self.core_s) / (1 - FIRST))
+        for read, core_s in self.points:
+            part = read / self.records
+            if FIRST <= part <= LAST:
+                return max(0.0, (core_s - part * self.core_s) / (1 - part))
         return None

@@ -7,8 +7,8 @@ part of the bytes left / the time left, but no more than a few times what it use
 wants some have no rate. The others share the rest, so nothing lies idle.
 
 The first look at a whole period on a full device sets the rates. So a lower priority has its rate at the second look after a
-higher one has arrived: the first one may see too little of it. What an executor uses rises with the newest look and falls
-with the mean, so that the rates do not follow each pause. Not covered: how rates are measured and set
+higher priority has arrived, because the first look may see only the end of a period. What an executor uses rises with the
+newest look and falls with the mean, so that the rates do not follow each pause. Not covered: how rates are measured and set
 (`controller.agent.rating`).
 """
 

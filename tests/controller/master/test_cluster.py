@@ -69,7 +69,10 @@ def test_the_cold_part_of_a_stage_is_learned_from_all_its_executors(cluster: Fak
     known = ProfileStore(cluster.path / "profiles").load("app@app.py")
     assert known is not None
     [[stage]] = [run.stages for run in known.runs]
-    assert stage.cold_core_s == (None if restarted else pytest.approx((6.0 - 0.25 * 12.0) / 0.75))
+    # a master that starts again hears of one executor after the other, so it sees less than there was
+    whole_core_s = (6.0 - 0.25 * 12.0) / 0.75
+    assert stage.cold_core_s is not None
+    assert 0 < stage.cold_core_s < whole_core_s if restarted else stage.cold_core_s == pytest.approx(whole_core_s)
 
 
 def test_workers_known_before_a_restart_count_as_capacity_of_running_applications(cluster: FakeCluster) -> None:
