@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from controller.master.core import queue
 from controller.master.core.application import Application, Target
 from controller.master.core.capacity import Capacity
 from controller.master.core.executors import has_all_executors
@@ -73,12 +74,15 @@ class DeadlineGrowth:
         return replace(offer, claimed=self._claimed(priority))
 
     def _claimed(self, priority: int) -> Counter[WorkerType]:
-        """Return the workers that deadlines of that priority or above wait for: one may be for several of them."""
-        claimed = Counter[WorkerType]()
+        """Return the workers that applications of that priority or above wait for: one may be for several deadlines, but an
+        executor that fits on no other worker takes one for itself."""
+        claimed, fitting = Counter[WorkerType](), Counter[WorkerType]()
         for other in self.registry.applications.values():
             if not other.ended and other.priority() >= priority:
                 claimed |= Counter(other.placement.awaited)
-        return claimed
+                if other.placement.infeasible is not None and queue.waits(other):
+                    fitting[self.growth.sized(other.placement.infeasible)] += 1
+        return claimed + fitting
 
     def _limit(self) -> str:
         limits = self.growth.limits

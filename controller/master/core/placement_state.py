@@ -79,8 +79,8 @@ class PlacementState:
     """Workers on which other executors end for the application. Each worker is kept for the application until it has an
     executor there, or wants or may have no further executor."""
     claimed: set[str] = field(default_factory=set)
-    """Workers that have joined for its deadline. Each is kept for the application, except from higher priorities, as long as
-    a worker of `evicting` is. A restart of the master forgets them."""
+    """Workers that have joined for its deadline, or because it fits on no other. Each is kept for the application, except
+    from higher priorities, as long as a worker of `evicting` is. A restart of the master forgets them."""
     over_share: bool = False
     """True if its user has no memory left for a further executor of it."""
     waiting: str = ""

@@ -5,7 +5,7 @@ The workers' states are `worker_states`'. `placement.plan` decides; what is done
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from controller.master.core import data_waits
@@ -13,7 +13,7 @@ from controller.master.core.application import Application
 from controller.master.core.guard import guarded
 from controller.master.core.needs import need_of_another, needs_peak, planned_peak
 from controller.master.core.placement_state import CachedRequest
-from controller.master.core.queue import Queue, Workers, rank_of
+from controller.master.core.queue import Queue, Workers, by_rank, rank_of, waits
 from controller.master.core.registry import Registry
 from controller.master.core.worker_states import WorkerStates, own_group
 from controller.runtime.base import full_image_name
@@ -50,18 +50,25 @@ class Placing:
         self.states.occupy(now_s)
 
     def _claim_joined(self) -> None:
-        """Keep workers that have joined for the deadlines that asked for them, so that no other application takes them
-        before. The first deadline to ask gets the first worker to join."""
-        asking = [
-            (a.placement.further, a) for a in self.registry.applications.values() if a.placement.further and not a.ended
-        ]
+        """Keep workers that have joined for the applications that asked for them, so that no other application takes them
+        before: first for those that fit on no other worker, then for deadlines, of which the first to ask comes first."""
+        open_ones = [one for one in self.registry.applications.values() if not one.ended]
+        for application in by_rank(one for one in open_ones if one.placement.infeasible is not None and waits(one)):
+            with guarded(application, "looking for a worker that has joined for it"):
+                if not application.placement.claimed:
+                    self._claim(application, self.ever(application), 1, open_ones)
+        asking = [(one.placement.further, one) for one in open_ones if one.placement.further is not None]
         for further, application in sorted(asking, key=lambda one: one[0].comes_s):
             with guarded(application, "looking for workers that have joined for its deadline"):
                 there = self.ever(application)
-                taken = set[str]().union(*(one.placement.claimed for _, one in asking))
-                joined = sorted(there - further.there - taken)[: further.own]
-                application.placement.claimed.update(joined)
-                application.placement.further = replace(further, own=further.own - len(joined), there=there)
+                number = self._claim(application, there - further.there, further.own, open_ones)
+                application.placement.further = replace(further, own=further.own - number, there=there)
+
+    def _claim(self, application: Application, joined: Workers, most: int, others: Sequence[Application]) -> int:
+        """Keep up to that many of the workers that have joined for the application; return their number."""
+        mine = sorted(joined.difference(*(one.placement.claimed for one in others)))[:most]
+        application.placement.claimed.update(mine)
+        return len(mine)
 
     def choose(self, application: Application, profile_id: str, wish: ExecutorWish, now_s: float) -> PlaceAnswer:
         """Return the outcome for one more executor; a wait for data is kept."""

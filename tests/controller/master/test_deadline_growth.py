@@ -211,6 +211,24 @@ class TestAWorkerThatHasJoined:
         turn(full, provider, 2)
         assert [full.where(first), full.where(second)] == [["grown-1"], ["grown-2"]]
 
+    @pytest.mark.parametrize("priority", ["normal", "high"])
+    def test_a_worker_on_its_way_for_an_executor_that_fits_on_no_other_is_not_counted_on(
+        self, full: Scene, priority: str
+    ) -> None:
+        provider = grown_by(full, Limits(workers=2))
+        large = full.register("large", placement_labels="disk=ssd", priority=priority)
+        provider.done.clear()
+        full.state.tick(full.cluster.now_s)
+        assert provider.done.wait(10)
+        job = full.register("app", None, deadline="9s")
+        provider.done.clear()
+        full.state.tick(full.cluster.now_s)
+        assert provider.done.wait(10)
+        full.sync()
+        full.sync(1)
+        assert [asked.split()[1] for asked in provider.asked] == ["grown-1", "grown-2"]
+        assert [full.where(large), full.where(job)] == [["grown-1"], ["grown-2"]]
+
     @pytest.mark.parametrize("ends", [True, False])
     def test_others_get_it_once_the_application_has_ended_or_wants_no_executor(self, full: Scene, ends: bool) -> None:
         provider = grown_by(full, Limits(workers=1))
