@@ -218,7 +218,9 @@ class GrowthCase:
 
 
 def last_line(file: Path) -> str:
-    return (file.read_text(errors="replace").strip().splitlines() or [""])[-1][:500]
+    """Return the last line of a submission without the path of the run's folder, because results are published."""
+    said = (file.read_text(errors="replace").strip().splitlines() or [""])[-1]
+    return said.partition("; run folder")[0][:500]
 
 
 def all_ended_well(found: Mapping[str, Any]) -> bool:
