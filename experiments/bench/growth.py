@@ -325,7 +325,7 @@ CASES: Mapping[str, Callable[[Path], dict[str, Any]]] = {"figure7": figure7, "la
 
 
 def worker_rows(case: str, found: Mapping[str, Any]) -> list[list[str]]:
-    """Return a row for each worker that was started: the job that asked for it is the last one that had registered."""
+    """Return a row for each worker that was started. The last job to register before its start has asked for it."""
     rows = list[list[str]]()
     for one in found["workers"]:
         asked_s, joined_s, back_s = one["asked_s"], one["joined_s"], one["given_back_s"]

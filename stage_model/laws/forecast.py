@@ -97,7 +97,7 @@ def stage_work_left(stage: StageLive, slots: int) -> WorkLeft:
 
 
 COLD_VARIES = 1.25
-"""The cold part of a stage may be this many times the one that was learned, and its other work is still as profiled."""
+"""Largest ratio of a stage's cold part to the learned cold part at which its other work is still as profiled."""
 
 
 def _work_ahead(stage: StageLive, seen: float) -> tuple[float, float]:

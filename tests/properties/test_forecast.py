@@ -184,7 +184,7 @@ def states(draw: st.DrawFn) -> tuple[ApplicationPlan, ObservedExecutor]:
         cores=draw(st.sampled_from([0.5, 1.0, 4.0])) * executors,
         speed_limit=draw(st.sampled_from([0.25, 1.0])),
     )
-    return plan, ObservedExecutor(SLOTS, own, idle_s=0.0)
+    return plan, ObservedExecutor(SLOTS, own, idle_s=0.0, speed_limit=plan.speed_limit)
 
 
 def decided(plan: ApplicationPlan, executor: ObservedExecutor, held: float | None = None) -> Decision:
@@ -227,7 +227,7 @@ def test_the_more_work_a_stage_has_the_more_cores_it_gets(
 ) -> None:
     """Untouched stages: once tasks ran, what they show counts too."""
     plan, _ = state
-    fresh = ObservedExecutor(SLOTS, {}, idle_s=0.0)
+    fresh = ObservedExecutor(SLOTS, {}, idle_s=0.0, speed_limit=plan.speed_limit)
     untouched = tuple(
         StagePlan(stage=s.stage, attempt=0, tasks=s.tasks, work_core_s=s.work_core_s, task_cv=s.task_cv) for s in plan.stages
     )
@@ -288,7 +288,7 @@ def test_the_last_stage_gets_what_is_left(left_s: float, tasks: int, work_core_s
         slots=SLOTS,
         cores=SLOTS,
     )
-    demand = decided(plan, ObservedExecutor(SLOTS, {}, idle_s=0.0)).demand
+    demand = decided(plan, ObservedExecutor(SLOTS, {}, idle_s=0.0, speed_limit=plan.speed_limit)).demand
     aim_s = left_s - 0.005 * deadline_s
     whole = Forecast(schedule((), [work_core_s / tasks] * tasks, SLOTS))
     if aim_s > whole.least_time_s():

@@ -41,14 +41,14 @@ class OwnStage(Struct):
 class ObservedExecutor(Struct, frozen=True):
     """The executor as observed. `idle_s`: seconds since a task last ran here, None before the first task. `up`: the executor
     has reported progress, so it has started. `others`: the stages of the application's further executors on this worker.
-    `speed_limit`: cores that one task can use at most on this worker; None: as many as the plan says."""
+    `speed_limit`: cores that one task can use at most on this worker."""
 
     slots: int
     stages: Mapping[StageKey, OwnStage]
     idle_s: float | None
     up: bool = True
     others: Sequence[Mapping[StageKey, OwnStage]] = ()
-    speed_limit: float | None = None
+    speed_limit: float = 1.0
 
 
 def aged(plan: ApplicationPlan, age_s: float) -> ApplicationPlan:
@@ -118,7 +118,6 @@ def decide_demand(
     stages = live_stages(plan, executor)
     waiting = sum([s.waiting for s in stages])
     own, total = _runnable(plan, executor, stages, waiting)
-    speed_limit = plan.speed_limit if executor.speed_limit is None else executor.speed_limit
     if plan.left_s is None or plan.deadline_s is None:
         constrained = None
     else:
@@ -128,7 +127,7 @@ def decide_demand(
             slots=executor.slots,
             own=own,
             total=total,
-            speed_limit=speed_limit,
+            speed_limit=executor.speed_limit,
             left_s=plan.left_s,
             deadline_s=plan.deadline_s,
             dt_s=dt_s,
@@ -143,11 +142,11 @@ def decide_demand(
     elif not own:
         decision = _idle(plan, executor, constrained, state, quota.period_s, others_run=total > 0)
     elif constrained is None:
-        decision = Decision(own * speed_limit, state, "no deadline")
+        decision = Decision(own * executor.speed_limit, state, "no deadline")
     elif age_s > SILENT_S and LAWS[plan.law].stage_deadlines and _undescribed(plan, executor):
-        decision = Decision(own * speed_limit, state, "the master is away and has not described this stage")
+        decision = Decision(own * executor.speed_limit, state, "the master is away and has not described this stage")
     elif not plan.known:
-        decision = Decision(own * speed_limit, state, "no profile")
+        decision = Decision(own * executor.speed_limit, state, "no profile")
     else:
         decision = by_law(LAWS[plan.law], constrained)
     return _with_progress(decision, stages)

@@ -167,16 +167,19 @@ class Placing:
         """Return the workers of which the application gets none: those that applications in line before it want, those on
         which others had executors end, and those that have joined for deadlines of others. It gets a worker that has joined
         for its own deadline, whoever waits."""
-        mine, kept = rank_of(application), set(self.queue.kept(application) - application.placement.claimed)
-        for one in self.registry.applications.values():
-            state = one.placement
-            if not (state.evicting or state.claimed) or one.ended or one is application:
-                continue
-            if rank_of(one) < mine:
-                kept |= state.evicting
-            if one.priority() >= application.priority():
-                kept |= state.claimed
-        return Workers(kept)
+        kept, mine = self.queue.kept(application), rank_of(application)
+        if application.placement.claimed:
+            kept -= application.placement.claimed
+        others = [
+            one
+            for one in self.registry.applications.values()
+            if (one.placement.evicting or one.placement.claimed) and not one.ended and one is not application
+        ]
+        if not others:
+            return kept
+        evicting = (one.placement.evicting for one in others if rank_of(one) < mine)
+        claimed = (one.placement.claimed for one in others if one.priority() >= application.priority())
+        return kept.union(*evicting, *claimed)
 
     def _cached(self, application: Application, profile_id: str, wish: ExecutorWish) -> CachedRequest:
         """Return the request, worked out once, as long as nothing of the application and no worker changes."""

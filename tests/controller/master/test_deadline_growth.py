@@ -219,11 +219,11 @@ class TestAWorkerThatHasJoined:
         large = full.register("large", placement_labels="disk=ssd", priority=priority)
         provider.done.clear()
         full.state.tick(full.cluster.now_s)
-        assert provider.done.wait(10)
+        assert provider.done.wait(120)
         job = full.register("app", None, deadline="9s")
         provider.done.clear()
         full.state.tick(full.cluster.now_s)
-        assert provider.done.wait(10)
+        assert provider.done.wait(120)
         full.sync()
         full.sync(1)
         assert [asked.split()[1] for asked in provider.asked] == ["grown-1", "grown-2"]

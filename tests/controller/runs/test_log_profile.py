@@ -70,11 +70,12 @@ def test_the_plan_of_one_log_estimates_each_stage_once() -> None:
         if event == "call" and frame.f_code is _stage.__code__:
             estimated.append(frame.f_locals["record"].signature)
 
+    before = sys.getprofile()
     sys.setprofile(count)
     try:
         assert plan(ROLLING).exit_code == 0
     finally:
-        sys.setprofile(None)
+        sys.setprofile(before)
     assert estimated == [record.signature for record in logged_run(ROLLING).record.stages]
 
 
