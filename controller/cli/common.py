@@ -40,10 +40,15 @@ def print_json(value: object) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
+PICTURES = (".png", ".svg", ".pdf")
+
+
 def picture_option(what: str, *, required: bool = False) -> Callable[[F], F]:
     """Add -o for a file of a picture, given to the command as `out`; its help begins with `what`."""
 
     def convert(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
+        if value is not None and value.suffix.lower() not in PICTURES:
+            raise BadInput(f"-o {value} is not the name of a picture; give a name that ends in .png, .svg or .pdf")
         if value is not None and not value.parent.is_dir():
             raise BadInput(
                 f"-o {value} cannot be written: {value.parent} is not a directory; name a file in an existing directory"

@@ -28,13 +28,13 @@ def show_night(runs: Sequence[LoggedRun], two: str, given: Mapping[str, Any], zo
         if given[name]:
             raise BadInput(f"{two}, and {option} is for one application; give logs of one application")
     found = _plan_of_night(runs, given["deadline"], zone)
-    if given["out"] is not None:
-        plot_night(found, given["out"], zone)
     warn(sentence for run in runs for sentence in run.notes)
     if as_json:
         print_json(found)
     else:
         _print_night(found, zone)
+    if given["out"] is not None:
+        plot_night(found, given["out"], zone)
     return found.feasible
 
 

@@ -123,11 +123,12 @@ def _request(given: Mapping[str, Any]) -> PlanRequest:
 
 
 def _show(reply: PlanReply, request: PlanRequest, out: Path | None, runs: Sequence[LoggedRun], *, as_json: bool) -> None:
-    """Draw the curve into `out`, if that is given, and print the plan of a profile, or of these runs of event logs."""
-    if out is not None:
-        draw_plan(reply, out, request.deadline_s)
+    """Print the plan of a profile, or of these runs of event logs. Then draw the curve into `out`, if that is given: a plan
+    that cannot be drawn is an answer, too."""
     if isinstance(reply, LogPlan) and not as_json:
         print_log_plan(reply, request)
-        return
-    warn(sentence for run in runs for sentence in run.notes)
-    print_plan(reply, as_json=as_json)
+    else:
+        warn(sentence for run in runs for sentence in run.notes)
+        print_plan(reply, as_json=as_json)
+    if out is not None:
+        draw_plan(reply, out, request.deadline_s)

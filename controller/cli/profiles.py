@@ -91,12 +91,12 @@ def show_curve(home: Home, name: str, cores: str | None, out: Path | None, as_js
     had = reference_slots(known)
     most_cores = float(had) if cores is None else parse_cores(cores, option="--cores")
     found = curve(known, max(had, math.ceil(most_cores)), most_cores)
-    if out is not None:
-        plot_curve(found, out)
     if as_json:
         print_json(found)
     else:
         print_curve(found)
+    if out is not None:
+        plot_curve(found, out)
 
 
 @profile_commands.command("drift", epilog="Example: sparkpace profile drift nightly")

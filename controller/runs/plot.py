@@ -59,7 +59,7 @@ def plot_run(run_dir: Path, out: Path) -> None:
     samples = read_samples(run_dir)
     if not samples:
         raise BadInput(f"{run_dir} holds no samples, so there is nothing to draw; name the folder of a run with tasks.")
-    figure = new_figure(out, height=5)
+    figure = new_figure(height=5)
     left = figure.add_subplot()
     _draw(left, summary, curves(samples), read_stages(run_dir))
     save(figure, out)
@@ -71,7 +71,7 @@ def plot_curve(found: Curve, out: Path, *, deadline_s: float | None = None, core
 
     Raises `BadInput` when `out` is no picture or cannot be written, `Unavailable` without matplotlib.
     """
-    figure = new_figure(out, height=5)
+    figure = new_figure(height=5)
     axis = figure.add_subplot()
     counts = [point.cores for point in found.points]
     spread = [(p.cores, p.least_s, p.most_s) for p in found.points if p.least_s is not None and p.most_s is not None]
@@ -94,12 +94,9 @@ def plot_curve(found: Curve, out: Path, *, deadline_s: float | None = None, core
     save(figure, out)
 
 
-def new_figure(out: Path, *, height: float) -> Figure:
-    """Return an empty figure that `out` can hold: Agg's canvas, so no display is looked for and pyplot's state stays
-    untouched.
-
-    Raises `BadInput` when the ending of `out` is no kind of picture, `Unavailable` without matplotlib.
-    """
+def new_figure(*, height: float) -> Figure:
+    """Return an empty figure for `save`: Agg's canvas, so no display is looked for and pyplot's state stays untouched. Raise
+    `Unavailable` without matplotlib."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -108,18 +105,21 @@ def new_figure(out: Path, *, height: float) -> Figure:
             f"a picture needs matplotlib, which is not installed ({problem}); "
             "install it next to sparkpace (of pipx: pipx inject sparkpace matplotlib)"
         ) from problem
-    if out.suffix.lstrip(".").lower() not in FigureCanvasAgg.get_supported_filetypes():
-        raise BadInput(f"{out} is not the name of a picture; give a name that ends in .png, .svg or .pdf.")
     figure = Figure(figsize=(11, height), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def save(figure: Figure, out: Path) -> None:
+    """Write the figure; the ending of `out` gives the kind. Raise `BadInput` if it is no kind of picture, or cannot be
+    written."""
     try:
         figure.savefig(out)
-    except OSError as problem:
-        raise BadInput(f"{out} cannot be written ({problem.strerror}); give a file where you may write.") from problem
+    except (OSError, ValueError) as problem:
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        raise BadInput(
+            f"{out} cannot be written ({why}); give a name that ends in .png, .svg or .pdf, where you may write"
+        ) from problem
 
 
 def curves(samples: Sequence[Sample]) -> Curves:

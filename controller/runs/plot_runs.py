@@ -71,7 +71,7 @@ def plot_runs(run_dirs: Sequence[Path], out: Path) -> None:
     Raises `BadInput` for a run without samples or time of submission, or an unknown ending, `Unavailable` without matplotlib.
     """
     rows = common_axis([(path, read_summary(path), read_samples(path)) for path in run_dirs])
-    figure = new_figure(out, height=FRAME_INCHES + ROW_INCHES * len(rows))
+    figure = new_figure(height=FRAME_INCHES + ROW_INCHES * len(rows))
     drawn = [partial(_draw, row=row, colour=COLOURS[place % len(COLOURS)]) for place, row in enumerate(rows)]
     axes = _draw_rows(figure, drawn, "cores (all executors)")
     axes[0].set_ylim(0, max(max(*row.curve.granted, *row.curve.demanded, 0.1) for row in rows) * 1.12)
@@ -86,7 +86,7 @@ def plot_night(found: Night, out: Path, zone: tzinfo) -> None:
     Raises `BadInput` when `out` is no picture or cannot be written, `Unavailable` without matplotlib.
     """
     jobs = found.jobs[:MOST_JOBS]
-    figure = new_figure(out, height=EDGE_INCHES + JOB_INCHES * len(jobs))
+    figure = new_figure(height=EDGE_INCHES + JOB_INCHES * len(jobs))
     axes = _draw_rows(figure, [partial(_draw_job, job=job, deadline_s=found.deadline_s, zone=zone) for job in jobs], "cores")
     most = max(max(job.held.most_cores, job.fewest_held or 0.0) for job in jobs)
     axes[0].set_ylim(0, 1.12 * max(most, 0.1))

@@ -14,7 +14,7 @@ STYLES = ("-", "--", "-.", ":")
 
 def plot_cdf(curves: Mapping[str, Sequence[float]], out: Path) -> None:
     """Plot the seconds of each curve's jobs; a job that did not end is infinite, so its curve stays below 1."""
-    figure = new_figure(out, height=4.5)
+    figure = new_figure(height=4.5)
     axis = figure.add_subplot()
     for number, (label, times_s) in enumerate(curves.items()):
         x, y = steps(times_s)

@@ -12,7 +12,7 @@ from experiments.harness.reserved import CoreCourse
 
 def plot_reserved(courses: Mapping[str, CoreCourse], out: Path) -> None:
     """Draw the courses, one below the other; none of them is empty."""
-    figure = new_figure(out, height=FRAME_INCHES + ROW_INCHES * len(courses))
+    figure = new_figure(height=FRAME_INCHES + ROW_INCHES * len(courses))
     axes = figure.subplots(len(courses), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for axis, (label, course) in zip(axes, courses.items(), strict=True):
         edges = [*(span.from_s for span in course.spans), course.spans[-1].to_s]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import Result
 
 from controller.cli.log_plan import LogPlan
+from stage_model.errors import Unavailable
 from stage_model.forecast.night import Night
 from tests.fakes.commands import assert_refused, run
 from tests.fakes.log_cases import CASES, FOUR, MAPS, TWO_STAGES, Case
@@ -125,6 +127,15 @@ def test_two_runs_of_one_application_say_how_far_they_differ(tmp_path: Path) -> 
 def test_a_curve_of_logs_is_drawn_without_asking_for_it(tmp_path: Path) -> None:
     assert plan(CASES["plain"].write(tmp_path), "-o", tmp_path / "curve.png").exit_code == 0
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_answer_that_cannot_be_drawn_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wheel has no matplotlib."""
+    monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
+    answer = plan(CASES["plain"].write(tmp_path), "-o", tmp_path / "curve.png")
+    assert answer.exit_code == Unavailable.exit_code
+    assert_names(answer.stdout, "fewest cores for 51s")
+    assert_names(answer.stderr, "matplotlib")
 
 
 def test_law_paper_shows_the_stages_deadlines_and_the_cores_that_it_gives(tmp_path: Path) -> None:

@@ -90,5 +90,5 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
 def test_without_matplotlib_the_error_says_how_to_get_it_where_pipx_installed_us(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
     with pytest.raises(Unavailable) as refused:
-        new_figure(Path("run.png"), height=1.0)
+        new_figure(height=1.0)
     assert_names(str(refused.value), "needs matplotlib", "pipx inject sparkpace matplotlib")
