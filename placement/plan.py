@@ -118,6 +118,21 @@ def ever_fitting(request: Request, fleet: Fleet, memory: Memory) -> list[WorkerS
     return [worker for worker in fleet.among(request) if worker.memory_mb >= least_mb and could(worker)]
 
 
+def taking(request: Request, fleet: Fleet, memory: Memory) -> list[WorkerState]:
+    """Return the workers that would take the executor now, by name. On some of them, executors of lower priority would make
+    room, as `place` has it."""
+    fits = passing([*LASTING, *PASSING], request)
+
+    def takes(worker: WorkerState) -> bool:
+        if worker.worker_id in request.kept:
+            return False
+        if fits(worker) and (memory.now(worker) or memory.squeezed(worker) is not None):
+            return True
+        return request.evict and _evicting(request, memory, [worker], fits) is not None
+
+    return [worker for worker in ever_fitting(request, fleet, memory) if takes(worker)]
+
+
 def with_data(request: Request, fleet: Fleet, memory: Memory) -> list[WorkerState]:
     """Return the workers that have some of its input and could take a further executor of it sooner or later, by name."""
     could = fits_ever(request, memory)

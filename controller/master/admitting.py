@@ -45,11 +45,11 @@ class Admitting:
         now_s = clock()
         most = self.core.check(application, now_s)
         if most is not None:
-            offer = self.core.offer(application, now_s)
+            offers = self.core.offers(application, now_s)
             others = await in_turns(promised(self.registry, now_s, attached=application.attached))
-            number = await off_loop(lambda: check_feasible(application, most, now_s, others, offer))
-            if offer is not None and number:
-                self.core.ask(application, offer, number, now_s)
+            needed = await off_loop(lambda: check_feasible(application, most, now_s, others, offers))
+            if needed is not None:
+                self.core.ask(application, *needed, now_s)
         return application
 
     async def plan(self, request: PlanRequest, now_s: float, uid: int = NOBODY_UID) -> PlanReply:

@@ -10,14 +10,14 @@ from placement.data_wait import DataWait, Patience
 from placement.filters import LASTING, PASSING, refusals
 from placement.fleet import ENOUGH
 from placement.labels import Requirement, parse_requirements
-from placement.plan import Evict, Infeasible, PlaceAnswer, Placed, Squeeze, Wait, ever_fitting, needed_type, place
+from placement.plan import Evict, Infeasible, PlaceAnswer, Placed, Squeeze, Wait, ever_fitting, needed_type, place, taking
 from placement.policies import POLICIES
 from placement.request import Request
 from placement.resources import SCALE, Pool, ResourceSet
 from placement.scores import parse_weights
 from placement.topology import Location
 from placement.worker import Occupant, WorkerState
-from tests.fakes.fleet import Room, fleet, occupied, request, worker
+from tests.fakes.fleet import Room, fleet, names, occupied, request, worker
 
 
 def decided(asked: Request, *workers: WorkerState) -> PlaceAnswer:
@@ -261,6 +261,15 @@ def test_no_further_executor_is_evicted_where_enough_are_ending() -> None:
     low = occupied(worker("a"), 1.0, priority=0, least_mb=0, ports=(80,), ending=True)
     both = fleet(low, occupied(worker("b"), 1.0, priority=50, ports=(80,)))
     assert place(request(ports=(80,), evict=True), both, Room()) == Wait(("a",))
+
+
+def test_a_worker_takes_it_where_there_is_room_or_lower_priority_makes_room() -> None:
+    low, high = occupied(worker("a"), 1.0, priority=0, least_mb=1000), occupied(worker("b"), 1.0, least_mb=1000)
+    there, room = fleet(low, high, worker("c"), worker("d", memory_mb=50)), Room(400, floors_mb={"a-app1/1": 250})
+    assert names(taking(request(), there, room)) == ["a", "c"]
+    assert names(taking(request(), there, Room(400))) == ["c"]
+    assert names(taking(request(evict=True), there, Room(400))) == ["a", "c"]
+    assert names(taking(request(kept=frozenset("c")), there, room)) == ["a"]
 
 
 # ---------------------------------------------------------------- waiting for its input

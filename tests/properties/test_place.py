@@ -4,6 +4,7 @@ gives way, no more of it than is needed."""
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from master_memory.room import Newcomer
 from master_memory.split import Need
 from placement.fleet import Fleet
 from placement.labels import Requirement
-from placement.plan import Evict, Infeasible, Placed, Squeeze, Wait, ever_fitting, place
+from placement.plan import Evict, Infeasible, Placed, Squeeze, Wait, ever_fitting, place, taking
 from placement.policies import POLICIES
 from placement.request import Request
 from placement.resources import SCALE, ResourceSet
@@ -130,6 +131,19 @@ def test_it_is_infeasible_only_if_no_worker_could_ever_take_it_and_else_waits_fo
     assert isinstance(outcome, Infeasible) == (not could)
     if isinstance(outcome, Wait):
         assert set(outcome.worker_ids) <= set(could)
+
+
+@given(SCENES, REQUESTS, NEEDS)
+def test_a_worker_takes_it_if_it_would_go_there_where_no_other_worker_may_be_taken(
+    scene: Scene, request: Request, size: tuple[int, bool]
+) -> None:
+    memory = scene.newcomer(need_of(request, size))
+    takes = {worker.worker_id for worker in taking(request, scene.fleet, memory)}
+    for name in scene.workers:
+        others = scene.workers.keys() - {name}
+        outcome = place(replace(request, kept=request.kept | others), scene.fleet, memory)
+        goes = isinstance(outcome, Placed | Squeeze | Evict)
+        assert name in takes if goes else name not in takes or request.evict  # enough may be ending there already
 
 
 @given(SCENES, REQUESTS, NEEDS, REQUESTS, NEEDS)

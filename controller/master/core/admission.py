@@ -85,10 +85,10 @@ class Admission:
             now_s,
         )
 
-    def offer(self, application: Application, now_s: float) -> Offer | None:
+    def offers(self, application: Application, now_s: float) -> list[Offer]:
         """Return the further workers that could be started for the deadline of an application that is not in the registry
-        yet; None where none may be."""
-        return None if self.growing is None else self.growing.deadlines.offer(application, now_s)
+        yet, as `DeadlineGrowth.offers` has them."""
+        return [] if self.growing is None else self.growing.deadlines.offers(application, now_s)
 
     def ask(self, application: Application, offer: Offer, number: int, now_s: float) -> None:
         """Have the first `number` of the offered workers started for the application. Raise `InfeasibleDeadline` where the

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from controller.master.core import queue
 from controller.master.core.application import Application, Target
-from controller.master.core.capacity import Capacity
+from controller.master.core.capacity import Capacity, expected_worker
 from controller.master.core.executors import has_all_executors
 from controller.master.core.feasibility import Offer, make_offer
 from controller.master.core.guard import guarded
@@ -42,6 +42,25 @@ class DeadlineGrowth:
 
     # ------------------------------------------------------------------ what could be started
 
+    def offers(self, application: Application, now_s: float) -> list[Offer]:
+        """Return the further workers that could be started for an application that has no executor yet; nothing where none
+        may be. Where others leave it no room on some workers, the first offer counts on none of these, because no one knows
+        when there will be room, and on no worker that another deadline waits for. The last offer counts on all workers."""
+        offer, workers = self.offer(application, now_s), self.registry.workers
+        if offer is None:
+            return []
+        room = self.placing.with_room(application, now_s)
+        if room >= self.placing.ever(application):
+            return [offer]
+        kinds, _ = self._startable(offer.kind, now_s)
+
+        def grown(number: int) -> Capacity:
+            own = (Counter(kinds[:number]) - offer.claimed).elements()
+            return workers.capacity(application, now_s, [expected_worker(one) for one in own], room)
+
+        most, *sizes = (grown(number) for number in range(len(kinds) + 1))
+        return [replace(offer, kinds=tuple(kinds), most=most, grown=tuple(sizes)), offer]
+
     def offer(self, application: Application, now_s: float) -> Offer | None:
         """Return the further workers that could be started for the application; None where none may be."""
         workers = self.registry.workers
@@ -64,14 +83,17 @@ class DeadlineGrowth:
         """Return the further workers for the executors of one application of that priority: `needed` says what a worker of a
         number of cores must have for one, `grown` what the application could get with further workers."""
         self.look(now_s)
-        growth, most = self.growth, grown(())
-        kind = growth.kind_for(needed, most.cores / most.executors)
-        coming = growth.on_the_way(kind)
-        held = growth.held(kind, now_s)
-        room = 0 if held else growth.room_for(kind)
+        most = grown(())
+        kind = self.growth.kind_for(needed, most.cores / most.executors)
+        kinds, limit = self._startable(kind, now_s)
+        return replace(make_offer(kinds, kind, self.growth.start_s, limit, grown), claimed=self._claimed(priority))
+
+    def _startable(self, kind: WorkerType, now_s: float) -> tuple[list[WorkerType], str]:
+        """Return the workers on their way that would do for `kind`, then those that may still be started, and why there are
+        no more."""
+        coming, held = self.growth.on_the_way(kind), self.growth.held(kind, now_s)
         limit = "the last such worker could not be started" if held else self._limit()
-        offer = make_offer([*coming, *[kind] * room], kind, growth.start_s, limit, grown)
-        return replace(offer, claimed=self._claimed(priority))
+        return [*coming, *[kind] * (0 if held else self.growth.room_for(kind))], limit
 
     def _claimed(self, priority: int) -> Counter[WorkerType]:
         """Return the workers that applications of that priority or above wait for: one may be for several deadlines, but an
@@ -102,7 +124,7 @@ class DeadlineGrowth:
             waiting=sentence,
             awaited=offer.kinds[:number],
             comes_s=now_s + offer.start_s,
-            own=sum((Counter(offer.kinds[:number]) - offer.claimed).values()),
+            own=sum(offer.unclaimed(number).values()),
             there=there,
         )
         application.notify(sentence)

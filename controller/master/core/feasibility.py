@@ -54,8 +54,10 @@ def feasibility(
 ) -> PlanReply:
     """Return the verdict on the deadline alongside what is `promised`, with the least deadline, `spent_s` after
     submission."""
+    if most.cores <= 0:
+        return PlanReply(known=True, feasible=None if deadline_s is None else False, reason="there is no core for it")
     forecast = whole_forecast(what, most, spent_s)
-    alone_s = spent_s + (forecast.time_s(most.cores) if most.cores > 0 else float("inf"))
+    alone_s = spent_s + forecast.time_s(most.cores)
     new = Claim(forecast, (deadline_s or 0.0) - spent_s, priority)
     others = alongside(promised, priority, most)
     feasible = None if deadline_s is None else alone_s <= deadline_s and fits(new, others)
@@ -98,12 +100,13 @@ class Offer:
     """The further workers that one application could have, in the order in which it would get them: workers on their way
     first, then workers of `kind` that may still be started.
 
-    `grown[n - 1]` is the most that the application can get with n of them. `start_s`: expected seconds from a worker's
-    request to its first report. `limit` is a clause that says why there are no more. `claimed`: the workers that deadlines of
-    the same or a higher priority wait for already."""
+    `most` is the most that the application can get without them, `grown[n - 1]` with n of them. `start_s`: expected seconds
+    from a worker's request to its first report. `limit` is a clause that says why there are no more. `claimed`: the workers
+    that deadlines of the same or a higher priority wait for already."""
 
     kind: WorkerType
     kinds: tuple[WorkerType, ...]
+    most: Capacity
     grown: tuple[Capacity, ...]
     start_s: float
     limit: str
@@ -111,7 +114,11 @@ class Offer:
 
     def added_cores(self, number: int) -> float:
         """Return the cores of the first `number` of these workers, without those that are claimed."""
-        return sum(kind.cores * count for kind, count in (Counter(self.kinds[:number]) - self.claimed).items())
+        return sum(kind.cores * count for kind, count in self.unclaimed(number).items())
+
+    def unclaimed(self, number: int) -> Counter[WorkerType]:
+        """Return those of the first `number` of these workers that no other deadline waits for."""
+        return Counter(self.kinds[:number]) - self.claimed
 
     def least(self, kept: Callable[[int], bool]) -> int:
         """Return the least number of these workers, from 1, with which a deadline is `kept`; 0 if all of them are too few. A
@@ -151,7 +158,7 @@ def make_offer(
             limit = NO_USE
             break
         sizes.append(size)
-    return Offer(kind, tuple(kinds[: len(sizes)]), tuple(sizes), start_s, limit)
+    return Offer(kind, tuple(kinds[: len(sizes)]), most, tuple(sizes), start_s, limit)
 
 
 def judged_with(

@@ -22,7 +22,7 @@ from master_memory.room import NEVER_MB, Newcomer
 from placement.filters import PASSING, passing
 from placement.fleet import Fleet
 from placement.growth import WorkerType
-from placement.plan import Infeasible, PlaceAnswer, Wait, ever_fitting, needed_type, place, type_for
+from placement.plan import Infeasible, PlaceAnswer, Wait, ever_fitting, needed_type, place, taking, type_for
 from placement.request import Memory, Request
 from placement.why import Why, behind, explain, why_waiting
 
@@ -137,6 +137,13 @@ class Placing:
     def ever(self, application: Application) -> Workers:
         """Return the workers that could take an executor of the application if no one else were there."""
         return self._cached(application, *application.placement.first_wish).ever
+
+    def with_room(self, application: Application, now_s: float) -> Workers:
+        """Return the workers that would take an executor of the application now."""
+        self.refresh(now_s)
+        profile_id, wish = application.placement.first_wish
+        request, memory = self._asked(application, profile_id, wish, now_s)
+        return Workers(worker.worker_id for worker in taking(request, self.fleet, memory))
 
     def most_mb(self, application: Application, profile_id: str, wish: ExecutorWish) -> int:
         """Return the size of the largest container that an executor of the application needs on any worker, in MiB; 0 without

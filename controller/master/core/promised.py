@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from msgspec import structs
@@ -64,11 +64,12 @@ def to_be_judged(application: Application, most: Capacity) -> bool:
 
 
 def check_feasible(
-    application: Application, most: Capacity, now_s: float, promised: Promised, offer: Offer | None = None
-) -> int:
-    """Return the least number of the offered workers that the deadline of an application which is `to_be_judged` needs; 0
-    where it can be met without. Raise `InfeasibleDeadline` where it cannot be met, with the least deadline that can be met
-    alongside the promises."""
+    application: Application, most: Capacity, now_s: float, promised: Promised, offers: Sequence[Offer] = ()
+) -> tuple[Offer, int] | None:
+    """Return the first offer that keeps the deadline of an application which is `to_be_judged`, with the least number of its
+    workers that is enough; None where the deadline can be met without. The last offer counts on all that the application can
+    get. Raise `InfeasibleDeadline` where the deadline cannot be met, with the least deadline that can be met alongside the
+    promises."""
     assert application.estimate is not None
     what, options, spent_s = application.estimate, application.options, application.elapsed_s(now_s)
     deadline_s = options.deadline_s
@@ -77,9 +78,14 @@ def check_feasible(
     def judge(deadline_s: float, most: Capacity, promised: Promised) -> PlanReply:
         return feasibility(what, deadline_s, most, spent_s=spent_s, priority=options.priority, promised=promised)
 
-    reply, number = judge(deadline_s, most, promised), 0
-    if not reply.feasible and offer is not None:
-        reply, number = judged_with(offer, judge, deadline_s, promised, reply)
+    reply = judge(deadline_s, most, promised)
+    for offer in offers:
+        without = judge(deadline_s, offer.most, promised)
+        if without.feasible:
+            return None
+        reply, number = judged_with(offer, judge, deadline_s, promised, without)
+        if number:
+            return offer, number
     if not reply.feasible:
         raise InfeasibleDeadline(f"{reply.reason}, or --force")
-    return number
+    return None

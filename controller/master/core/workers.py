@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -227,15 +227,24 @@ class Workers:
         there = [worker.lost for worker in self.by_id.values() if worker.info.boot_id == boot_id]
         return bool(there) and all(there)
 
-    def capacity(self, application: Application, now_s: float, further: Sequence[WorkerInfo] = ()) -> Capacity:
+    def capacity(
+        self,
+        application: Application,
+        now_s: float,
+        further: Sequence[WorkerInfo] = (),
+        among: Collection[str] | None = None,
+    ) -> Capacity:
         """Return the most an application can get: from the workers that it has executors on, without silent workers, else
-        from all present workers; and from `further` workers in addition. An application that has ended had all of them."""
+        from the present workers `among` these (None: from all); and from `further` workers in addition. An application that
+        has ended had all of them."""
         mine = [e for e in application.executors.values() if e.present or application.ended]
         names = dict.fromkeys(e.record.worker_id for e in mine)
         infos = [self.by_id[name].info for name in names if name in self.by_id]
         if application.attached:
             return attached_capacity(application, mine, infos or self.adopting(now_s))
-        infos = [*(infos if mine else list(self.starting(now_s).values())), *further]
+        if not mine:
+            infos = [info for name, info in self.starting(now_s).items() if among is None or name in among]
+        infos = [*infos, *further]
         conf = application.record.registration.conf
         _, wish = application.placement.first_wish
         most = most_executors(conf, wish.count)

@@ -206,10 +206,26 @@ class TestAWorkerThatHasJoined:
     def test_each_deadline_gets_a_worker_of_its_own(self, full: Scene) -> None:
         provider = grown_by(full, Limits(workers=2))
         full.register("waiting", None)
-        first = full.register("app", None, deadline="9s")
+        first = full.register("app", None, deadline="12s")
         second = full.register("second", None, deadline="12s", profile=PROFILE)
         turn(full, provider, 2)
         assert [full.where(first), full.where(second)] == [["grown-1"], ["grown-2"]]
+
+    def test_a_deadline_does_not_count_on_a_worker_where_it_has_no_room(self, full: Scene) -> None:
+        """The job takes 7 s on two workers and 11 s on one."""
+        provider = grown_by(full, Limits())
+        job = full.register("app", None, deadline="9s")
+        turn(full, provider, 2)
+        assert full.where(job) == ["grown-1", "grown-2"]
+        full.sync(1)
+        assert len(provider.asked) == 2
+
+    def test_a_deadline_waits_for_room_where_no_further_worker_would_help(self, full: Scene) -> None:
+        provider = grown_by(full, Limits(), start_s=30.0)
+        job = full.register("app", None, deadline="12s")
+        full.sync(1)
+        assert (provider.asked, full.where(job)) == ([], [])
+        assert "its deadline needs" not in full.view(job).reason
 
     @pytest.mark.parametrize("priority", ["normal", "high"])
     def test_a_worker_on_its_way_for_an_executor_that_fits_on_no_other_is_not_counted_on(
