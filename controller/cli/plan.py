@@ -19,10 +19,11 @@ from controller.cli.common import CountRange, NamedPath, home_option, is_given, 
 from controller.cli.completion import complete_profiles, completes
 from controller.cli.log_plan import LogPlan, plan_of_logs, print_log_plan
 from controller.cli.night_plan import show_night
-from controller.cli.plan_answer import draw_plan, plan_of_profile, print_plan
+from controller.cli.plan_answer import curve_for, plan_of_profile, print_plan
 from controller.home import Home
 from controller.machine.local_zone import local_zone
 from controller.runs.log_profile import LoggedRun, another_application, logged_run, slowed
+from controller.runs.plot import plot_curve
 from controller.wire.command import PlanReply, PlanRequest
 from stage_model.errors import BadInput, InfeasibleDeadline
 from stage_model.laws import LAWS
@@ -123,12 +124,13 @@ def _request(given: Mapping[str, Any]) -> PlanRequest:
 
 
 def _show(reply: PlanReply, request: PlanRequest, out: Path | None, runs: Sequence[LoggedRun], *, as_json: bool) -> None:
-    """Print the plan of a profile, or of these runs of event logs. Then draw the curve into `out`, if that is given: a plan
-    that cannot be drawn is an answer, too."""
+    """Print the plan of a profile, or of these runs of event logs. Then draw the curve into `out`, if that is given: without
+    matplotlib, the plan is an answer, too."""
+    curve = None if out is None else curve_for(out, reply)
     if isinstance(reply, LogPlan) and not as_json:
         print_log_plan(reply, request)
     else:
         warn(sentence for run in runs for sentence in run.notes)
         print_plan(reply, as_json=as_json)
-    if out is not None:
-        draw_plan(reply, out, request.deadline_s)
+    if out is not None and curve is not None:
+        plot_curve(curve, out, deadline_s=request.deadline_s, cores=reply.cores)

@@ -11,7 +11,6 @@ from controller.cli.common import print_json, table_console
 from controller.cli.tables import duration_or_dash, figures_table
 from controller.client import submit_client
 from controller.home import Home
-from controller.runs.plot import plot_curve
 from controller.runs.profile_store import ProfileStore
 from controller.submit.profile_choice import read_profile
 from controller.wire.command import PlannedStage, PlanReply, PlanRequest
@@ -74,9 +73,8 @@ def print_curve(found: Curve) -> None:
     console.print(note, soft_wrap=True)
 
 
-def draw_plan(reply: PlanReply, out: Path, deadline_s: float | None) -> None:
-    """Draw the plan's curve into that file, with the deadline and the cores that it takes. Raise `BadInput` and
-    `Unavailable`."""
+def curve_for(out: Path, reply: PlanReply) -> Curve:
+    """Return the plan's curve, which is to be drawn into `out`. Raise `Unavailable` for a plan without a curve."""
     if reply.curve is None:
         raise Unavailable(f"-o {out} cannot be drawn ({reply.reason}); start a worker")
-    plot_curve(reply.curve, out, deadline_s=deadline_s, cores=reply.cores)
+    return reply.curve

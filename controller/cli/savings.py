@@ -12,6 +12,7 @@ from controller.runs.profile_store import ProfileStore
 from controller.runs.watched_runs import savings_of
 from controller.wire.course import RunSavings, Savings
 
+RESERVE = "savings are predicted without what a law keeps in reserve; paced runs save less"
 ON_TIME = {True: "yes", False: "no", None: "-"}
 
 
@@ -50,6 +51,7 @@ def print_savings(found: Savings) -> None:
     interval = _interval(found.least_core_s, found.most_core_s, 0)
     sums = f"{held:.0f} core-s held, {used:.0f} used, {saved:.0f} saved"
     console.print(f"in total: {sums} (interval: {interval})", soft_wrap=True)
+    console.print(RESERVE, soft_wrap=True)
     if (money := found.money) is not None:
         interval = _interval(money.least, money.most, 2)
         console.print(f"at {money.price:g} per core-hour: {money.saved:.2f} saved (interval: {interval})", soft_wrap=True)
