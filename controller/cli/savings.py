@@ -12,7 +12,7 @@ from controller.runs.profile_store import ProfileStore
 from controller.runs.watched_runs import savings_of
 from controller.wire.course import RunSavings, Savings
 
-RESERVE = "savings are predicted without what a law keeps in reserve; paced runs save less"
+RESERVE = "savings are predicted without what a law keeps in reserve, so paced runs usually save less"
 ON_TIME = {True: "yes", False: "no", None: "-"}
 
 

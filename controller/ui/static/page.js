@@ -645,8 +645,8 @@ class HistoryPage {
     this.savedInAll = element("p", { id: "saved" });
     this.watched = element("section", { "aria-label": "Savings" }, element("h2", {}, "Savings"),
       element("p", { class: "quiet" }, "Saved: core-seconds that the fewest cores for the same deadline, or for the same end, would not have " +
-        "held, without what a law keeps in reserve: paced runs save less. The interval is the spread over single runs of the profile, " +
-        "not a probability."),
+        "held, without what a law keeps in reserve; paced runs usually save less. The interval is the spread over single runs of the " +
+        "profile, not a probability."),
       this.savedInAll, this.savedRuns.node);
     this.watched.hidden = true;
     this.node = element("div", {}, element("h1", {}, "History"), this.problem,
