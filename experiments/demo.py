@@ -92,19 +92,22 @@ def lines_of_a_log(text: str, *, failed: bool) -> list[str]:
 
 
 def summary(learn: dict[str, Any], paced: dict[str, Any], picture: Path, took_s: float) -> str:
-    """Return five lines: both runs, the error, the cores saved, where the picture is."""
-    all_cores = paced["cluster_cores"] * (paced["last_task_s"] - paced["first_task_s"])
-    held = paced["allocated_core_s"]
+    """Return five lines: both runs, the error, the cores that both held, where the picture is."""
     verdict = "late" if paced["violated"] else "on time"
     return "\n".join(
         (
             f"Learning run:  {learn['end_s']:.1f} s with all {learn['cluster_cores']:.2f} cores ({learn['runtime']} runtime)",
             f"Deadline run:  {paced['end_s']:.1f} s of {paced['deadline_s']:.1f} s, {verdict} ({paced['error_pct']:+.1f}%)",
-            f"Cores held:    {held:.0f} core-s, {100 * (1 - held / all_cores):.0f}% less than all cores ({all_cores:.0f})",
+            f"Cores held:    {_held(paced)}; in the learning run {_held(learn)}",
             f"Picture:       {picture}",
             f"Took:          {took_s:.0f} s",
         )
     )
+
+
+def _held(run: dict[str, Any]) -> str:
+    core_s, lasts_s = run["allocated_core_s"], run["last_task_s"] - run["first_task_s"]
+    return f"{core_s / lasts_s:.2f} on average, {core_s:.0f} core-s in all"
 
 
 def next_steps(program: Path, here: Path) -> str:
