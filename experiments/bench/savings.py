@@ -44,14 +44,16 @@ JOBS = {
 
 
 class SavingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A job with a deadline. `predicted_core_s` lies between `least_core_s` and `most_core_s`, what single watched runs
-    predict. Core-seconds and seconds."""
+    """A job with a deadline, in seconds and core-seconds: what its watched run held and used, what its paced run held
+    (`paced_core_s`) and used, and the predicted saving with its interval."""
 
     job: str
     deadline_s: float
     paced_end_s: float
     held_core_s: float
+    used_core_s: float
     paced_core_s: float
+    paced_used_core_s: float
     predicted_core_s: float
     least_core_s: float | None
     most_core_s: float | None
@@ -96,7 +98,7 @@ def watch_and_pace(cluster: LocalCluster, job: str, words: tuple[str, ...]) -> l
     watched = [_run(cluster, f"{job}-watched-{number}", order) for number in range(WATCHED)]
     base_s = statistics.fmean(run.summary["end_s"] for run in watched)
     last = watched[-1]
-    held = _held_by(cluster, last)
+    held, used_core_s = _held_and_used_by(cluster, last)
     rows = []
     for stretch in STRETCHES:
         deadline_s = round(stretch * base_s, 2)
@@ -105,13 +107,16 @@ def watch_and_pace(cluster: LocalCluster, job: str, words: tuple[str, ...]) -> l
         if known is None:
             raise SystemExit(f"the watched runs of {job} taught no profile; see {cluster.logs}")
         found = watched_saving(known, last.app_id, held, deadline_s)
+        paced_held, paced_used_core_s = _held_and_used_by(cluster, paced)
         rows.append(
             SavingRow(
                 job=job,
                 deadline_s=deadline_s,
                 paced_end_s=paced.summary["end_s"],
                 held_core_s=held.core_s,
-                paced_core_s=_held_by(cluster, paced).core_s,
+                used_core_s=used_core_s,
+                paced_core_s=paced_held.core_s,
+                paced_used_core_s=paced_used_core_s,
                 predicted_core_s=found.saved_core_s,
                 least_core_s=found.least_core_s,
                 most_core_s=found.most_core_s,
@@ -129,8 +134,8 @@ def _run(cluster: LocalCluster, step: str, order: Order) -> JobRecord:
     return record
 
 
-def _held_by(cluster: LocalCluster, run: JobRecord) -> Held:
-    return held_and_used(read_samples(cluster.home.runs / run.app_id), run.summary["end_s"])[0]
+def _held_and_used_by(cluster: LocalCluster, run: JobRecord) -> tuple[Held, float]:
+    return held_and_used(read_samples(cluster.home.runs / run.app_id), run.summary["end_s"])
 
 
 def written(rows: Iterable[SavingRow]) -> list[Mapping[str, Any]]:
