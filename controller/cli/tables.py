@@ -53,10 +53,11 @@ def actions_table(actions: Sequence[Mapping[str, Any]]) -> Table:
 
 def bounds_table(stages: Sequence[Mapping[str, Any]]) -> Table:
     """Return the largest stages with what bounds each (`StageBound`, as JSON has it)."""
-    table = figures_table("LARGEST STAGES", "BOUND BY", "TASKS", "TIME", "SHARE")
+    table = figures_table("LARGEST STAGES", "NUMBER", "BOUND BY", "TASKS", "TIME", "SHARE")
     for stage in stages:
         table.add_row(
             printable(stage["name"], LONGEST_STAGE),
+            str(stage.get("number", 1)),  # records without it have a row for each repetition
             stage["bound"],
             str(stage["tasks"]),
             format_duration(stage["time_s"]),

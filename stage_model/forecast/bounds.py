@@ -18,10 +18,11 @@ from stage_model.forecast.fixed import MOST_SLOTS
 from stage_model.forecast.overlap import overlapping
 from stage_model.forecast.virtual_time import stages_busy
 from stage_model.history.profile import RunRecord, profile
+from stage_model.history.signature import kind, stage_names
 from stage_model.units import format_duration
 
 LARGEST = 5
-"""Number of stages that are shown."""
+"""Number of stages that are shown; repetitions of one count once."""
 LEAST_BUSY = 0.5
 """Share of the slots that tasks keep busy while they compute: below it there are too few tasks, or one lasts too long."""
 EXPLAINED = 0.5
@@ -37,12 +38,14 @@ _WORDS: Mapping[Bound, str] = {
 
 
 class StageBound(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage and its `bound`, the largest part of its `time_s`, which are the seconds from the end of the stages it waited
-    for to its own end: the driver's, fixed time (`waits_for` names it), or the computing of its tasks. Computing is bound by
-    `CPU`, or by `too few tasks` to keep the slots busy. `share` is its part of the run's duration; stages that ran at the
-    same time may have more than 1 together."""
+    """A stage that the program ran `number` times, and its `bound`: the largest part of its `time_s`, which are the seconds
+    from the end of the stages that it waited for to its own end, summed up. The parts are the driver's time, fixed time
+    (`waits_for` names it) and the computing of its tasks, which is bound by `CPU`, or by `too few tasks` to keep the slots
+    busy. `tasks` are those of the longest repetition. `share` is the part of the run's duration, at most 1; stages that ran
+    at the same time may have more than 1 together."""
 
     name: str
+    number: int
     bound: Bound
     tasks: int
     time_s: float
@@ -52,17 +55,23 @@ class StageBound(msgspec.Struct, frozen=True, kw_only=True):
 def stage_bounds(expected: ApplicationEstimate, slots: int, duration_s: float) -> tuple[StageBound, ...]:
     """Return the largest stages of a run of `duration_s` on these slots, the largest first."""
     groups = {stage.index: group for group in overlapping(expected.stages) for stage in group}
-    largest = sorted(expected.stages, key=lambda stage: (-_time_s(stage), stage.index))[:LARGEST]
-    return tuple(
-        StageBound(
-            name=stage.name,
-            bound=_bound(stage, groups[stage.index], slots),
-            tasks=stage.tasks,
-            time_s=_time_s(stage),
-            share=_share(_time_s(stage), duration_s),
+    repeated: dict[str, list[StageEstimate]] = {}
+    for stage in expected.stages:
+        repeated.setdefault(_origin(stage), []).append(stage)
+    found = []
+    for stages in sorted(repeated.values(), key=_time_s, reverse=True)[:LARGEST]:
+        longest = max(stages, key=lambda stage: stage.gap_s + stage.duration_s)
+        found.append(
+            StageBound(
+                name=longest.name,
+                number=len(stages),
+                bound=_bound(stages, longest, groups[longest.index], slots),
+                tasks=longest.tasks,
+                time_s=_time_s(stages),
+                share=_share(_time_s(stages), duration_s),
+            )
         )
-        for stage in largest
-    )
+    return tuple(found)
 
 
 def run_bounds(run: RunRecord) -> tuple[StageBound, ...]:
@@ -97,20 +106,29 @@ def hindrance(expected: ApplicationEstimate, slots: int, deadline_s: float) -> s
     return f", of which {format_duration(parts[largest])} are {_WORDS[largest]}, which more cores do not shorten"
 
 
-def _time_s(stage: StageEstimate) -> float:
-    return stage.gap_s + stage.duration_s
+def _origin(stage: StageEstimate) -> str:
+    """Return what a stage has in common with its repetitions: its call site with the line, or its kind, where the call site
+    is that of a thread of Spark's own."""
+    names = stage_names(kind(stage.signature), "", stage.name, result=False)
+    return stage.name if names.site else names.kind
+
+
+def _time_s(stages: Sequence[StageEstimate]) -> float:
+    return math.fsum(stage.gap_s + stage.duration_s for stage in stages)
 
 
 def _share(seconds: float, duration_s: float) -> float:
     return min(1.0, seconds / duration_s) if duration_s > 0 else 0.0
 
 
-def _bound(stage: StageEstimate, group: Sequence[StageEstimate], slots: int) -> Bound:
-    computing_s = stage.duration_s - stage.fixed_s
-    if stage.gap_s >= max(stage.fixed_s, computing_s):
+def _bound(stages: Sequence[StageEstimate], longest: StageEstimate, group: Sequence[StageEstimate], slots: int) -> Bound:
+    """Return the bound of a stage's repetitions; `group` are the stages that run at the same time as the `longest`."""
+    gap_s, fixed_s = math.fsum(stage.gap_s for stage in stages), math.fsum(stage.fixed_s for stage in stages)
+    computing_s = math.fsum(stage.duration_s for stage in stages) - fixed_s
+    if gap_s >= max(fixed_s, computing_s):
         return "driver"
-    if stage.fixed_s >= computing_s:
-        return waits_for(stage, slots)
+    if fixed_s >= computing_s:
+        return waits_for(longest, slots)
     return "too few tasks" if _idle(group, slots) else "CPU"
 
 

@@ -100,7 +100,7 @@ def test_a_job_is_watched_from_its_start_to_its_end_and_kept(
             wait_for_figure(tab, "state", "^succeeded$")
 
         said = process_cluster.sparkpace().need("explain", summary["app_id"], "--output", "json")
-        bounds = [[one["name"], one["bound"], str(one["tasks"])] for one in json.loads(said)["largest_stages"]]
+        bounds = [[one["name"], str(one["number"]), one["bound"]] for one in json.loads(said)["largest_stages"]]
         rows(tab, "Largest stages").first.wait_for()
         shown_bounds = [row.locator("th, td").all_inner_texts()[:3] for row in rows(tab, "Largest stages").all()]
         assert shown_bounds == bounds

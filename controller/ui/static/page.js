@@ -453,7 +453,8 @@ class ApplicationPage {
     this.ganttCaption = element("caption", {}, "No stage has begun.");
     const gantt = element("table", { class: "gantt" }, this.ganttCaption, element("thead", {}, element("tr", {}, ...heads)), this.gantt);
     this.bounds = new Table("Largest stages in the runs that it is planned from, and what bounds each", [
-      ["Stage", (bound) => element("span", { class: "long" }, cut(bound.name))], ["Bound by", (bound) => bound.bound],
+      ["Stage", (bound) => element("span", { class: "long" }, cut(bound.name))],
+      ["Number", (bound) => String(bound.number), true], ["Bound by", (bound) => bound.bound],
       ["Tasks", (bound) => String(bound.tasks), true], ["Time", (bound) => duration(bound.time_s), true],
       ["Share of the run", (bound) => share(bound.share), true],
     ], "No earlier run shows what bounds its largest stages.");

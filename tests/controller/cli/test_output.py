@@ -103,9 +103,9 @@ def test_a_report_says_in_sentences_what_the_forecast_rested_on_and_why_it_was_l
 
 
 def test_a_report_has_a_table_of_the_largest_stages_with_what_bounds_each(tmp_path: Path) -> None:
-    stages = [{"name": "join at a.py:1\x1b", "bound": "network", "tasks": 8, "time_s": 90.0, "share": 0.75}]
+    stages = [{"name": "join at a.py:1\x1b", "number": 3, "bound": "network", "tasks": 8, "time_s": 90.0, "share": 0.75}]
     lines = reported(tmp_path, actions=[], largest_stages=stages)
-    assert "join at a.py:1? network 8 1m30s 75%" in lines
+    assert "join at a.py:1? 3 network 8 1m30s 75%" in lines
     assert "actions []" in lines
     assert not any(line.startswith("largest_stages") for line in lines)
 

@@ -173,10 +173,10 @@ def test_what_bounds_the_largest_stages_is_asked_for_once_and_long_names_are_cut
         open_page(page, tab, f"#/application/{job}")
         table = tab.get_by_role("table", name="Largest stages")
         table.get_by_role("rowheader", name=HOSTILE).wait_for()
-        heads = ["Stage", "Bound by", "Tasks", "Time", "Share of the run"]
+        heads = ["Stage", "Number", "Bound by", "Tasks", "Time", "Share of the run"]
         assert table.get_by_role("columnheader").all_inner_texts() == heads
-        figures = [str(bound.tasks), f"{bound.time_s:.1f}s", f"{bound.share:.0%}"]
-        assert cells(tab, "Largest stages") == [[f"{name[:200]}…", bound.bound, *figures]]
+        figures = [bound.bound, str(bound.tasks), f"{bound.time_s:.1f}s", f"{bound.share:.0%}"]
+        assert cells(tab, "Largest stages") == [[f"{name[:200]}…", "1", *figures]]
         page.look()
         page.look()
         page.master.client().kill(job)

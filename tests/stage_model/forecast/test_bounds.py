@@ -56,6 +56,29 @@ def test_the_drivers_share_is_the_time_without_any_stage_whatever_each_stage_wai
     assert share(first, side, after) == pytest.approx((2 + 0.5) / 26.5)
 
 
+SPARKS_THREAD = "$anonfun$withThreadLocalCaptured$2 at CompletableFuture.java:1768"
+
+
+def test_a_stage_that_the_program_repeats_is_one_row() -> None:
+    # the stage that ran once is longer than either turn
+    turn = stage("turn-1", name="collect at app.py:7", duration_s=5.0, gap_s=1.0)
+    last = stage("turn-2", name="collect at app.py:7", duration_s=7.0, tasks=8)
+    once = stage("once", name="collect at app.py:9", duration_s=9.0)
+    known = profile("k", [run("r", 1, turn, last, once, cpu_source="executor", duration_s=26.0)])
+    repeated, single = stage_bounds(estimate(known), 2, 26.0)
+    assert (repeated.name, repeated.number, repeated.tasks) == ("collect at app.py:7", 2, 8)
+    assert repeated.time_s == pytest.approx(13.0)
+    assert repeated.share == pytest.approx(0.5)
+    assert (single.name, single.number, single.time_s) == ("collect at app.py:9", 1, 9.0)
+
+
+def test_stages_of_sparks_own_threads_are_repetitions_only_if_they_are_of_one_kind() -> None:
+    names = ("at-CompletableFuture-aa-1", "at-CompletableFuture-aa-2", "at-CompletableFuture-bb-1")
+    stages = [stage(name, name=SPARKS_THREAD) for name in names]
+    found = run_bounds(run("r", 1, *stages, cpu_source="executor", duration_s=20.5))
+    assert [row.number for row in found] == [2, 1]
+
+
 def waited(fetch_s: float, write_s: float) -> StageWaits:
     return StageWaits(fetch_s=fetch_s, remote_bytes=0, write_s=write_s, memory_spilled_bytes=0, disk_spilled_bytes=0)
 
