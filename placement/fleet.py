@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from placement.policies import POLICIES, Draw, Policy
 from placement.request import Request
-from placement.scores import Largest, Weights, has_room, largest, location_score
+from placement.scores import Largest, Weights, as_good, has_room, largest, location_score
 from placement.worker import WorkerState
 
 ENOUGH = 200
@@ -90,16 +90,18 @@ class Fleet:
 
     def located(self, request: Request, fitting: Sequence[WorkerState]) -> Sequence[WorkerState]:
         """Return the workers that the policy chooses from: those with the best location score; of these the ones where the
-        planned cores leave room, if there are any; of these the ones on the driver's host, unless the input is known."""
+        planned cores leave room, and those that are as good (`as_good`), if there are any; of these the ones on the driver's
+        host, if one there has room and the input is not known."""
         score = location_score(request, self.weights)
         if score is not None:
             scored = [(round(score(worker), 9), worker) for worker in fitting]
             best = max(value for value, _ in scored)
             fitting = [worker for value, worker in scored if value == best]
         roomy = [worker for worker in fitting if has_room(worker, request)]
-        if request.prefer or not request.local:
-            return roomy or fitting
-        return [worker for worker in roomy if worker.host == request.local] or roomy or fitting
+        good = as_good(fitting, roomy, request) or fitting
+        if request.prefer or not request.local or request.local not in {worker.host for worker in roomy}:
+            return good
+        return [worker for worker in good if worker.host == request.local]
 
     def choose(self, request: Request, fitting: Sequence[WorkerState]) -> WorkerState:
         """Return the worker of `fitting` (never empty) that the request's policy takes."""

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 from placement.request import Request
-from placement.scores import Largest, Weights, available, total
+from placement.scores import Largest, Weights, available, has_room, total
 from placement.worker import WorkerState
 
 Draw = Callable[[], float]
@@ -92,11 +92,13 @@ class Spread(Policy):
 
 
 class Pack(Policy):
-    """The worker with the least available resources with which the executor still fits: large workers stay free for large
-    executors."""
+    """The worker with the least available resources that has room for the executor, so that large workers stay free for large
+    executors; where none has room, the worker with the most."""
 
     def __call__(self, request: Request, fitting: Sequence[WorkerState], most: Largest, weights: Weights) -> WorkerState:
-        return min(fitting, key=lambda p: (round(available(p, request, most, weights), 9), p.worker_id))
+        roomy = [worker for worker in fitting if has_room(worker, request)]
+        sign = 1 if roomy else -1
+        return min(roomy or fitting, key=lambda p: (sign * round(available(p, request, most, weights), 9), p.worker_id))
 
 
 POLICIES: Mapping[str, Callable[[Draw], Policy]] = {

@@ -154,12 +154,18 @@ def total(worker: WorkerState, most: Largest, weights: Weights) -> float:
 def available(worker: WorkerState, request: Request, most: Largest, weights: Weights) -> float:
     """Return A: the same sum over what is left for an executor of that priority: load is not available, lower-priority use
     is."""
-    cores = max(0.0, worker.free_cores(request.priority))
+    cores = max(0.0, _cores(worker, request))
     gpu = worker.free_pieces(GPU) if weights.gpu else 0
     return (
         0.9 * (weights.cpu * cores / most.cores + weights.gpu * gpu / most.gpu_units)
         + 0.1 * max(0, worker.free_mb) / most.memory_mb
     )
+
+
+def _cores(worker: WorkerState, request: Request) -> float:
+    """Return the cores that the executor would have: those that are not planned for others, or, without a deadline, its
+    share."""
+    return worker.free_cores(request.priority) if request.needs_peak else worker.share(request.priority, request.cores)
 
 
 def has_room(worker: WorkerState, request: Request) -> bool:
@@ -169,3 +175,12 @@ def has_room(worker: WorkerState, request: Request) -> bool:
         return False
     wanted = request.cores if request.needs_peak else min(request.cores, worker.cores)
     return worker.free_cores(request.priority) >= wanted - 1e-9
+
+
+def as_good(workers: Sequence[WorkerState], roomy: Sequence[WorkerState], request: Request) -> Sequence[WorkerState]:
+    """Return the workers that are `roomy`, and, for an executor without a deadline, also the workers where it would have no
+    fewer cores, next to others, than on some roomy one."""
+    if request.needs_peak or not roomy:
+        return roomy
+    least = min(_cores(worker, request) for worker in roomy) - 1e-9
+    return [worker for worker in workers if not worker.pressed and _cores(worker, request) >= least]

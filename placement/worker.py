@@ -34,6 +34,8 @@ class Occupant:
     """True if the executor is being ended: its pieces and ports are taken until it is gone, all else is free."""
     stays: bool = False
     """True if the executor is never ended for another one."""
+    shares: bool = False
+    """True if it has no deadline: such executors of a priority share cores in proportion to their peaks."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,6 +64,8 @@ class WorkerState:
     """MiB free with all occupants at their least."""
     cores_of: dict[int, float] = field(init=False)
     """Planned cores by priority; the cores of executors that do not run yet are the load among them."""
+    shared_of: dict[int, float] = field(init=False)
+    """The part of them that is planned for executors which share."""
     pools: dict[str, Pool] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -90,7 +94,7 @@ class WorkerState:
 
     def _sum(self) -> None:
         """Compute every sum again, so that no sum drifts: a worker has few executors."""
-        self.by_application, self.cores_of = {}, {}
+        self.by_application, self.cores_of, self.shared_of = {}, {}, {}
         self.ports, self.shunned = set(), set()
         self.free_mb = self.memory_mb
         held: dict[str, list[Held]] = {name: [] for name in self.pieces}
@@ -100,6 +104,8 @@ class WorkerState:
             self.shunned |= occupant.apart
             self.free_mb -= occupant.least_mb
             self.cores_of[occupant.priority] = self.cores_of.get(occupant.priority, 0.0) + occupant.cores
+            if occupant.shares:
+                self.shared_of[occupant.priority] = self.shared_of.get(occupant.priority, 0.0) + occupant.cores
             for name, pieces in occupant.held.items():
                 held.setdefault(name, []).append(pieces)
         self.pools = {name: Pool(self.pieces[name] // SCALE, taken) for name, taken in held.items()}
@@ -109,6 +115,13 @@ class WorkerState:
         preemption at run time ignores lower-priority use when placing (document 003). It is below 0 where more are planned
         than the worker has."""
         return self.cores - sum(cores for other, cores in self.cores_of.items() if other >= priority)
+
+    def share(self, priority: int, cores: float) -> float:
+        """Return the cores that an executor of that priority would have if it had no deadline and could use `cores`: the free
+        ones, or its part of what other executors leave to those without a deadline, which agents divide in proportion
+        (`arbitrate`). It is below 0 where more is planned for these others than the worker has."""
+        free, shared = self.free_cores(priority), self.shared_of.get(priority, 0.0)
+        return max(free, (free + shared) * cores / (shared + cores)) if shared + cores > 0 else free
 
     def free_pieces(self, name: str) -> int:
         """Return the free units of a resource."""

@@ -61,6 +61,17 @@ def test_a_demand_that_a_deadline_needs_has_no_room_on_a_smaller_worker() -> Non
     assert decided(request(cores=8.0, local="here", needs_peak=True), small, large) == Placed("large")
 
 
+def test_an_executor_without_a_deadline_shares_a_large_worker_rather_than_have_less_on_an_idle_one() -> None:
+    large = occupied(worker("large", 0.8), 1.0, shares=True)
+    assert decided(request(), large, worker("least", 0.2)) == Placed("large")
+    assert decided(request(), large, worker("small", 0.5)) == Placed("small")
+    # a deadline's executor has its cores first, and a second one leaves each only 0.27
+    assert decided(request(), occupied(worker("large", 0.8), 1.0), worker("least", 0.2)) == Placed("least")
+    assert decided(request(), occupied(large, 1.0, shares=True), worker("middle", 0.3)) == Placed("middle")
+    # one with a deadline takes no cores from those that share, as long as others are free
+    assert decided(request(cores=0.2, needs_peak=True), large, worker("least", 0.2)) == Placed("least")
+
+
 HALVES = st.integers(1, 40).map(lambda number: number / 2)
 """Cores whose sums are exact."""
 
@@ -71,7 +82,7 @@ HALVES = st.integers(1, 40).map(lambda number: number / 2)
     st.booleans(),
     st.sampled_from(sorted(POLICIES)),
 )
-def test_no_worker_without_room_for_its_cores_is_taken_while_another_has_it(
+def test_no_worker_without_room_is_taken_while_another_has_it_unless_without_a_deadline_it_has_more_cores_there(
     offered: list[tuple[float, list[float]]], cores: float, needs_peak: bool, policy: str
 ) -> None:
     workers = [
@@ -85,7 +96,11 @@ def test_no_worker_without_room_for_its_cores_is_taken_while_another_has_it(
     asked = request(cores=cores, needs_peak=needs_peak, policy=policy, local="h0")
     outcome = decided(asked, *workers)
     assert isinstance(outcome, Placed)
-    assert not roomy or outcome.worker_id in roomy
+    if needs_peak and roomy:
+        assert outcome.worker_id in roomy
+    elif roomy:
+        has = {one.worker_id: one.share(50, cores) for one in workers}
+        assert has[outcome.worker_id] >= min(has[name] for name in roomy)
     assert "w0" not in roomy or outcome.worker_id == "w0"
 
 

@@ -120,6 +120,11 @@ def test_spread_takes_the_emptiest_and_pack_the_fullest_that_fits() -> None:
     assert Pack(lambda: 0.0)(request(), nodes, most, CPU_ONLY).worker_id == "c"
 
 
+def test_pack_takes_the_emptiest_where_no_worker_has_room() -> None:
+    nodes = [occupied(worker("a", 0.2), 1.0, shares=True), occupied(worker("b", 0.8), 1.0, shares=True)]
+    assert Pack(lambda: 0.0)(request(), nodes, largest(nodes), CPU_ONLY).worker_id == "b"
+
+
 def test_spread_takes_the_least_crowded_where_no_worker_has_cores_left() -> None:
     nodes = [occupied(worker("a", 4.0), 20.0), occupied(worker("b", 4.0), 3.0, 2.0, least_mb=50)]
     assert Spread(lambda: 0.0)(request(), nodes, largest(nodes), CPU_ONLY).worker_id == "b"

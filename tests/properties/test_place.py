@@ -3,12 +3,15 @@ gives way, no more of it than is needed."""
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.agent.core.arbitrate import CoreRequest, arbitrate
+from controller.runtime.base import ExecutorKey
 from master_memory.room import Newcomer
 from master_memory.split import Need
 from placement.fleet import Fleet
@@ -179,3 +182,22 @@ def test_without_the_evicted_executors_it_has_room(scene: Scene, request: Reques
             kept = worker.without(ending.union(outcome.keys) - {key})
             fits = all(kept.pools[name].find(units) is not None for name, units in request.pieces.items())
             assert not fits or memory.squeezed(kept) is None
+
+
+@given(
+    st.integers(1, 64),
+    st.lists(st.tuples(PRIORITIES, st.integers(1, 32), st.booleans()), max_size=5),
+    st.integers(1, 32),
+)
+def test_the_share_that_counts_for_an_executor_without_a_deadline_is_what_agents_would_give_it(
+    cores: int, there: list[tuple[int, int, bool]], wanted: int
+) -> None:
+    """Amounts are eighths of a core. An agent counts in hundredths, which it rounds down for each executor."""
+    one, asked = WorkerState("w", cores=cores / 8, memory_mb=1000), list[CoreRequest]()
+    for number, (priority, peak, shares) in enumerate(there):
+        one.add(Occupant(f"a{number}/1", f"a{number}", priority, peak / 8, 1, shares=shares))
+        left_s = None if shares else 60.0
+        asked.append(CoreRequest(ExecutorKey(f"a{number}", "1"), peak / 8, 0.0, priority, left_s))
+    new = ExecutorKey("new", "1")
+    given = arbitrate([*asked, CoreRequest(new, wanted / 8, 0.0, 50)], cores / 8, 0.01, 1.0)[new]
+    assert math.isclose(given, max(0.0, min(wanted / 8, one.share(50, wanted / 8))), abs_tol=0.08)

@@ -102,6 +102,7 @@ class WorkerStates:
             apart=options.apart,
             ending=not counts,
             stays=application.options.observe,
+            shares=application.options.deadline_s is None,
         )
 
 
