@@ -43,17 +43,25 @@ network_up() {
     done
 }
 
+preloaded() {
+    if ! has_amx; then return; fi
+    quietly gcc -O2 -shared -fPIC -o "$lab/xstate.$BASHPID" "$here/xstate.c"
+    mv "$lab/xstate.$BASHPID" "$lab/xstate.so"
+    echo "$lab/xstate.so"
+}
+
 # A machine's processes are the only ones in a namespace of their own: if the first of them dies, the kernel ends all, also
 # those that outlive User Mode Linux's own kernel and would keep the cable.
 start() { # machine [fresh]
-    local machine=$1 release began=$SECONDS
-    release=$(release_of "$machine")
+    local machine=$1 release preload began=$SECONDS
+    release=$(release_of "$machine") preload=$(preloaded)
     [ -z "$(process_of "$machine")" ] || return 0
     [ "${2:-}" != fresh ] || rm -f "$lab/$machine.changes"
     rm -rf "$lab/lab-$machine"
     # Its memory is a sparse file in TMPDIR, which must allow execution.
     TMPDIR=/dev/shm ip netns exec "$space" setsid unshare --pid --fork --kill-child --mount-proc \
-        sh -c '"$@" & wait' machine linux.uml "umid=lab-$machine" "uml_dir=$lab" "mem=${memory_mb}M" \
+        sh -c '"$@" & wait' machine env LD_PRELOAD="$preload" linux.uml "umid=lab-$machine" "uml_dir=$lab" \
+        "mem=${memory_mb}M" \
         "ubd0=$lab/$machine.changes,$lab/$release.disk" root=/dev/ubda rw "systemd.hostname=lab-$machine" \
         "vec0:transport=tap,ifname=tap-$machine,depth=64,gro=1,mac=$(mac_of "$machine")" \
         con=null con0=null,fd:1 con1=null ssl=null \
@@ -122,7 +130,7 @@ down() {
     for machine in $machines; do off "$machine"; done
     if ip netns list | grep -w "^$space" >/dev/null; then ip netns delete "$space"; fi
     for machine in $machines; do rm -f "$lab/$machine.changes" "$lab/$machine.console"; done
-    rm -f "$lab/lock"
+    rm -f "$lab/lock" "$lab/xstate.so"
 }
 
 case ${1:-up} in

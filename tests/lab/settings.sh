@@ -23,6 +23,9 @@ quietly() {
     [ "$status" = 0 ] || { echo "$said" | tail -n 40 >&2; fail "this failed: $*"; }
 }
 
+# Processors with AMX have more registers than User Mode Linux 6.1 knows (xstate.c).
+has_amx() { [[ $(</proc/cpuinfo) == *" amx_tile "* ]]; }
+
 # Nothing is installed here: a machine's owner decides that.
 need() {
     local missing=() pair
@@ -30,6 +33,7 @@ need() {
         ssh=openssh-client git=git; do
         command -v "${pair%=*}" >/dev/null || missing+=("${pair#*=}")
     done
+    if has_amx && ! command -v gcc >/dev/null; then missing+=(gcc libc6-dev); fi
     [ ${#missing[@]} = 0 ] ||
         fail "missing: ${missing[*]}; run: apt-get install --no-install-recommends ${missing[*]} (Debian's packages)"
     [ "$(id -u)" = 0 ] || fail "only root may make the lab's network; run this as root"
