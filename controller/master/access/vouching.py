@@ -35,9 +35,10 @@ def check_vouched(who: str, pid: int, named: tuple[int, int], facts: Facts) -> N
         if uid != facts.user.uid:
             raise Denied(f"uid {uid} is not that of the token, {facts.user.uid}; submit as the token's user")
     elif facts.peer_uid is None:
+        other = "as another user, " if uid == 0 else ""  # root cannot have a token
         raise Denied(
             f"no one vouches for uid {uid}: the {who}'s connection comes from {facts.address}, where this master cannot see "
-            f"whose it is; submit on the master's host, or with a user's own token (`sparkpace token --user NAME`)"
+            f"whose it is; submit on the master's host, or {other}with a user's own token (`sparkpace token --user NAME`)"
         )
     elif uid != facts.peer_uid:
         raise Denied(f"uid {uid} is not that of the {who}'s connection, {facts.peer_uid}; register with the {who}'s own uid")

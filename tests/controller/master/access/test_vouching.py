@@ -29,8 +29,8 @@ SEEN = structs.replace(registration(uid=1000, gid=1000, pid=7), pid_namespace="t
 @pytest.mark.parametrize(
     ("facts", "said", "why"),
     [
-        (NOBODY, {}, "uid 1000"),
-        (NOBODY, ROOT, "uid 0"),
+        (NOBODY, {}, "uid 1000.* or with a user's own token"),
+        (NOBODY, ROOT, "uid 0.* or as another user, with a user's own token"),
         (Facts("x", peer_uid=1001), {}, "1001"),
         (Facts("x", peer_uid=1000), {}, "gid 1000"),
         (Facts("x", peer_uid=1000, groups=frozenset({5})), {}, r"gid 1000 of uid 1000.* \[5\]"),
