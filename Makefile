@@ -57,7 +57,7 @@ engine:
 kubernetes: engine
 	@set -e; file=$$(dockerfiles/kubernetes.sh); echo "export SPARKPACE_TEST_KUBECONFIG=$$file"
 
-# Two virtual machines with systemd and cgroup v2, for tests. The first time, it builds disks; tests/lab/lab.sh down ends them.
+# Virtual machines with systemd and cgroup v2, for tests. The first time, it builds disks; tests/lab/lab.sh down ends them.
 lab: .venv/.stamp-env
 	@set -e; folder=$$(PYTHON=$(CURDIR)/$(BIN)/python tests/lab/lab.sh up); echo "export SPARKPACE_LAB=$$folder"
 

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# The lab: two virtual machines with systemd and control groups of version 2, a with Debian 13 and b with Debian 12.
+# The lab: two virtual machines with systemd and control groups of version 2, a with Debian 13 and b with Debian 12. Tests of
+# Spark start a third one, c, which has the disk of b.
 #   lab.sh [up]               builds what is missing, starts what does not run, and prints the lab's folder
 #   lab.sh down               ends all of it; the disks and the ssh key stay in the cache
-#   lab.sh source [M...]      gives machines the project as it is now in this work tree
+#   lab.sh source [M...]      gives machines (without M: a and b) the project as it is now in this work tree
 #   lab.sh on [USER@]M WORDS  runs a command in a machine, as root or that user
 #   lab.sh cut M; heal M      takes a machine off the network as its cable does, or back
 #   lab.sh off M; start M     powers a machine off as its plug does, or on again with the disk that it has
+#   lab.sh start M fresh      powers a machine on with a new disk
 # A machine is User Mode Linux (Debian's user-mode-linux): a kernel that is a process. It needs root and no KVM, has one CPU
 # and cgroup v2. The machines' network has no way out. Settings: SPARKPACE_LAB (the folder), SPARKPACE_DEBIAN_MIRROR, PYTHON.
 . "$(dirname "$0")/settings.sh"
-memory_mb=1536
+# Memory in MiB: Spark runs on b and c.
+memory_of() { case $1 in a) echo 1536 ;; *) echo 3584 ;; esac; }
 boot_s=240
 end_s=30
 
@@ -61,7 +64,7 @@ start() { # machine [fresh]
     # Its memory is a sparse file in TMPDIR, which must allow execution.
     TMPDIR=/dev/shm ip netns exec "$space" setsid unshare --pid --fork --kill-child --mount-proc \
         sh -c '"$@" & wait' machine env LD_PRELOAD="$preload" linux.uml "umid=lab-$machine" "uml_dir=$lab" \
-        "mem=${memory_mb}M" \
+        "mem=$(memory_of "$machine")M" \
         "ubd0=$lab/$machine.changes,$lab/$release.disk" root=/dev/ubda rw "systemd.hostname=lab-$machine" \
         "vec0:transport=tap,ifname=tap-$machine,depth=64,gro=1,mac=$(mac_of "$machine")" \
         con=null con0=null,fd:1 con1=null ssl=null \
@@ -111,7 +114,7 @@ each() { # function machine...: all at once
 up() {
     local builds=()
     need
-    for machine in $machines; do
+    for machine in $usual; do
         "$here/build.sh" "$(release_of "$machine")" &
         builds+=($!)
     done
@@ -119,8 +122,8 @@ up() {
     exec 9>"$lab/lock"
     flock 9
     network_up
-    each start_fresh $machines
-    each source_to $machines
+    each start_fresh $usual
+    each source_to $usual
     echo "$lab"
 }
 
@@ -136,12 +139,12 @@ down() {
 case ${1:-up} in
     up) up ;;
     down) down ;;
-    source) shift; each source_to ${@:-$machines} ;;
+    source) shift; each source_to ${@:-$usual} ;;
     on) shift; on "$@" ;;
     # Not `ip link set tap-M down`: the machine's network driver does not come back from that.
     cut) in_space ip link set "tap-$2" nomaster ;;
     heal) in_space ip link set "tap-$2" master lab0 ;;
     off) off "$2" ;;
-    start) start "$2" ;;
-    *) sed -n '2,8p' "$0" >&2; exit 2 ;;
+    start) start "$2" "${3:-}" ;;
+    *) sed -n '2,10p' "$0" >&2; exit 2 ;;
 esac

@@ -74,6 +74,8 @@ class Machine:
 
 
 MACHINES = (Machine("a", "10.77.0.11", 13, 257), Machine("b", "10.77.0.12", 12, 252))
+THIRD = Machine("c", "10.77.0.13", 12, 252)
+"""A machine that runs only while a test needs it."""
 
 
 def act(*words: str, timeout_s: float = COMMAND_S) -> None:
@@ -84,17 +86,19 @@ def act(*words: str, timeout_s: float = COMMAND_S) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A home of Sparkpace on a machine. Executors there run what passes for a Java."""
+    """A home of Sparkpace on a machine, and the variables of its commands: by default, executors run what passes for a
+    Java."""
 
     machine: Machine
     path: str
+    variables: tuple[str, ...] = ("JAVA_HOME=/opt/standin",)
 
     @property
     def manager(self) -> str:
         return "systemctl" if self.machine.user == "root" else "systemctl --user"
 
     def command(self, *words: str) -> str:
-        return shlex.join(["env", "JAVA_HOME=/opt/standin", f"SPARKPACE_HOME={self.path}", "sparkpace", *words])
+        return shlex.join(["env", *self.variables, f"SPARKPACE_HOME={self.path}", "sparkpace", *words])
 
     def sparkpace(self, *words: str, stdin: str = "") -> str:
         return self.machine.out(self.command(*words), stdin=stdin)

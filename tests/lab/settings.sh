@@ -7,10 +7,14 @@ lab=$(realpath -m "${SPARKPACE_LAB:-${XDG_CACHE_HOME:-$HOME/.cache}/sparkpace/la
 python=${PYTHON:-$project/.venv/bin/python}
 # The network of the lab, which has no way to any other one.
 space=sparkpace-lab
-# Two machines, each with a different Debian. The first byte of both MAC addresses says "locally administered".
-machines="a b"
-release_of() { case $1 in a) echo trixie ;; b) echo bookworm ;; *) fail "there is no machine '$1'; name a or b" ;; esac; }
-address_of() { case $1 in a) echo 10.77.0.11 ;; b) echo 10.77.0.12 ;; *) fail "there is no machine '$1'; name a or b" ;; esac; }
+# Machines a and b have different Debians; tests of Spark start c, which is another b. The first byte of a MAC address says
+# "locally administered".
+usual="a b"
+machines="$usual c"
+release_of() { case $1 in a) echo trixie ;; b | c) echo bookworm ;; *) fail "there is no machine '$1'; name a, b or c" ;; esac; }
+address_of() {
+    case $1 in a) echo 10.77.0.11 ;; b) echo 10.77.0.12 ;; c) echo 10.77.0.13 ;; *) fail "there is no machine '$1'" ;; esac
+}
 mac_of() { echo "52:54:00:77:00:$(address_of "$1" | cut -d. -f4)"; }
 
 say() { echo "lab: $*" >&2; }
