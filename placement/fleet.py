@@ -91,7 +91,7 @@ class Fleet:
     def located(self, request: Request, fitting: Sequence[WorkerState]) -> Sequence[WorkerState]:
         """Return the workers that the policy chooses from: those with the best location score; of these the ones where the
         planned cores leave room, and those that are as good (`as_good`), if there are any; of these the ones on the driver's
-        host, if one there has room and the input is not known."""
+        host, if a worker there has room and the input is not known."""
         score = location_score(request, self.weights)
         if score is not None:
             scored = [(round(score(worker), 9), worker) for worker in fitting]

@@ -179,7 +179,7 @@ def has_room(worker: WorkerState, request: Request) -> bool:
 
 def as_good(workers: Sequence[WorkerState], roomy: Sequence[WorkerState], request: Request) -> Sequence[WorkerState]:
     """Return the workers that are `roomy`, and, for an executor without a deadline, also the workers where it would have no
-    fewer cores, next to others, than on some roomy one."""
+    fewer cores, next to others, than on some roomy worker."""
     if request.needs_peak or not roomy:
         return roomy
     least = min(_cores(worker, request) for worker in roomy) - 1e-9

@@ -117,9 +117,9 @@ class WorkerState:
         return self.cores - sum(cores for other, cores in self.cores_of.items() if other >= priority)
 
     def share(self, priority: int, cores: float) -> float:
-        """Return the cores that an executor of that priority would have if it had no deadline and could use `cores`: the free
-        ones, or its part of what other executors leave to those without a deadline, which agents divide in proportion
-        (`arbitrate`). It is below 0 where more is planned for these others than the worker has."""
+        """Return the cores that an executor of that priority would have if it had no deadline and could use `cores`: the
+        cores that are free, or its part of what other executors leave to those without a deadline, which agents divide in
+        proportion (`arbitrate`). It is below 0 where more is planned for these others than the worker has."""
         free, shared = self.free_cores(priority), self.shared_of.get(priority, 0.0)
         return max(free, (free + shared) * cores / (shared + cores)) if shared + cores > 0 else free
 
