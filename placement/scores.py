@@ -163,8 +163,8 @@ def available(worker: WorkerState, request: Request, most: Largest, weights: Wei
 
 
 def _cores(worker: WorkerState, request: Request) -> float:
-    """Return the cores that the executor would have: those that are not planned for others, or, without a deadline, its
-    share."""
+    """Return the cores that the executor would have: those that are not planned for others, or, if no deadline needs its
+    peak, its share."""
     return worker.free_cores(request.priority) if request.needs_peak else worker.share(request.priority, request.cores)
 
 

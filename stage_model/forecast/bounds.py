@@ -59,16 +59,16 @@ def stage_bounds(expected: ApplicationEstimate, slots: int, duration_s: float) -
     for stage in expected.stages:
         repeated.setdefault(_origin(stage), []).append(stage)
     found = []
-    for stages in sorted(repeated.values(), key=_time_s, reverse=True)[:LARGEST]:
-        longest = max(stages, key=lambda stage: stage.gap_s + stage.duration_s)
+    for stages in sorted(repeated.values(), key=lambda stages: _time_s(*stages), reverse=True)[:LARGEST]:
+        longest, time_s = max(stages, key=_time_s), _time_s(*stages)
         found.append(
             StageBound(
                 name=longest.name,
                 number=len(stages),
                 bound=_bound(stages, longest, groups[longest.index], slots),
                 tasks=longest.tasks,
-                time_s=_time_s(stages),
-                share=_share(_time_s(stages), duration_s),
+                time_s=time_s,
+                share=_share(time_s, duration_s),
             )
         )
     return tuple(found)
@@ -113,7 +113,7 @@ def _origin(stage: StageEstimate) -> str:
     return stage.name if names.site else names.kind
 
 
-def _time_s(stages: Sequence[StageEstimate]) -> float:
+def _time_s(*stages: StageEstimate) -> float:
     return math.fsum(stage.gap_s + stage.duration_s for stage in stages)
 
 

@@ -65,10 +65,10 @@ def test_an_executor_without_a_deadline_shares_a_large_worker_rather_than_have_l
     large = occupied(worker("large", 0.8), 1.0, shares=True)
     assert decided(request(), large, worker("least", 0.2)) == Placed("large")
     assert decided(request(), large, worker("small", 0.5)) == Placed("small")
-    # a deadline's executor has its cores first, and a second one leaves each only 0.27
+    # an executor with a deadline has its cores first, and a second executor without one leaves each only 0.27
     assert decided(request(), occupied(worker("large", 0.8), 1.0), worker("least", 0.2)) == Placed("least")
     assert decided(request(), occupied(large, 1.0, shares=True), worker("middle", 0.3)) == Placed("middle")
-    # one with a deadline takes no cores from those that share, as long as others are free
+    # an executor with a deadline takes no cores from executors that share, as long as other cores are free
     assert decided(request(cores=0.2, needs_peak=True), large, worker("least", 0.2)) == Placed("least")
 
 
@@ -99,8 +99,8 @@ def test_no_worker_without_room_is_taken_while_another_has_it_unless_without_a_d
     if needs_peak and roomy:
         assert outcome.worker_id in roomy
     elif roomy:
-        has = {one.worker_id: one.share(50, cores) for one in workers}
-        assert has[outcome.worker_id] >= min(has[name] for name in roomy)
+        shares = {one.worker_id: one.share(50, cores) for one in workers}
+        assert shares[outcome.worker_id] >= min(shares[name] for name in roomy)
     assert "w0" not in roomy or outcome.worker_id == "w0"
 
 

@@ -192,12 +192,12 @@ def test_without_the_evicted_executors_it_has_room(scene: Scene, request: Reques
 def test_the_share_that_counts_for_an_executor_without_a_deadline_is_what_agents_would_give_it(
     cores: int, there: list[tuple[int, int, bool]], wanted: int
 ) -> None:
-    """Amounts are eighths of a core. An agent counts in hundredths, which it rounds down for each executor."""
+    """Amounts are eighths of a core. An agent rounds each executor's cores to hundredths."""
     one, asked = WorkerState("w", cores=cores / 8, memory_mb=1000), list[CoreRequest]()
     for number, (priority, peak, shares) in enumerate(there):
         one.add(Occupant(f"a{number}/1", f"a{number}", priority, peak / 8, 1, shares=shares))
         left_s = None if shares else 60.0
         asked.append(CoreRequest(ExecutorKey(f"a{number}", "1"), peak / 8, 0.0, priority, left_s))
     new = ExecutorKey("new", "1")
-    given = arbitrate([*asked, CoreRequest(new, wanted / 8, 0.0, 50)], cores / 8, 0.01, 1.0)[new]
-    assert math.isclose(given, max(0.0, min(wanted / 8, one.share(50, wanted / 8))), abs_tol=0.08)
+    granted = arbitrate([*asked, CoreRequest(new, wanted / 8, 0.0, 50)], cores / 8, 0.01, 1.0)[new]
+    assert math.isclose(granted, max(0.0, min(wanted / 8, one.share(50, wanted / 8))), abs_tol=0.08)
