@@ -180,7 +180,8 @@ def has_room(worker: WorkerState, request: Request) -> bool:
 def as_good(workers: Sequence[WorkerState], roomy: Sequence[WorkerState], request: Request) -> Sequence[WorkerState]:
     """Return the workers that are `roomy`, and, for an executor without a deadline, also the workers where it would have no
     fewer cores, next to others, than on some roomy worker."""
-    if request.needs_peak or not roomy:
+    if request.needs_peak or not roomy or len(roomy) == len(workers):
         return roomy
-    least = min(_cores(worker, request) for worker in roomy) - 1e-9
-    return [worker for worker in workers if not worker.pressed and _cores(worker, request) >= least]
+    have = {worker.worker_id: _cores(worker, request) for worker in workers}
+    least = min(have[worker.worker_id] for worker in roomy) - 1e-9
+    return [worker for worker in workers if not worker.pressed and have[worker.worker_id] >= least]

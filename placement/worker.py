@@ -121,7 +121,7 @@ class WorkerState:
         cores that are free, or its part of what other executors leave to those without a deadline, which agents divide in
         proportion (`arbitrate`). It is below 0 where more is planned for these others than the worker has."""
         free, shared = self.free_cores(priority), self.shared_of.get(priority, 0.0)
-        return max(free, (free + shared) * cores / (shared + cores)) if shared + cores > 0 else free
+        return max(free, (free + shared) * cores / (shared + cores)) if shared else free
 
     def free_pieces(self, name: str) -> int:
         """Return the free units of a resource."""
