@@ -2,7 +2,7 @@
 
 Stock Spark is a standalone cluster with dynamic allocation, and executors of one size. Base: each job by itself on all
 Workers; that time, stretched, is its deadline. Size: the number of executors is chosen for each job as an operator chooses
-it, the least with which it ends in time by itself (`sizes`). Learn: each job by itself on Sparkpace without a deadline.
+it, the least with which it ends in time by itself. Learn: each job by itself on Sparkpace without a deadline.
 Then the mornings, in which the sides take turns. Sparkpace adopts executors of the same size on the same kind of cluster, and
 a job has the same options and the same number of executors on each side.
 """
@@ -54,16 +54,18 @@ TOGETHER = ("side", "n", "jobs late", "reserved core-s", "used core-s", "reserve
 
 
 class HalfJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job: its words, and its deadline as a multiple of its time by itself on all Workers of stock Spark."""
+    """A job: its words, and its deadline as a multiple of its time by itself on all Workers of stock Spark. `among`: the
+    least number of executors that keeps this deadline is looked for between these; None: between 1 and all Workers."""
 
     kind: str
     words: tuple[str, ...]
     stretch: float
+    among: tuple[int, int] | None = None
 
 
 class Half(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`jobs` in the order of their arrival. Stock Spark has `workers`, each with one slot of `slot_cores`. The morning is as
-    long as needed for stock Spark to reserve the share `filled` of its cores. `options`: of every job. `less`: mornings on
+    long as jobs need to reserve the share `filled` of these cores. `options`: of every job. `less`: mornings on
     stock Spark with a Worker less. Nothing is drawn at random here: `seed` is kept because every experiment has one."""
 
     jobs: dict[str, HalfJob]
@@ -82,16 +84,19 @@ class Half(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         turns = [SIDES if number % 2 == 0 else SIDES[::-1] for number in range(self.repetitions)]
         return [
             *(f"base-{job}-0" for job in self.jobs),
-            *(f"size-{job}-{attempt}" for job in self.jobs for attempt in range(self.attempts)),
+            *(f"size-{job}-{attempt}" for job in self.jobs for attempt in range(self.attempts(job))),
             *(f"learn-{job}-0" for job in self.jobs),
             *(f"{side}-{number}" for number, sides in enumerate(turns) for side in sides),
             *(f"{LESS}-{number}" for number in range(self.less)),
         ]
 
-    @property
-    def attempts(self) -> int:
-        """Runs that find the number of executors of a job."""
-        return math.ceil(math.log2(self.workers))
+    def among(self, job: str) -> tuple[int, int]:
+        return self.jobs[job].among or (1, self.workers)
+
+    def attempts(self, job: str) -> int:
+        """Return how many runs find the number of executors of a job; 0 if there is only one it may be."""
+        least, most = self.among(job)
+        return math.ceil(math.log2(most - least + 1))
 
     def orders(self, step: str, data: Data) -> list[Order]:
         what, _, number = step.rpartition("-")
@@ -135,8 +140,8 @@ class Half(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def _range(self, job: str, attempts: int, data: Data) -> tuple[int, int, int]:
         """Return the least and the largest number of executors that may be the right one after this number of attempts, and
-        the number to try next. All Workers are enough, because the deadline is longer than the time on them."""
-        least, most = 1, self.workers
+        the number to try next. The largest is enough without a run."""
+        least, most = self.among(job)
         for attempt in range(attempts):
             tried = (least + most) // 2
             end_s = float(_only(data, f"size-{job}-{attempt}").summary["end_s"])
@@ -144,19 +149,15 @@ class Half(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return least, most, (least + most) // 2
 
     def _executors(self, job: str, data: Data) -> int:
-        return self._range(job, self.attempts, data)[1]
-
-    def _alone_s(self, job: str, data: Data) -> float:
-        """Return the seconds of the job by itself on stock Spark with the number of executors that was chosen."""
-        executors, found = self._executors(job, data), _only(data, f"base-{job}-0")
-        for attempt in range(self.attempts):
-            if self._range(job, attempt, data)[2] == executors:
-                found = _only(data, f"size-{job}-{attempt}")
-        return float(found.summary["end_s"])
+        return self._range(job, self.attempts(job), data)[1]
 
     def _arrivals(self, data: Data) -> dict[str, float]:
-        """Return the second of each job's arrival: all gaps are equal."""
-        core_s = math.fsum(self._executors(job, data) * self.slot_cores * self._alone_s(job, data) for job in self.jobs)
+        """Return the second of each job's arrival: all gaps are equal. How long a job needs by itself with its number of
+        executors is what it took when Sparkpace learned."""
+        core_s = math.fsum(
+            self._executors(job, data) * self.slot_cores * float(_only(data, f"learn-{job}-0").summary["end_s"])
+            for job in self.jobs
+        )
         gap_s = core_s / (self.filled * self.workers * self.slot_cores) / len(self.jobs)
         return {job: round(place * gap_s, 3) for place, job in enumerate(self.jobs)}
 
@@ -229,7 +230,7 @@ class Half(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
     def _job_rows(self, mornings: Sequence[Morning], data: Data) -> Iterator[tuple[object, ...]]:
-        if not data.done.issuperset(step for step in self.steps() if step.startswith(("base-", "size-"))):
+        if not data.done.issuperset(step for step in self.steps() if step.startswith(("base-", "size-", "learn-"))):
             return
         for job, arrives_s in self._arrivals(data).items():
             alone_s = float(_only(data, f"base-{job}-0").summary["end_s"])

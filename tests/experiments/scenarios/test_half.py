@@ -109,11 +109,22 @@ def test_sparkpace_gets_the_same_jobs_at_the_same_times_with_their_deadlines_and
 
 def test_the_morning_is_as_long_as_stock_spark_needs_to_reserve_its_share() -> None:
     # 2 executors for 70 s and 3 for 55 s, of 0.4 core: 122 core-seconds, and 0.6 * 1.6 cores; the second job is in the middle
-    delays = [order.delay_s for order in orders("stock-0")]
+    delays = [order.delay_s for order in orders("stock-0", learn_query_0=70.0, learn_model_0=55.0)]
     assert delays == [0.0, pytest.approx(122 / 0.96 / 2, abs=0.001)]
-    # if all Workers are needed, it is the time on all of them that counts
-    later = [order.delay_s for order in orders("stock-0", size_model_1=61.0)]
-    assert later[1] == pytest.approx((2 * 70 + 4 * 40) * 0.4 / 0.96 / 2, abs=0.001)
+
+
+def test_only_numbers_of_executors_that_may_be_the_least_are_tried() -> None:
+    jobs = {
+        name: structs.replace(job, among=among)
+        for (name, job), among in zip(SCENARIO.jobs.items(), [(1, 2), (3, 3)], strict=True)
+    }
+    scenario = structs.replace(SCENARIO, jobs=jobs)
+    assert [name for name in scenario.steps() if name.startswith("size-")] == ["size-query-0"]
+    found = Data(first_steps(size_query_0=80.1))
+    assert scenario.orders("size-query-0", found)[0].stock_executors == 1
+    assert [order.stock_executors for order in scenario.orders("stock-0", found)] == [2, 3]
+    in_time = Data(first_steps(size_query_0=80.0))
+    assert [order.stock_executors for order in scenario.orders("stock-0", in_time)] == [1, 3]
 
 
 def test_a_step_whose_forerunner_is_missing_says_which() -> None:
