@@ -164,6 +164,9 @@ class Job:
         machine, (pid,) = WORKERS[worker], self.executors(worker).values()
         return machine.text(f"{machine.group_of(pid)}/cpu.max")
 
+    def forecast_end_s(self) -> float | None:
+        return self.cluster.applications()[self.application]["forecast_end_s"]
+
     def go_on(self) -> int:
         """Let the job begin the round that it waits for; return the round's number."""
         return int(DRIVER.out(f"file=$(ls {HOLD}.* | head -n 1) && rm $file && echo ${{file##*.}}"))

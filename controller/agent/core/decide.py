@@ -149,6 +149,9 @@ def decide_demand(
         decision = Decision(own * executor.speed_limit, state, "no profile")
     else:
         decision = by_law(LAWS[plan.law], constrained)
+    if decision.forecast_end_s is None and constrained is not None and _foreseen(plan):
+        # the driver or the cluster may keep the job waiting for long
+        decision = structs.replace(decision, forecast_end_s=_between_stages(constrained, executor).forecast_end_s)
     return _with_progress(decision, stages)
 
 
@@ -197,8 +200,17 @@ def _idle(
     the cores that the stages to come need or, where the law cannot tell, for its last demand."""
     if others_run or executor.idle_s is None or executor.idle_s >= 2 * period_s:
         return Decision(0.0, state, "no runnable task")
-    law = LAWS[plan.law]
-    if constrained is None or not plan.known or not law.foresees:
+    if constrained is None or not _foreseen(plan):
         return Decision(state.demand or 0.0, state, "between stages")
-    # the next tasks may come to any slot
-    return by_law(law, structs.replace(constrained, own=executor.slots, total=max(executor.slots, plan.slots)))
+    return _between_stages(constrained, executor)
+
+
+def _foreseen(plan: ApplicationPlan) -> bool:
+    """Return True if the law can tell the end of the application."""
+    return plan.known and LAWS[plan.law].foresees
+
+
+def _between_stages(view: View, executor: ObservedExecutor) -> Decision:
+    """Return what the law decides for the stages to come, whose tasks may come to any slot."""
+    total = max(executor.slots, view.plan.slots)
+    return by_law(LAWS[view.plan.law], structs.replace(view, own=executor.slots, total=total))

@@ -58,6 +58,18 @@ def test_the_least_cores_that_end_in_time() -> None:
     assert not got.beyond_saving
 
 
+@pytest.mark.parametrize(("left_s", "end_s"), [(50.0, 99.5), (12.0, 68.0)])
+@pytest.mark.parametrize("idle_s", [None, 0.0, 300.0])
+def test_the_end_is_forecast_also_while_no_task_can_run(idle_s: float | None, left_s: float, end_s: float) -> None:
+    """18 seconds that no core shortens are to come. Where the deadline can be kept, the forecast is the end aimed at."""
+    waits = replace(PLAN, stages=(), left_s=left_s, future_fixed_s=18.0)
+    got = decided(waits, executor(idle_s=idle_s))
+    assert got.forecast_end_s == pytest.approx(end_s)
+    assert (got.planned, got.beyond_saving) == ((True, left_s < 18) if idle_s == 0.0 else (False, False))
+    assert decided(replace(waits, known=False), executor(idle_s=idle_s)).forecast_end_s is None
+    assert decided(replace(waits, deadline_s=None, left_s=None), executor(idle_s=idle_s)).forecast_end_s is None
+
+
 @pytest.mark.parametrize("left_s", [-1.0, 0.0, 5.0])
 def test_late_means_open_also_where_no_work_is_known(left_s: float) -> None:
     """Ten seconds that no core shortens are still to come."""
