@@ -19,6 +19,8 @@ from stage_model.units import format_duration
 
 EXPLAINS = 0.5
 """A reason that explains less of the lateness is not the reason."""
+LARGER = 1.01
+"""An input that is larger than the largest one by a smaller ratio explains nothing."""
 MOST_NAMED = 3
 LONGEST_NAME = 100
 
@@ -120,7 +122,7 @@ def _more_work(facts: RunEnd, late_s: float) -> Lateness | None:
 
 
 def _larger_input(facts: RunEnd) -> str:
-    if facts.most_input_records is None or facts.input_records <= facts.most_input_records:
+    if facts.most_input_records is None or facts.input_records <= LARGER * facts.most_input_records:
         return ""
     return f"; its input, {facts.input_records} records, is larger than ever ({facts.most_input_records} at most before)"
 
