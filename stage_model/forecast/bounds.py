@@ -93,7 +93,7 @@ def driver_share(expected: ApplicationEstimate, duration_s: float) -> float:
 def hindrance(expected: ApplicationEstimate, slots: int, deadline_s: float) -> str:
     """Return the words that follow a duration if no number of cores keeps the deadline (seconds after submission): the
     largest part of the time that no cores shorten. Return an empty text if that time is not longer than the deadline."""
-    parts: dict[Bound, float] = {"driver": expected.startup_s + expected.tail_s, "waiting": expected.rest_s}
+    parts: dict[Bound, float] = {"driver": expected.first_task_s + expected.tail_s, "waiting": expected.rest_s}
     for group in overlapping(expected.stages):
         # as a schedule has it: fixed times of stages side by side pass together
         longest = max(group, key=lambda stage: stage.fixed_s)

@@ -60,7 +60,7 @@ def to_come(stages: Sequence[StageEstimate], slots: int, ratio: float, speed_lim
 def whole(expected: ApplicationEstimate, slots: int, speed_limit: float = 1.0, spent_s: float = 0.0) -> Forecast:
     """Return the whole application to its end, `spent_s` after its submission: that much less of the start-up."""
     found = to_come(expected.stages, slots, 1.0, speed_limit)
-    startup_s = max(0.0, expected.startup_s - spent_s)
+    startup_s = max(0.0, expected.first_task_s - spent_s)
     fixed_s = max(0.0, found.fixed_s + startup_s + expected.tail_s + expected.rest_s)
     return msgspec.structs.replace(found, fixed_s=fixed_s)
 

@@ -111,13 +111,16 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """`startup_s` before the first stage, `tail_s` after the last one, `stages` in order of submission. `used_core_s` is the
+    """`startup_s` before the first stage, `launch_s` from there to its first task, `tail_s` after the last stage, `stages` in
+    order of submission. `used_core_s` is the
     container CPU of the whole run, in stages or not (None: known of no run with these arguments), and one of the runs used
     `less_core_s` less than follows from what it read; `grounds` are the runs that the estimate rests on. `rest_s` are the
     seconds that a run took beyond what all of these explain with the cores that it had (below 0: it took less); it is 0 where
     quotas moved the cores."""
 
     startup_s: float
+    launch_s: float | None = None
+    """None: it is not known, and is part of the first stage's fixed time."""
     tail_s: float
     stages: tuple[StageEstimate, ...]
     cpu_source: CpuSource = "container"
@@ -125,6 +128,11 @@ class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     used_core_s: float | None = None
     less_core_s: float = 0.0
     rest_s: float = 0.0
+
+    @property
+    def first_task_s(self) -> float:
+        """The time of the first task, in seconds after submission."""
+        return self.startup_s + (0.0 if self.launch_s is None else self.launch_s)
 
     @cached_property
     def expected(self) -> Expected:
@@ -165,6 +173,7 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
             if place is not None and place not in same.alike:
                 seen[place].append((record, run))
     startup_s, fixed = median(run.startup_s for run in runs), {run.id: fixed_times(run) for run in runs}
+    launches = [run.launch_s for run in runs if run.launch_s is not None]
     measured = any(run.cpu_source == "container" for run in runs)
     counted = runs if arguments is None or reference.arguments == arguments else complete
     disturbed = sum(1 for records in seen if not any(record.teaches for record, _ in records))
@@ -177,6 +186,7 @@ def estimate(profile: Profile, arguments: tuple[str, ...] | None = None) -> Appl
 
     return ApplicationEstimate(
         startup_s=startup_s,
+        launch_s=median(launches) if launches else None,
         tail_s=median(run.tail_s for run in runs),
         stages=stages,
         cpu_source="container" if measured else "executor",

@@ -32,13 +32,26 @@ def fixed_times(run: RunRecord) -> dict[str, float]:
     together: than what is left of the time from the first one's start to the last one's end when all their work was done.
     """
     found = {}
-    for group in overlapping(run.stages):
+    for group in overlapping(_launched(run)):
         alone_s = [_explained_s(stage, run) for stage in group]
         lasted_s = max(stage.start_s + stage.duration_s for stage in group) - group[0].start_s
         together_s = alone_s[0] if len(group) == 1 else max(*alone_s, _least_s(group, lasted_s, run))
         for stage, explained_s in zip(group, alone_s, strict=True):
             found[stage.signature] = max(0.0, min(stage.duration_s - explained_s, lasted_s - together_s))
     return found
+
+
+def _launched(run: RunRecord) -> tuple[StageRecord, ...]:
+    """Return the stages without the time in which the first executors started, which is in `RunRecord.launch_s`."""
+    if not run.launch_s:
+        return run.stages
+    first_s = run.startup_s + run.launch_s
+    return tuple(
+        structs.replace(stage, start_s=first_s, duration_s=max(0.0, stage.duration_s - (first_s - stage.start_s)))
+        if stage.start_s < first_s
+        else stage
+        for stage in run.stages
+    )
 
 
 def _explained_s(stage: StageRecord, run: RunRecord) -> float:

@@ -118,7 +118,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     clock that was set back is dated after those before it). `cores` = cores of the cluster that the run could get, `slots` =
     tasks at once over all executors. `cores_there` = how many of the cores were there from when on, in order; it is empty
     where all were there all the time, and where stages have `cores_s` of their own. `startup_s` = application start to first
-    stage, `tail_s` = last stage's end to the application's. `cpu_source`: "container" (counts Python workers) or "executor"
+    stage, `launch_s` = from there to the first task, without the time until there was room for an executor (None: not known),
+    `tail_s` = last stage's end to the application's. `cpu_source`: "container" (counts Python workers) or "executor"
     (JVM task threads; task run time for stages with Python workers and for tasks without a CPU time). `used_core_s` =
     container CPU of all executors from their starts on, in stages and between these; None where no container was measured.
     `complete` False: nothing is learned from it.
@@ -135,6 +136,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     slots: Count
     executors: Count
     startup_s: Amount
+    launch_s: Amount | None = None
     tail_s: Amount
     duration_s: Amount
     input_records: Count

@@ -18,7 +18,8 @@ from stage_model.history.stage_run import StageKey, StageRun
 
 class RunFacts(Struct, frozen=True, kw_only=True):
     """Facts of a run that are not in its events, as in `RunRecord`. `started_ms` is the application's start (its submission)
-    on the driver's clock, as the events' times are; `when_ms` is the wall clock's."""
+    on the driver's clock, as the events' times are; `when_ms` is the wall clock's. The first task began at `first_task_s`
+    (None: not known), and there was room for an executor from `room_s` on, in seconds after submission."""
 
     id: str
     name: str
@@ -29,6 +30,8 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     slots: int
     executors: int
     started_ms: int
+    first_task_s: float | None = None
+    room_s: float = 0.0
     arguments: tuple[str, ...] | None = None
     cores_there: tuple[CoresThere, ...] = ()
 
@@ -60,11 +63,13 @@ def to_record(run: Run, facts: RunFacts, use: ContainerUse = UNKNOWN_USE, *, end
     first_ms = min((stage.first.submitted_ms for stage in stages), default=facts.started_ms)
     last_ms = max((s.last_ms for s in run.attempts.values() if not run.cut_off(s)), default=facts.started_ms)
     end_ms = run.ended_ms if run.ended_ms is not None else last_ms
+    startup_s = _seconds(first_ms - facts.started_ms)
     known = structs.asdict(facts)
-    del known["started_ms"]
+    del known["started_ms"], known["first_task_s"], known["room_s"]
     return RunRecord(
         **known,
-        startup_s=_seconds(first_ms - facts.started_ms),
+        startup_s=startup_s,
+        launch_s=None if facts.first_task_s is None else max(0.0, facts.first_task_s - max(startup_s, facts.room_s)),
         tail_s=_seconds(end_ms - last_ms),
         duration_s=_seconds(end_ms - facts.started_ms),
         input_records=sum(stage.input_records for stage in records),

@@ -11,7 +11,7 @@ from controller.master.core.lesson import basis
 from controller.master.core.remaining import Remaining
 from controller.wire.basis import Basis, Lateness
 from stage_model.forecast.bounds import StageBound, stage_bounds
-from stage_model.forecast.estimate import reference_run
+from stage_model.forecast.estimate import ApplicationEstimate, reference_run
 
 
 def basis_of(application: Application) -> Basis:
@@ -58,7 +58,7 @@ def _facts(application: Application, most: Capacity, deadline_s: float, end_s: f
         least_s=whole_forecast(what, most).time_s(most.cores) if what is not None and most.cores > 0 else None,
         planned_core_s=sum(stage.work_core_s for stage in what.stages) if what is not None else None,
         other_arguments=what is not None and what.grounds.other_arguments,
-        planned_start_s=what.startup_s if what is not None else None,
+        planned_start_s=_planned_start_s(what) if what is not None else None,
         first_task_s=application.since_submission(first_ms) if first_ms else None,
         waited_for=application.placement.waited_for,
         owed_core_s=application.debt_core_s(),
@@ -69,6 +69,13 @@ def _facts(application: Application, most: Capacity, deadline_s: float, end_s: f
         input_records=sum(stage.amounts.input_records for stage in application.run.first_attempts()),
         most_input_records=max((run.input_records for run in profile.runs), default=None) if profile else None,
     )
+
+
+def _planned_start_s(what: ApplicationEstimate) -> float:
+    """Return the expected time of the first task, in seconds after submission; where it is not known, the first stage's fixed
+    time has its wait for executors."""
+    waits_s = what.stages[0].fixed_s if what.launch_s is None and what.stages else 0.0
+    return what.first_task_s + waits_s
 
 
 def _work_core_s(application: Application) -> float:

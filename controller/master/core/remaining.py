@@ -143,7 +143,8 @@ class Remaining:
         none."""
         if target is not None and target.jobs is not None:
             return 0.0
-        start_up_s = 0.0 if self.application.run.attempts else max(0.0, self.estimate.startup_s - elapsed_s)
+        begun = self.application.stream.first_task_ms is not None
+        start_up_s = 0.0 if begun else max(0.0, self.estimate.first_task_s - elapsed_s)
         return self.estimate.tail_s + start_up_s
 
     # ------------------------------------------------------------------ for the whole application

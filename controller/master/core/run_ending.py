@@ -47,12 +47,12 @@ def run_ending(application: Application, most: Capacity, runtime: str) -> RunEnd
         first_task_s=start_s,
         last_task_s=end_s,
         profile_key=application.profile_key,
-        lesson=None if why else _lesson(application, most),
+        lesson=None if why else _lesson(application, most, start_s),
         untaught=why,
     )
 
 
-def _lesson(application: Application, most: Capacity) -> RunRecord:
+def _lesson(application: Application, most: Capacity, first_task_s: float) -> RunRecord:
     """Return the record that updates the profile."""
     return to_record(
         application.run,
@@ -62,6 +62,8 @@ def _lesson(application: Application, most: Capacity) -> RunRecord:
             main=application.record.registration.main,
             when_ms=round(application.record.started_epoch_s * 1000),
             started_ms=round(application.submitted_ms),
+            first_task_s=first_task_s or None,
+            room_s=min((e.record.created_s for e in application.executors.values() if not e.record.adopted), default=0.0),
             arguments=application.options.arguments,
             spark_version=application.record.registration.spark_version,
             cores=most.cores,

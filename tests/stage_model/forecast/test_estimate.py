@@ -10,6 +10,9 @@ from stage_model.forecast.scaling import Fitted, at_size
 from stage_model.history.profile import CoresThere, RunRecord, profile
 from tests.fakes.records import run, stage
 
+LAUNCHES = {"a": None, "b": 40.0, "c": 7.0, "d": 6.0}
+"""By run. The executors of b waited for a full cluster."""
+
 
 def test_numbers_are_medians_and_the_order_is_that_of_the_last_run() -> None:
     runs = [
@@ -22,6 +25,16 @@ def test_numbers_are_medians_and_the_order_is_that_of_the_last_run() -> None:
     assert [s.parents for s in found.stages] == [(), (0,)]
     assert (found.stages[0].work_core_s, found.startup_s) == (11.0, 2.0)
     assert found.stages[1].gap_s == 0.25  # 0 and 0.5
+
+
+def test_executors_start_before_the_first_task_and_as_in_the_median_run() -> None:
+    runs = [run(name, n, stage("x"), startup_s=2.0, launch_s=launch_s) for n, (name, launch_s) in enumerate(LAUNCHES.items())]
+    found = estimate(profile("k", runs))
+    assert (found.launch_s, found.first_task_s) == (7.0, 9.0)
+    unknown = estimate(profile("k", runs[:1]))
+    assert (unknown.launch_s, unknown.first_task_s) == (None, 2.0)
+    assert [whole(what, 2).fixed_s - what.stages[0].fixed_s for what in (found, unknown)] == [9.5, 2.5]
+    assert whole(found, 2, spent_s=8.0).fixed_s - found.stages[0].fixed_s == 1.5
 
 
 def test_starts_follow_from_medians_so_that_only_parallel_stages_overlap() -> None:

@@ -53,6 +53,15 @@ def test_a_stage_that_waited_for_the_slots_of_another_waited_for_cores() -> None
     assert fixed_times(run("r", 1, large, small, after)) == pytest.approx({"large": 1.0, "small": 1.0, "after": 1.0})
 
 
+def test_the_start_of_executors_is_no_time_of_the_first_stages() -> None:
+    """For 7 of the first stage's 12 s there was no executor. Then it had 2 cores for 5 s, of which 4 s were work."""
+    first, after = even("first", 2.0, 12.0, 4, 8.0, 10.0), even("after", 14.0, 3.0, 4, 4.0)
+    found = fixed_times(run("r", 1, first, after, startup_s=2.0, launch_s=7.0))
+    assert found == pytest.approx({"first": 1.0, "after": 1.0})
+    # not known: 12 s with 10 / 12 core are 9.6 s of work
+    assert fixed_times(run("r", 1, first, after, startup_s=2.0))["first"] == pytest.approx(2.4)
+
+
 def test_of_stages_side_by_side_the_mean_quota_of_both_tells_what_they_did() -> None:
     large, small = even("large", 0.0, 10.0, 4, 6.0, cores_s=8.0), even("small", 0.0, 10.0, 4, 2.0, cores_s=2.0)
     # large had 0.8 cores, small 0.2, both together one, and 10 s, of which 6 / 0.8 and 2 / 0.2 and (6 + 2) / 1 were work

@@ -164,6 +164,22 @@ def test_a_stage_that_was_cut_off_is_not_in_the_record_and_its_time_is_the_drive
         assert [(stage.parents, stage.gap_s) for stage in kept] == [((), 0.0), ((kept[0].signature,), 0.5)]
 
 
+@pytest.mark.parametrize(
+    ("first_task_s", "room_s", "launch_s"),
+    [(None, 0.0, None), (9.0, 0.0, 7.0), (9.0, 2.0, 7.0), (9.0, 6.5, 2.5), (1.5, 0.0, 0.0), (9.0, 10.0, 0.0)],
+)
+def test_the_start_of_executors_counts_from_the_first_stage_and_from_when_there_was_room(
+    first_task_s: float | None, room_s: float, launch_s: float | None
+) -> None:
+    story = Story(ms=3000)
+    story.job(0, READ)
+    story.whole(READ, ms=8000)
+    story.job_end(0)
+    story.end()
+    found = to_record(story.run, facts(started_ms=1000, first_task_s=first_task_s, room_s=room_s))
+    assert (found.startup_s, found.launch_s) == (2.0, launch_s)
+
+
 def test_a_record_tells_gaps_start_up_and_tail() -> None:
     story = Story(ms=3000)
     story.job(0, READ, COUNT)
