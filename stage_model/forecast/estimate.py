@@ -120,7 +120,7 @@ class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     startup_s: float
     launch_s: float | None = None
-    """None: it is not known, and is part of the first stage's fixed time."""
+    """A time that is not known (None) is part of the first stage's fixed time."""
     tail_s: float
     stages: tuple[StageEstimate, ...]
     cpu_source: CpuSource = "container"

@@ -165,7 +165,8 @@ class Job:
         return machine.text(f"{machine.group_of(pid)}/cpu.max")
 
     def forecast_end_s(self) -> float | None:
-        return self.cluster.applications()[self.application]["forecast_end_s"]
+        found: float | None = self.cluster.applications()[self.application]["forecast_end_s"]
+        return found
 
     def go_on(self) -> int:
         """Let the job begin the round that it waits for; return the round's number."""

@@ -11,7 +11,7 @@ from stage_model.history.profile import CoresThere, RunRecord, profile
 from tests.fakes.records import run, stage
 
 LAUNCHES = {"a": None, "b": 40.0, "c": 7.0, "d": 6.0}
-"""By run. The executors of b waited for a full cluster."""
+"""Start of executors in each run. Those of b waited for room in a full cluster."""
 
 
 def test_numbers_are_medians_and_the_order_is_that_of_the_last_run() -> None:

@@ -54,7 +54,7 @@ def test_a_stage_that_waited_for_the_slots_of_another_waited_for_cores() -> None
 
 
 def test_the_start_of_executors_is_no_time_of_the_first_stages() -> None:
-    """For 7 of the first stage's 12 s there was no executor. Then it had 2 cores for 5 s, of which 4 s were work."""
+    """There was no executor for 7 of the first stage's 12 s. Then it had 2 cores for 5 s, of which 4 s were work."""
     first, after = even("first", 2.0, 12.0, 4, 8.0, 10.0), even("after", 14.0, 3.0, 4, 4.0)
     found = fixed_times(run("r", 1, first, after, startup_s=2.0, launch_s=7.0))
     assert found == pytest.approx({"first": 1.0, "after": 1.0})
