@@ -69,7 +69,9 @@ def to_record(run: Run, facts: RunFacts, use: ContainerUse = UNKNOWN_USE, *, end
     return RunRecord(
         **known,
         startup_s=startup_s,
-        launch_s=None if facts.first_task_s is None else max(0.0, facts.first_task_s - max(startup_s, facts.room_s)),
+        launch_s=None
+        if facts.first_task_s is None
+        else round(max(0.0, facts.first_task_s - max(startup_s, facts.room_s)), 3),
         tail_s=_seconds(end_ms - last_ms),
         duration_s=_seconds(end_ms - facts.started_ms),
         input_records=sum(stage.input_records for stage in records),
