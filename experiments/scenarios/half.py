@@ -54,8 +54,8 @@ TOGETHER = ("side", "n", "jobs late", "reserved core-s", "used core-s", "reserve
 
 
 class HalfJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job: its words, and its deadline as a multiple of its time by itself on all Workers of stock Spark. `among`: the
-    least number of executors that keeps this deadline is looked for between these; None: between 1 and all Workers."""
+    """A job: its words, and its deadline as a multiple of its time by itself on all Workers of stock Spark. `among`: bounds
+    of the search for the least number of executors that keeps this deadline; None: 1 and all Workers."""
 
     kind: str
     words: tuple[str, ...]
@@ -94,7 +94,7 @@ class Half(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self.jobs[job].among or (1, self.workers)
 
     def attempts(self, job: str) -> int:
-        """Return how many runs find the number of executors of a job; 0 if there is only one it may be."""
+        """Return how many runs find the number of executors of a job; 0 where the bounds leave one number."""
         least, most = self.among(job)
         return math.ceil(math.log2(most - least + 1))
 
@@ -185,9 +185,25 @@ class Half(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             complete(data, self.steps()),
             *(judged(goal, "mornings") for goal in self.goals(data)),
             *needs_all(mornings, self.limits),
+            *self._bounds_hold(data),
             *within_capacity(paced, data),
             *answers_right(data.steps.values()),
         ]
+
+    def _bounds_hold(self, data: Data) -> Iterator[Condition]:
+        """Yield the condition that no job was given a bound that its base run does not bear out: fewer executors, with all
+        of their cores until the deadline, could not have done the CPU work of that run."""
+        bounded = [job for job in self.jobs if self.among(job)[0] > 1 and f"base-{job}-0" in data.steps]
+        if not bounded:
+            return
+        needed = {
+            job: course_of(data.steps[f"base-{job}-0"], self.slot_cores, None).used_core_s
+            / (self.slot_cores * self._deadline_s(job, data))
+            for job in bounded
+        }
+        wrong = [f"{job} (its CPU needs {needed[job]:.2f})" for job in bounded if needed[job] <= self.among(job)[0] - 1]
+        said = f"not of {', '.join(wrong)}" if wrong else f"n={len(bounded)}"
+        yield Condition("no fewer executors could keep the deadline than were tried", "sizes", not wrong, said)
 
     def goals(self, data: Data) -> list[Goal]:
         mornings = self.mornings(data)

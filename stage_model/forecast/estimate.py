@@ -111,16 +111,15 @@ class StageEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """`startup_s` before the first stage, `launch_s` from there to its first task, `tail_s` after the last stage, `stages` in
-    order of submission. `used_core_s` is the
-    container CPU of the whole run, in stages or not (None: known of no run with these arguments), and one of the runs used
-    `less_core_s` less than follows from what it read; `grounds` are the runs that the estimate rests on. `rest_s` are the
-    seconds that a run took beyond what all of these explain with the cores that it had (below 0: it took less); it is 0 where
-    quotas moved the cores."""
+    """`startup_s` before the first stage, `launch_s` from there to its first task (None: not known, and part of the first
+    stage's fixed time), `tail_s` after the last stage, `stages` in order of submission. `used_core_s` is the container CPU of
+    the whole run, in stages or not (None: known of no run with these arguments), and one of the runs used `less_core_s` less
+    than follows from what it read; `grounds` are the runs that the estimate rests on. `rest_s` are the seconds that a run
+    took beyond what all of these explain with the cores that it had (below 0: it took less); it is 0 where quotas moved the
+    cores."""
 
     startup_s: float
     launch_s: float | None = None
-    """A time that is not known (None) is part of the first stage's fixed time."""
     tail_s: float
     stages: tuple[StageEstimate, ...]
     cpu_source: CpuSource = "container"
@@ -131,8 +130,8 @@ class ApplicationEstimate(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def first_task_s(self) -> float:
-        """The time of the first task, in seconds after submission."""
-        return self.startup_s + (0.0 if self.launch_s is None else self.launch_s)
+        """The time of the first task as far as it is known, in seconds after submission."""
+        return self.startup_s + (self.launch_s or 0.0)
 
     @cached_property
     def expected(self) -> Expected:

@@ -160,10 +160,10 @@ def asks(deadline: str = "", arguments: tuple[str, ...] = ("12",), **more: str) 
     return conf | ({"spark.pace.deadline": deadline} if deadline else {})
 
 
-def teach(cluster: FakeCluster, work_core_s: float) -> None:
+def teach(cluster: FakeCluster, work_core_s: float, launch_s: float | None = None) -> None:
     """Let a run of "app@app.py" teach, with a stage of that many core-seconds on a core."""
     one = stage("collect", name="collect at app.py:1", work_core_s=work_core_s, start_s=1.0)
-    taught = run("r0", 0, one, arguments=("12",), cores=1.0, slots=1, startup_s=1.0, tail_s=0.0)
+    taught = run("r0", 0, one, arguments=("12",), cores=1.0, slots=1, startup_s=1.0, launch_s=launch_s, tail_s=0.0)
     cluster.state.profiles.add(profile("app@app.py", [taught]))
 
 
@@ -180,6 +180,17 @@ def test_a_run_that_did_more_than_planned_says_so_everywhere(cluster: FakeCluste
     assert ended.lateness == view.lateness
     explained = cluster.state.core.commands.explain(job, cluster.now_s)
     assert (explained.lateness, explained.basis) == (view.lateness, view.basis)
+
+
+@pytest.mark.parametrize(("launch_s", "reason"), [(0.0, "waited"), (2.0, "deadline_too_short")])
+def test_executors_that_take_as_long_to_start_as_before_are_no_wait(
+    cluster: FakeCluster, launch_s: float, reason: str
+) -> None:
+    """The first task begins 3 s after submission, of which 2 s may be the usual start of executors; 8 s of work follow."""
+    teach(cluster, 8.0, launch_s)
+    view = cluster.view(cluster.finished_run(conf=asks("9s", force="true")))
+    assert view.lateness is not None
+    assert view.lateness.reason == reason
 
 
 def test_a_running_application_counts_the_work_that_is_still_to_come(cluster: FakeCluster) -> None:

@@ -172,6 +172,16 @@ def test_before_the_first_stage_the_rest_of_the_start_up_is_still_to_come(applic
     assert early.future_fixed_s - late.future_fixed_s == pytest.approx(4.0)  # of 5 s of start-up
 
 
+def test_until_the_first_task_the_start_of_executors_is_still_to_come(application: Application) -> None:
+    """There are 5 s of start-up, 3 s of which are left, and 7 s from the first stage to its first task."""
+    slow = structs.replace(taught(20.0), runs=tuple(structs.replace(one, launch_s=7.0) for one in taught(20.0).runs))
+    left: list[float] = []
+    for known in (taught(20.0), slow):
+        application.estimate = estimate(known)
+        left.append(planning.application_plan(application, "w1", MOST, now_s=100.0).future_fixed_s)
+    assert left[1] - left[0] == pytest.approx(7.0)
+
+
 def test_initial_cores_follow_what_the_stage_is_seen_to_read(application: Application) -> None:
     """Document 004: records / (deadline * nominal rate). The stage deadline stays as it was fixed."""
     known = taught(20.0, 10.0)
