@@ -18,7 +18,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ LOOK_S = 0.1
 CALL_S = 10.0
 JOBS = {
     "scan": ("tpch.py", "{out}/tpch-4", "--queries", "6"),
+    "scan-long": ("tpch.py", "{out}/tpch-16", "--queries", "6"),
     "shuffle": ("big_shuffle.py", "--millions", "6"),
     "shuffle-fine": ("big_shuffle.py", "--millions", "6", "--partitions", "64"),
 }
@@ -42,18 +43,31 @@ KEPT = ("end_s", "deadline_s", "error_pct", "allocated_core_s", "used_core_s")
 
 
 def limit_executors(cluster_id: str, device: str, disk_mb: float, net_mbit: float, end: threading.Event) -> None:
-    """Limit each new executor of a cluster until `end`. `device` is a number, "MAJOR:MINOR"."""
-    labels, done = [f"{container.CLUSTER}={cluster_id}", container.EXECUTOR], set[str]()
+    """Limit each executor of a cluster until `end`. `device` is a number, "MAJOR:MINOR". Raise `SystemExit` if there was no
+    executor."""
+    labels, groups = [f"{container.CLUSTER}={cluster_id}", container.EXECUTOR], dict[str, Path]()
     with closing(connect()) as engine:
         while not end.wait(LOOK_S):
             for found in engine.containers(filters={"label": labels}):
-                if found["Id"] not in done:
-                    limit_process(int(engine.inspect_container(found["Id"])["State"]["Pid"]), device, disk_mb, net_mbit)
-                    done.add(found["Id"])
+                if found["Id"] not in groups:
+                    pid = int(engine.inspect_container(found["Id"])["State"]["Pid"])
+                    groups[found["Id"]] = blkio_group(pid)
+                    limit_network(pid, net_mbit)
+                limit_disk(groups[found["Id"]], f"{device} {round(disk_mb * 1e6)}")
+    if not groups:
+        raise SystemExit("no executor was seen, so none was limited")
 
 
-def limit_process(pid: int, device: str, disk_mb: float, net_mbit: float) -> None:
-    (blkio_group(pid) / "blkio.throttle.read_bps_device").write_text(f"{device} {round(disk_mb * 1e6)}")
+def limit_disk(group: Path, limit: str) -> None:
+    """Limit what a control group reads, if it is still there. An agent lifts the rates of each executor that it sees for the
+    first time, so the limit may have to be set again."""
+    rates = group / "blkio.throttle.read_bps_device"
+    with suppress(FileNotFoundError):
+        if limit not in rates.read_text().splitlines():
+            rates.write_text(limit)
+
+
+def limit_network(pid: int, net_mbit: float) -> None:
     shaper = ("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf")
     bucket = ("rate", f"{net_mbit:g}mbit", "burst", "64kb", "latency", "400ms")
     subprocess.run(("nsenter", "-t", str(pid), "-n", *shaper, *bucket), check=True, timeout=CALL_S)
