@@ -2,7 +2,7 @@
 
 Each job runs twice on all cores without a deadline, which teaches its profile, and then with their mean time, `STRETCH`
 times, as its deadline. Executors are Docker containers. As soon as one runs, its reads from the device of the input are
-limited in its control group (version 1 only), and what it sends is limited by a token bucket on its network interface. So
+limited in its control group, and what it sends is limited by a token bucket on its network interface. So
 root is needed. Before each run, the kernel drops the input from its page cache.
 
     python -m experiments.bench.waits --out out/waits [--repetitions 3] [--only scan] [--disk-mb 8] [--net-mbit 40]
@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from controller.machine.devices import whole_device
+from controller.runtime.cgroup.tree import CgroupTree
 from controller.runtime.docker import container
 from controller.runtime.docker.client import connect
 from experiments.harness.local_cluster import LocalCluster
@@ -43,49 +46,33 @@ KEPT = ("end_s", "deadline_s", "error_pct", "allocated_core_s", "used_core_s")
 
 
 def limit_executors(cluster_id: str, device: str, disk_mb: float, net_mbit: float, end: threading.Event) -> None:
-    """Limit each executor of a cluster until `end`. `device` is a number, "MAJOR:MINOR". Raise `SystemExit` if there was no
-    executor."""
-    labels, groups = [f"{container.CLUSTER}={cluster_id}", container.EXECUTOR], dict[str, Path]()
+    """Limit each executor of a cluster until `end`. `device` is a number, "MAJOR:MINOR". Raise `SystemExit` if no executor
+    could be limited.
+
+    An agent lifts the disk rates of each executor that it sees for the first time, so rates that are gone are set again."""
+    labels, groups, tree = [f"{container.CLUSTER}={cluster_id}", container.EXECUTOR], dict[str, Path | None](), CgroupTree()
+    rates = (disk_mb * 1e6, math.inf)
     with closing(connect()) as engine:
         while not end.wait(LOOK_S):
             for found in engine.containers(filters={"label": labels}):
                 if found["Id"] not in groups:
                     pid = int(engine.inspect_container(found["Id"])["State"]["Pid"])
-                    groups[found["Id"]] = blkio_group(pid)
+                    group = tree.group_of(pid, found["Id"])
+                    groups[found["Id"]] = group.io if group else None
                     limit_network(pid, net_mbit)
-                limit_disk(groups[found["Id"]], f"{device} {round(disk_mb * 1e6)}")
-    if not groups:
-        raise SystemExit("no executor was seen, so none was limited")
-
-
-def limit_disk(group: Path, limit: str) -> None:
-    """Limit what a control group reads, if it is still there. An agent lifts the rates of each executor that it sees for the
-    first time, so the limit may have to be set again."""
-    rates = group / "blkio.throttle.read_bps_device"
-    with suppress(FileNotFoundError):
-        if limit not in rates.read_text().splitlines():
-            rates.write_text(limit)
+                directory = groups[found["Id"]]
+                if directory and (tree.io_rates(directory) or {}).get(device) != rates:
+                    tree.write_io_rates(directory, device, rates)
+    if not any(groups.values()):
+        raise SystemExit(
+            f"the reads of none of {len(groups)} executors could be limited; run as root, with control groups for disks"
+        )
 
 
 def limit_network(pid: int, net_mbit: float) -> None:
     shaper = ("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf")
     bucket = ("rate", f"{net_mbit:g}mbit", "burst", "64kb", "latency", "400ms")
     subprocess.run(("nsenter", "-t", str(pid), "-n", *shaper, *bucket), check=True, timeout=CALL_S)
-
-
-def blkio_group(pid: int) -> Path:
-    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
-        _, names, path = line.split(":", 2)
-        if names == "blkio":
-            return Path("/sys/fs/cgroup/blkio") / path.lstrip("/")
-    raise SystemExit("this machine has no control groups of version 1 for block devices")
-
-
-def device_of(path: Path) -> str:
-    """Return the number of the whole device that holds `path`: a partition has no rate of its own."""
-    number = path.stat().st_dev
-    known = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve(strict=True)
-    return ((known.parent if (known / "partition").exists() else known) / "dev").read_text().strip()
 
 
 def drop_from_cache(folder: Path) -> None:
@@ -99,7 +86,7 @@ def drop_from_cache(folder: Path) -> None:
 @contextmanager
 def slow(cluster: LocalCluster, disk_mb: float, net_mbit: float) -> Iterator[None]:
     """Limit the cluster's executors. Raise at the end what went wrong, because runs without limits are no results."""
-    end, device = threading.Event(), device_of(cluster.folder)
+    end, device = threading.Event(), whole_device(cluster.folder)
     with ThreadPoolExecutor(1) as pool:
         limiting = pool.submit(limit_executors, cluster.home.need_cluster().cluster_id, device, disk_mb, net_mbit, end)
         try:
